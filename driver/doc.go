@@ -1,0 +1,61 @@
+// Package driver is the seam between the rowlock engine and a database. A
+// backend implements [Store]; everything generic (waiting, renewal, loss,
+// queues, undo) lives above it, in package rowlock, and everything that speaks
+// to a server lives below it.
+//
+// It is written as instructions to the person who implements it. The suite in
+// package locktest pins every rule; a Store that passes it is a good Store.
+//
+// # The rules
+//
+//  1. Expiry is judged by the database's clock, never by the client's. Two
+//     clients whose clocks differ by an hour must agree on who holds a key.
+//
+//  2. Keys are bytes. "a", "A", "a " and "a\x00" are four keys; 1 to 255 bytes
+//     (the engine has checked the length).
+//
+//  3. Every step names its hold by hold ID. So a repeated step, or one that
+//     arrives late, finds its own hold or nothing, and is harmless.
+//
+//  4. A hold ID belongs to one attempt. An acquire that finds its own live hold
+//     answers Granted with the stored token and changes nothing. Once an undo or
+//     release of an ID was sent, the ID is dead: it is never sent in an acquire
+//     again. The engine makes a new ID for each attempt; inside a call a Store
+//     may send the same ID again only where the server proved that nothing was
+//     applied (a deadlock, a lock-wait time-out, a killed statement) or where the
+//     protocol itself makes the repeat harmless (a retryable write).
+//
+//  5. A renewal never shortens: the new expiry is the larger of the old and the
+//     new one, because a renewal that was delayed in the network must not cut a
+//     lease that was renewed since. It changes nothing for a hold that was
+//     released, forced or taken, so nothing can be revived.
+//
+//  6. Tokens are strictly increasing per key in the order of grants and outlive
+//     release, expiry, force, reaping and restart of the server. The next grant
+//     of a key starts at least [TokenRange] higher, so that the engine can number
+//     local holders in between. A token made when a statement *starts* is not
+//     good enough if the statement can wait.
+//
+//  7. A step waits for another transaction at most [Limits].LockWait, then
+//     answers Pinned (acquire) or Unknown (others). One blocked key of a batch
+//     must not keep the others from their answers, and never makes another
+//     process lose a lease.
+//
+//  8. An answer is given only for what the server acknowledged durably. No reply,
+//     or one that does not say, is Unknown: neither success nor refusal. A row
+//     that shows neither my hold nor a live other one is Unknown too.
+//
+//  9. A call returns when its context ends, whatever the server does. If a
+//     statement was under way then, its connection is closed, not reused. Nothing
+//     is cancelled for other reasons: the engine's contexts carry deadlines of the
+//     trust window, not the caller's patience.
+//
+//  10. Renew, Release and the undo never wait for a connection that an Acquire
+//     occupies.
+//
+//  11. A Store keeps out of the caller's transactions and sessions: a context
+//     that carries one does not pull a step into it.
+//
+//  12. A Store logs nothing and does not retry for long: errors come back raw,
+//     classified once by [Error].
+package driver

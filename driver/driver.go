@@ -1,0 +1,143 @@
+package driver
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+)
+
+// TokenRange is the distance between the tokens of two grants of a key, at
+// least: room for the local holders of the first one.
+const TokenRange = 1024
+
+// MaxKey is the longest key, in bytes.
+const MaxKey = 255
+
+// HoldID names one attempt to take a key, and the hold that comes of it: 16
+// random bytes made by the client. All zero bytes name no hold.
+type HoldID [16]byte
+
+// String is the ID in hex, for logs.
+func (id HoldID) String() string { return hex.EncodeToString(id[:]) }
+
+// Request asks for one key.
+type Request struct {
+	Key   string
+	ID    HoldID
+	Owner string        // for people, at most 255 bytes; never trusted
+	TTL   time.Duration // how long the grant is good for, by the database's clock
+	Keep  time.Duration // MinHold: the key stays taken until the grant + Keep, after a release and after a crash; 0: none
+
+	// Guarded says that the lease will be used in guarded transactions.
+	Guarded bool
+
+	// Pinned says that the last answer for this key was Pinned: an acquire that
+	// ran into the blocking transaction again would only occupy a connection, so
+	// a Store looks first, without waiting, whether the key is still pinned.
+	Pinned bool
+}
+
+// Hold names one hold in Renew and Release.
+type Hold struct {
+	Key    string
+	ID     HoldID
+	Token  int64 // the fencing token that the holder was told
+	Stored int64 // the token under which the database keeps the hold (Result.Stored); a guard names this one
+
+	TTL     time.Duration // Renew: the hold is good for this long from the server's now
+	MaxHold time.Duration // Renew: never past the grant + MaxHold; 0: no limit. The engine shortens TTL too
+	Keep    time.Duration // Release: the key stays taken until the grant + Keep (the Request's Keep)
+
+	// Guarded says that a guard of this lease may be open in a transaction.
+	Guarded bool
+
+	// Undo marks a Release that takes back an attempt which never reached a
+	// caller: the key is free at once, whatever Keep the attempt asked for.
+	Undo bool
+}
+
+// Status is the answer for one Request or Hold.
+type Status uint8
+
+const (
+	Unknown  Status = iota // no answer, or one that does not say; Result.Err may tell why
+	Granted                // acquire: the key is held by this ID
+	Held                   // acquire: somebody else has it, for Result.Left longer
+	Pinned                 // acquire: free by its expiry, but another transaction must end first
+	Alive                  // renew: the hold lives and was extended
+	Released               // release: this call ended the hold. Renew: it was released before
+	Taken                  // renew, release: a newer hold has the key
+	Forced                 // renew, release: the hold was ended by ForceRelease
+	Removed                // renew, release: there is no row of this key, or no hold of this ID in it
+)
+
+var statusNames = [...]string{"unknown", "granted", "held", "pinned", "alive", "released", "taken", "forced", "removed"}
+
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return "invalid status"
+}
+
+// Result is the answer for one Request or Hold of a call, at the same index.
+type Result struct {
+	Status Status
+	Token  int64         // Granted: the fencing token
+	Stored int64         // Granted: the token in the database's row, where it differs from Token; else equal to it
+	Left   time.Duration // Held: until the key is free, by the server's clock; 0: not known. Renew, Alive: until the hold ends, where known
+	Owner  string        // Held: whose, where it costs no extra trip
+	Err    error         // Unknown: the cause. May be an *Error
+
+	// Final, of a Release with Undo: the attempt can never take effect any more,
+	// however late it arrives. Without it the engine repeats the undo until an
+	// attempt that is still on its way would have arrived.
+	Final bool
+}
+
+// Info is what the database knows of a key, by the database's clock.
+type Info struct {
+	Key    string
+	Held   bool          // not free: held, or kept by MinHold after its release
+	Kept   bool          // released, but MinHold keeps it from everybody for Left
+	Pinned bool          // free by its expiry or granted, but an open transaction of the old holder must end first
+	Owner  string        // the holder's, or the last one's
+	Token  int64         // of the last grant
+	Since  time.Time     // when it was granted; zero if not known
+	Left   time.Duration // until the key is free by itself; 0 if it is free
+}
+
+// Limits says what a Store can do. It is constant.
+type Limits struct {
+	Batch    int           // largest number of Requests, Holds or keys in one call, at least 1
+	MinTTL   time.Duration // smallest TTL
+	LockWait time.Duration // the longest a step waits for another transaction
+
+	// Heartbeat says that a hold also hangs on a session which the server ends
+	// when it is silent: Renew must come every min(TTL/10, 1s), and notices a
+	// session that was ended.
+	Heartbeat bool
+}
+
+// Store keeps locks in a database. All methods are safe for concurrent use, and
+// each is one short atomic step for each key of the call. A slice of results has
+// the length of the request; an error for the whole call means Unknown for each
+// entry of it (unless it is an *Error that says NotApplied). No two entries of a
+// call have the same key.
+type Store interface {
+	// Acquire tries to take each key, once. Answers: Granted, Held, Pinned, Unknown.
+	Acquire(ctx context.Context, reqs []Request) ([]Result, error)
+
+	// Renew extends each hold. Answers: Alive, Taken, Forced, Removed, Released, Unknown.
+	Renew(ctx context.Context, holds []Hold) ([]Result, error)
+
+	// Release ends each hold. Answers: Released, Taken, Forced, Removed, Unknown.
+	Release(ctx context.Context, holds []Hold) ([]Result, error)
+
+	// Inspect reads the state of each key and changes nothing. It is also the
+	// probe of waiters, so it is cheap and never waits for a transaction.
+	Inspect(ctx context.Context, keys []string) ([]Info, error)
+
+	// Limits is called once, by rowlock.New. It does no I/O.
+	Limits() Limits
+}

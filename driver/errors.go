@@ -1,0 +1,42 @@
+package driver
+
+import "errors"
+
+// What a Store reports by name; package rowlock exports them under the same names.
+var (
+	ErrInvalid      = errors.New("rowlock: invalid argument")
+	ErrNotSupported = errors.New("rowlock: not supported")
+	ErrSchema       = errors.New("rowlock: the lock tables do not fit")
+	ErrClosed       = errors.New("rowlock: closed")
+)
+
+// Error tells the engine what a failed call means. An error that is not an
+// *Error is taken as passing and unknown, the careful reading.
+type Error struct {
+	// Lasting: it will fail the same way next time (wrong credentials, missing
+	// table, a server that is read-only by configuration), so a waiting caller is
+	// told at once. Otherwise (connection lost, failover, too many connections)
+	// it is tried again while the caller waits.
+	Lasting bool
+
+	// NotApplied: the server has proved, or it is certain because nothing was
+	// sent, that nothing was changed. No undo is needed.
+	NotApplied bool
+
+	Err error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// IsLasting tells whether err says that trying again is of no use.
+func IsLasting(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Lasting
+}
+
+// IsNotApplied tells whether err proves that nothing was changed.
+func IsNotApplied(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.NotApplied
+}
