@@ -1,0 +1,65 @@
+// Package locktest is the conformance suite of rowlock: what any Store, ours or
+// a stranger's, must pass. It drives a Store through the engine of package
+// rowlock and directly, against a real server where the backend has one.
+//
+//	func TestMain(m *testing.M) { locktest.Main(m, open) }
+//
+//	func TestConformance(t *testing.T) { locktest.Run(t, locktest.Harness{...}) }
+package locktest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Harness tells the suite how to reach a backend and what it can do. A nil
+// function means that the backend has no such thing (the memory store has no
+// server to kill): its cases do not exist then, they are not skipped.
+type Harness struct {
+	// Open opens a Store on the lock space of this Harness, with connections of
+	// its own: to the backend each call is another program. It is closed by
+	// t.Cleanup. Required.
+	Open func(t testing.TB) driver.Store
+
+	// Config is handed to the open function of [Main] in a child process, which
+	// opens a Store on the same lock space. Empty: the backend lives in one
+	// process, and the cases with several processes do not exist.
+	Config string
+
+	// Server starts a server of its own, which the suite may pause, kill and
+	// restart, and returns how to open a Store on it.
+	Server func(t testing.TB) (Server, func(t testing.TB) driver.Store)
+
+	// Block lets a foreign transaction stop acquires of key, so that they are
+	// answered Pinned, until the returned function ends it.
+	Block func(t testing.TB, key string) (unblock func())
+
+	// Connections counts, on the server, the connections of the given Store.
+	Connections func(t testing.TB, s driver.Store) int
+
+	// MaxConnections is the bound of Connections for a Store that holds and waits
+	// for the given numbers of keys.
+	MaxConnections func(held, waited int) int
+
+	// Dead writes n rows of keys that died long ago (older than any grace),
+	// each with the name prefix + a number.
+	Dead func(t testing.TB, prefix string, n int)
+
+	// LateLoss is how much later than the database the holder may learn of a
+	// loss that the server or network caused by ending its session (the exception
+	// to P2 of SelectForUpdate); 0: never later.
+	LateLoss time.Duration
+
+	// Concurrency scales the load of the stress cases; 0: the suite's own numbers.
+	Concurrency int
+}
+
+// Server is a database server that the suite may harm.
+type Server interface {
+	Pause()   // freeze it: sockets stay open, nothing answers
+	Resume()  // undo Pause
+	Kill()    // end it without warning
+	Restart() // start it again with its data, on the same address
+}
