@@ -1,0 +1,104 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+//go:embed provision.sh
+var provisionScript []byte
+
+// cacheDir is where server programs and template data folders are kept; it is created.
+func cacheDir() (string, error) {
+	dir := os.Getenv("ROWLOCK_TEST_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("no cache folder: %w; set ROWLOCK_TEST_CACHE", err)
+		}
+		dir = filepath.Join(user, "rowlock-testenv")
+	}
+	dir, err := filepath.Abs(dir) // mysqld takes a relative data folder relative to its program's
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// Provision fetches the server programs of these kinds into the cache, those that are there excepted. It first says on
+// log what it fetches and how much. Several processes may do it at once.
+func Provision(ctx context.Context, log io.Writer, kinds ...Kind) error {
+	if err := canProvision(); err != nil {
+		return err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockFile(filepath.Join(cache, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	args := []string{"-s", "--", cache}
+	for _, k := range kinds {
+		args = append(args, k.product())
+	}
+	cmd := exec.CommandContext(ctx, "bash", args...)
+	cmd.Stdin = bytes.NewReader(provisionScript)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("fetch packages: %w", err)
+	}
+	return nil
+}
+
+// canProvision tells whether this is a machine the script is for.
+func canProvision() error {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return fmt.Errorf("%w: packages are for Debian on x86_64", ErrUnavailable)
+	}
+	for _, tool := range []string{"bash", "apt-get", "dpkg-deb"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%w: packages are for Debian, and %s is not here", ErrUnavailable, tool)
+		}
+	}
+	return nil
+}
+
+// once makes the folder cache/name with build, unless it is there. build gets an empty folder beside it, which becomes
+// the wanted one by rename: nobody sees it half done.
+func once(name string, build func(dir string) error) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	want := filepath.Join(cache, name)
+	if _, err := os.Stat(want); err == nil {
+		return want, nil
+	}
+	unlock, err := lockFile(filepath.Join(cache, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(want); err == nil {
+		return want, nil // somebody else was faster
+	}
+	work, err := os.MkdirTemp(cache, ".work.")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	if err := build(work); err != nil {
+		return "", err
+	}
+	return want, os.Rename(work, want)
+}

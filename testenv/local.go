@@ -1,0 +1,139 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// startLocal runs a server program of this machine or of the cache.
+func startLocal(ctx context.Context, kind Kind, args []string) (*Server, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w: local servers need Linux", ErrUnavailable)
+	}
+	p, err := findProgram(kind)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		s, err := launch(ctx, kind, p, args)
+		if err == nil || try == 3 || !strings.Contains(strings.ToLower(err.Error()), "address already in use") {
+			return s, err
+		}
+	}
+}
+
+// startPackages fetches the server program and runs it.
+func startPackages(ctx context.Context, kind Kind, args []string) (*Server, error) {
+	if err := Provision(ctx, os.Stderr, kind); err != nil {
+		return nil, err
+	}
+	s, err := startLocal(ctx, kind, args)
+	if s != nil {
+		s.source = Packages
+	}
+	return s, err
+}
+
+// launch starts the processes of one server on free ports and a fresh data folder.
+func launch(ctx context.Context, kind Kind, p program, args []string) (*Server, error) {
+	dir, err := os.MkdirTemp(os.Getenv("ROWLOCK_TEST_DATA"), "rowlock-testenv-")
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	s := &Server{kind: kind, source: Local, cleanup: func() error { return os.RemoveAll(dir) }}
+	for i := range kind.members() {
+		port, err := freePort()
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		n := &localNode{program: p.path, port: port, dir: filepath.Join(dir, fmt.Sprint(i))}
+		n.log = n.dir + ".log"
+		n.args = append(n.args, p.args...)
+		if kind.isMongo() {
+			err = os.Mkdir(n.dir, 0o750)
+			n.args = append(n.args, mongodArgs(kind, n.dir, port)...)
+		} else {
+			err = fillDataDir(kind, p, n.dir)
+			n.args = append(n.args, mysqldArgs(n.dir, port)...)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		n.args = append(n.args, args...)
+		s.nodes = append(s.nodes, n)
+	}
+	s.address()
+	return s.begin(ctx)
+}
+
+// localNode is a server process.
+type localNode struct {
+	program string
+	args    []string
+	port    int
+	dir     string // its data
+	log     string
+
+	p      *process
+	paused bool
+}
+
+func (n *localNode) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.port) }
+
+func (n *localNode) start() (err error) {
+	n.paused = false
+	n.p, err = startProcess(n.log, n.program, n.args)
+	return err
+}
+
+func (n *localNode) pause() error {
+	if n.p == nil {
+		return errors.New("it is not running")
+	}
+	n.paused = true
+	return n.p.pause()
+}
+
+func (n *localNode) resume() error {
+	if n.p == nil {
+		return errors.New("it is not running")
+	}
+	n.paused = false
+	return n.p.resume()
+}
+
+func (n *localNode) kill() error {
+	if n.p == nil {
+		return nil
+	}
+	err := n.p.kill()
+	n.p, n.paused = nil, false
+	return err
+}
+
+func (n *localNode) remove() error { return os.RemoveAll(n.dir) }
+func (n *localNode) up() bool      { return n.p != nil && !n.paused }
+
+func (n *localNode) gone() error {
+	select {
+	case <-n.p.done:
+		return fmt.Errorf("the server ended by itself: %v\n%s", n.p.err, tail(n.log))
+	default:
+		return nil
+	}
+}
+
+// tail is the end of a log, for an error message.
+func tail(file string) string {
+	text, _ := os.ReadFile(file)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+}

@@ -1,0 +1,96 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// program is a server program and how to call it.
+type program struct {
+	path    string
+	args    []string // before all others: the loader's, and where the program finds its files
+	share   []string // MySQL and MariaDB: folders that may hold the files to set up a data folder
+	version string
+}
+
+// programNames are the file names below usr/ of a folder in the cache, and on PATH.
+var programNames = map[string][]string{
+	"mysql":   {"sbin/mysqld"},
+	"mariadb": {"sbin/mariadbd", "sbin/mysqld"},
+	"mongo":   {"bin/mongod"},
+}
+
+// findProgram looks in the cache and then on PATH.
+func findProgram(kind Kind) (program, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return program{}, err
+	}
+	names := programNames[kind.product()]
+	for _, name := range names {
+		if p, err := unpacked(filepath.Join(cache, kind.product()), name); err == nil {
+			return p.check(kind)
+		}
+	}
+	for _, name := range names {
+		path, err := exec.LookPath(filepath.Base(name))
+		if err != nil {
+			continue
+		}
+		p := program{path: path}
+		prefix := filepath.Dir(filepath.Dir(path))
+		if !kind.isMongo() {
+			p.args = []string{"--no-defaults"}
+			p.share = []string{prefix + "/share/mysql", prefix + "/share/mariadb", "/usr/share/mysql", "/usr/share/mariadb"}
+		}
+		if p, err = p.check(kind); err == nil {
+			return p, nil
+		}
+	}
+	return program{}, fmt.Errorf("%w: no %s in %s or on PATH", ErrUnavailable, filepath.Base(names[0]), cache)
+}
+
+// unpacked is a program in a folder of unpacked packages. It runs through the loader and the libraries of that folder.
+func unpacked(tree, name string) (program, error) {
+	file := filepath.Join(tree, "usr", name)
+	if _, err := os.Stat(file); err != nil {
+		return program{}, err
+	}
+	var libs, loaders []string
+	for _, pattern := range []string{"lib/*-linux-gnu", "usr/lib/*-linux-gnu"} {
+		dirs, _ := filepath.Glob(filepath.Join(tree, pattern))
+		libs = append(libs, dirs...)
+		found, _ := filepath.Glob(filepath.Join(tree, pattern, "ld-linux-*.so.?"))
+		loaders = append(loaders, found...)
+	}
+	if len(loaders) == 0 {
+		return program{}, fmt.Errorf("no loader below %s", tree)
+	}
+	p := program{path: loaders[0], args: []string{"--library-path", strings.Join(libs, ":"), file}}
+	if filepath.Base(name) != "mongod" {
+		share := tree + "/usr/share/mysql"
+		p.share = []string{share}
+		p.args = append(p.args, "--no-defaults", "--basedir="+tree+"/usr", "--lc-messages-dir="+share,
+			"--character-sets-dir="+share+"/charsets", "--plugin-dir="+tree+"/usr/lib/mysql/plugin")
+	}
+	return p, nil
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
+
+// check asks the program for its version: MySQL and MariaDB answer to the same name.
+func (p program) check(kind Kind) (program, error) {
+	out, err := exec.Command(p.path, append(p.args[:len(p.args):len(p.args)], "--version")...).CombinedOutput()
+	if err != nil {
+		return p, fmt.Errorf("%s --version: %w\n%s", p.path, err, out)
+	}
+	if isMaria := strings.Contains(string(out), "MariaDB"); isMaria != (kind == MariaDB) {
+		return p, fmt.Errorf("%w: %s is not %s", ErrUnavailable, p.path, kind)
+	}
+	p.version = versionNumber.FindString(string(out))
+	return p, nil
+}
