@@ -62,6 +62,11 @@ func mysqldArgs(dir string, port int) []string {
 	return append(args, mysqldTuning...)
 }
 
+// mysqldContainerArgs are the arguments of a MySQL or MariaDB container; its image does the rest.
+func mysqldContainerArgs() []string {
+	return append([]string{"--server-id=1", "--log-bin=binlog"}, mysqldTuning...)
+}
+
 // mongodTuning is what a mongod gets in a process and in a container. The journal is always on.
 var mongodTuning = []string{
 	"--oplogSize", "64", "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket",
@@ -72,6 +77,19 @@ var mongodTuning = []string{
 // mongodArgs are the arguments of a mongod process.
 func mongodArgs(kind Kind, dir string, port int) []string {
 	args := []string{"--dbpath", dir, "--bind_ip", "127.0.0.1", "--port", fmt.Sprint(port)}
+	if kind != MongoStandalone {
+		args = append(args, "--replSet", setName)
+	}
+	return append(args, mongodTuning...)
+}
+
+// mongodContainerArgs are the arguments of a mongod container. Only Mongo3 lives in the machine's network, and listens
+// on its loopback; the others have one of their own, of which one port is published.
+func mongodContainerArgs(kind Kind, port int) []string {
+	args := []string{"--bind_ip", "0.0.0.0", "--port", fmt.Sprint(port)}
+	if kind == Mongo3 {
+		args[1] = "127.0.0.1"
+	}
 	if kind != MongoStandalone {
 		args = append(args, "--replSet", setName)
 	}

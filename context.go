@@ -1,0 +1,57 @@
+package rowlock
+
+import "context"
+
+// Context returns a child of parent that ends with the hold: context.Cause is then
+// what Err says. Work under a lock should use it. Its Err looks at the clock, as
+// Lease.Err does. No goroutine is started.
+func (l *Lease) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	lc := &leaseContext{Context: ctx, lease: l, cancel: cancel}
+	l.mu.Lock()
+	if l.ended != nil {
+		err := l.ended
+		l.mu.Unlock()
+		cancel(err)
+		return lc
+	}
+	if l.contexts == nil {
+		l.contexts = make(map[*leaseContext]struct{})
+	}
+	l.contexts[lc] = struct{}{}
+	l.mu.Unlock()
+	if parent.Done() != nil { // forget it when parent ends first: a long lease may see many
+		context.AfterFunc(ctx, func() {
+			l.mu.Lock()
+			delete(l.contexts, lc)
+			l.mu.Unlock()
+		})
+	}
+	return lc
+}
+
+type leaseContext struct {
+	context.Context
+	lease  *Lease
+	cancel context.CancelCauseFunc
+}
+
+// Err implements context.Context.
+func (lc *leaseContext) Err() error {
+	_ = lc.lease.Err() // ends the context if the trust deadline has passed
+	return lc.Context.Err()
+}
+
+// heldKey asks a context whether it comes from a lease of key.
+type heldKey struct {
+	c   *Client
+	key string
+}
+
+// Value implements context.Context.
+func (lc *leaseContext) Value(k any) any {
+	if h, ok := k.(heldKey); ok && h.c == lc.lease.c && h.key == lc.lease.hold.Key {
+		return lc.lease
+	}
+	return lc.Context.Value(k)
+}

@@ -1,0 +1,119 @@
+package rowlock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// What can go wrong, by name. Test with errors.Is: each is wrapped with the
+// operation, the key and the cause.
+var (
+	// ErrHeld: somebody else has the key. The error is a *HeldError.
+	ErrHeld = errors.New("rowlock: held")
+
+	// ErrLost: the hold ended before it was released. The error is a *LostError.
+	ErrLost = errors.New("rowlock: lost")
+
+	// ErrReleased: the hold was released by its holder.
+	ErrReleased = errors.New("rowlock: released")
+
+	// ErrSelfDeadlock: the context of Acquire comes from a lease of the same key,
+	// so the call would wait for itself.
+	ErrSelfDeadlock = errors.New("rowlock: this context already holds the key")
+
+	// ErrClosed: the Client or the Store was closed.
+	ErrClosed = driver.ErrClosed
+
+	// ErrInvalid: an argument or option is not acceptable; the text names the
+	// value and what would be right. Nothing was sent.
+	ErrInvalid = driver.ErrInvalid
+
+	// ErrNotSupported: the server cannot do it, for example a MongoDB standalone.
+	ErrNotSupported = driver.ErrNotSupported
+
+	// ErrSchema: the lock tables are missing or older than this library: run Migrate.
+	ErrSchema = driver.ErrSchema
+)
+
+// HeldError says who has a key. It matches ErrHeld.
+type HeldError struct {
+	Key    string
+	Owner  string        // empty where knowing it would have cost another trip
+	Left   time.Duration // until the hold ends if it is not renewed, by the database's clock; 0: not known
+	Pinned bool          // the hold is over, but an open transaction of its holder must end first
+}
+
+func (e *HeldError) Error() string {
+	s := fmt.Sprintf("rowlock: %q is held", e.Key)
+	if e.Pinned {
+		s = fmt.Sprintf("rowlock: %q is pinned by an open transaction", e.Key)
+	}
+	if e.Owner != "" {
+		s += " by " + e.Owner
+	}
+	if e.Left > 0 {
+		s += fmt.Sprintf(" for up to %v longer", e.Left.Round(time.Millisecond))
+	}
+	return s
+}
+
+// Is makes a HeldError match ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Reason says why a hold was lost.
+type Reason string
+
+// The reasons of a LostError.
+const (
+	ReasonExpired Reason = "expired"  // it could not be renewed in time, or its holder stood still for too long
+	ReasonTaken   Reason = "taken"    // the database has a newer hold of the key
+	ReasonRemoved Reason = "removed"  // the database has no row of the hold any more
+	ReasonForced  Reason = "forced"   // somebody used ForceRelease
+	ReasonMaxHold Reason = "max-hold" // the time set by MaxHold is over
+	ReasonClosed  Reason = "closed"   // the Client was closed while the lease was held
+)
+
+// LostError says that a hold ended before it was released. It matches ErrLost.
+type LostError struct {
+	Key    string
+	Token  int64
+	Reason Reason
+	Err    error // the last failed renewal, if that was the cause
+}
+
+var reasonTexts = map[Reason]string{
+	ReasonExpired: "it was not renewed within its TTL",
+	ReasonTaken:   "another holder has the key",
+	ReasonRemoved: "its row is gone",
+	ReasonForced:  "it was released by force",
+	ReasonMaxHold: "its MaxHold is over",
+	ReasonClosed:  "the client was closed",
+}
+
+func (e *LostError) Error() string {
+	s := fmt.Sprintf("rowlock: lease of %q (token %d) lost: %s", e.Key, e.Token, reasonTexts[e.Reason])
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is makes a LostError match ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap is the cause, if one is known.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// lostReason translates a store's answer about a hold that it does not have.
+func lostReason(s driver.Status) Reason {
+	switch s {
+	case driver.Taken:
+		return ReasonTaken
+	case driver.Forced, driver.Released: // Released, but not by its holder
+		return ReasonForced
+	}
+	return ReasonRemoved
+}

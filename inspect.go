@@ -1,0 +1,60 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Info is what the database knows of a key, by the database's clock.
+type Info = driver.Info
+
+// Inspect asks the database who has key. It changes nothing and needs no lease.
+// A key that was never locked gives an Info that is not Held. Errors: ErrInvalid,
+// ErrClosed, ErrSchema, the database's own, ctx's.
+func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
+	if err := checkKey(key); err != nil {
+		return Info{Key: key}, err
+	}
+	if c.isClosed() {
+		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, ErrClosed)
+	}
+	c.calls.Add(1)
+	infos, err := c.store.Inspect(ctx, []string{key})
+	if err == nil && len(infos) != 1 {
+		err = fmt.Errorf("the store gave %d answers for one key", len(infos))
+	}
+	if err != nil {
+		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, err)
+	}
+	return infos[0], nil
+}
+
+// Stats is a snapshot of what a Client does. Counters only grow.
+type Stats struct {
+	Held       int    // leases held now
+	Waiting    int    // callers of Acquire waiting now
+	Undoing    int    // attempts and releases whose outcome is not known yet
+	Renewals   uint64 // renewals acknowledged, one for each lease
+	Losses     uint64 // leases that ended before their release
+	Late       uint64 // releases whose answer did not come within ReleaseWait
+	Statements uint64 // statements sent by the store (its calls, if the store does not count); other clients of the store included
+}
+
+// Stats tells what the client does now and did so far.
+func (c *Client) Stats() Stats {
+	s := Stats{
+		Held:       c.keeper.len(),
+		Waiting:    int(c.waiting.Load()),
+		Undoing:    c.undoer.len(),
+		Renewals:   c.renewals.Load(),
+		Losses:     c.losses.Load(),
+		Late:       c.late.Load(),
+		Statements: c.calls.Load(),
+	}
+	if counter, ok := c.store.(driver.Counter); ok {
+		s.Statements = counter.Statements()
+	}
+	return s
+}

@@ -1,0 +1,217 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Lease is one hold of one key by one caller. It ends once: by Release, or by
+// being lost. All methods are safe for concurrent use, and for use after the end.
+type Lease struct {
+	c     *Client
+	hold  driver.Hold // constant
+	set   settings
+	began time.Duration // the start of the attempt that was granted
+
+	mu       sync.Mutex
+	deadline time.Duration // the trust deadline
+	cause    error         // the last failed renewal since an acknowledged one
+	ended    error         // nil while held
+	done     chan struct{}
+	contexts map[*leaseContext]struct{}
+	release  *releasing // set by the first Release
+
+	task keeperTask // the keeper's; guarded by its mutex
+}
+
+// releasing is the one release of a lease, which every Release call waits for.
+type releasing struct {
+	done chan struct{}
+	err  error
+}
+
+func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.Duration, r driver.Result) *Lease {
+	l := &Lease{
+		c: c,
+		hold: driver.Hold{
+			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
+			TTL: s.ttl, MaxHold: s.maxHold, Keep: s.minHold, Guarded: s.guarded,
+		},
+		set:      s,
+		began:    began,
+		deadline: began + s.ttl - s.margin,
+		done:     make(chan struct{}),
+	}
+	l.task.lease = l
+	return l
+}
+
+// Key is what is held.
+func (l *Lease) Key() string { return l.hold.Key }
+
+// Token is the fencing token: positive, and larger than that of every earlier
+// hold of the key. Hand it to a resource that refuses smaller ones than it has seen.
+func (l *Lease) Token() int64 { return l.hold.Token }
+
+// Until is the trust deadline by the wall clock, for display: it moves with every
+// renewal. To know whether the lease is held, ask Err.
+func (l *Lease) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Add(l.deadline - l.c.now())
+}
+
+// Done is closed when the hold ends, released or lost. In a process that was
+// frozen it is closed as soon as the process runs again; Err knows at once.
+func (l *Lease) Done() <-chan struct{} { return l.done }
+
+// Err is nil while the key is held. It looks at the clock each time: a process
+// that was frozen for longer than the lease gets the truth at its first look.
+// After the end it is ErrReleased, or a *LostError with its Reason.
+func (l *Lease) Err() error {
+	l.mu.Lock()
+	lost := l.checkLocked()
+	err := l.ended
+	l.mu.Unlock()
+	if lost {
+		l.afterLoss(true)
+	}
+	return err
+}
+
+// Hold is what the database knows of the lease; for implementations of Store.
+func (l *Lease) Hold() driver.Hold { return l.hold }
+
+// checkLocked ends the lease if its trust deadline has passed, and tells whether
+// it did; the caller then calls afterLoss without the lock.
+func (l *Lease) checkLocked() bool {
+	if l.ended != nil || l.c.now() < l.deadline {
+		return false
+	}
+	reason, cause := ReasonExpired, l.cause
+	if l.maxHoldEnd() <= l.deadline {
+		reason, cause = ReasonMaxHold, nil
+	}
+	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason, Err: cause})
+	return true
+}
+
+// maxHoldEnd is the trust deadline that no renewal passes.
+func (l *Lease) maxHoldEnd() time.Duration {
+	if l.set.maxHold == 0 {
+		return 1<<63 - 1
+	}
+	return l.began + l.set.maxHold - l.set.margin
+}
+
+// endLocked is the one end of a lease: Err, Done and the contexts, before any
+// statement leaves.
+func (l *Lease) endLocked(err error) {
+	l.ended = err
+	close(l.done)
+	for ctx := range l.contexts {
+		ctx.cancel(err)
+	}
+	l.contexts = nil
+}
+
+// lose ends the lease for a reason that the database or the client gave.
+func (l *Lease) lose(reason Reason, undo bool) {
+	l.mu.Lock()
+	if l.ended != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason})
+	l.mu.Unlock()
+	l.afterLoss(undo)
+}
+
+// afterLoss is what the client does about a lease that was lost: count, log, take
+// the hold back where the database may still have it, wake the next local waiter.
+func (l *Lease) afterLoss(undo bool) {
+	c := l.c
+	c.keeper.remove(l)
+	c.losses.Add(1)
+	c.log.Error("lease lost", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", l.ended)
+	if undo {
+		// Not before the margin has passed: work that looks at Done needs a moment
+		// to stop, and the key stays taken meanwhile.
+		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, notBefore: c.now() + l.set.margin, sent: c.now()})
+	}
+	c.localEnd(l.hold.Key)
+}
+
+// Renew extends the lease now by its TTL, for a lease made with NoRenew or to be
+// safe before a long step. It is nil once the database has acknowledged. A failed
+// Renew changes nothing, the lease is held as long as before; an error that
+// matches ErrLost or ErrReleased says that it is over. ctx bounds the wait.
+func (l *Lease) Renew(ctx context.Context) error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
+	}
+	l.mu.Lock()
+	left := l.deadline - l.c.now()
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	began := l.c.now()
+	err := l.c.renew(ctx, []*Lease{l})[0]
+	if err == nil {
+		l.c.keeper.renewed(l, began+l.c.renewEvery(l.set.ttl), l.trustedUntil())
+	}
+	if ended := l.Err(); ended != nil {
+		err = ended
+	}
+	if err != nil {
+		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
+	}
+	return nil
+}
+
+// Release ends the hold and frees the key (with MinHold: when that is over). It
+// may be called more than once and from a defer; the answer is the same ever
+// after: nil, or a *LostError if the hold was lost before.
+//
+// It is sent even when ctx is cancelled, and waits for the answer at most
+// Options.ReleaseWait and never past the trust deadline. If none came it is nil
+// all the same: the holder has stopped, the release is repeated in the
+// background, and at the latest the TTL frees the key. Err and Done tell of the
+// end before the release is sent.
+func (l *Lease) Release(_ context.Context) error {
+	if l.c.enter() {
+		defer l.c.exit()
+	} else {
+		l.close()
+	}
+	l.mu.Lock()
+	if r := l.release; r != nil {
+		l.mu.Unlock()
+		<-r.done
+		return r.err
+	}
+	lost := l.checkLocked()
+	if l.ended != nil {
+		err := l.ended
+		l.mu.Unlock()
+		if lost {
+			l.afterLoss(true)
+		}
+		return err
+	}
+	l.endLocked(ErrReleased)
+	r := &releasing{done: make(chan struct{})}
+	l.release = r
+	left := l.deadline - l.c.now()
+	l.mu.Unlock()
+
+	l.c.keeper.remove(l)
+	r.err = l.c.sendRelease(l, left)
+	l.c.localEnd(l.hold.Key)
+	close(r.done)
+	return r.err
+}

@@ -1,0 +1,127 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/clock"
+)
+
+// Locker is what code that needs a lock accepts. *Client implements it.
+type Locker interface {
+	// Acquire waits until key is held and returns its lease. ctx bounds the wait,
+	// never the hold.
+	Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error)
+
+	// TryAcquire tries once. If another has the key the error matches ErrHeld.
+	TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error)
+}
+
+var _ Locker = (*Client)(nil)
+
+// Client takes and keeps locks in one Store. One Client for each program and
+// Store is enough, and best: its callers share renewals and queues. It is safe
+// for concurrent use. Close it at the end.
+type Client struct {
+	store  driver.Store
+	limits driver.Limits
+	opts   Options
+	log    *slog.Logger
+	now    func() time.Duration // the clock of trust
+
+	keeper keeper
+	undoer undoer
+
+	mu      sync.Mutex
+	queues  map[string]*queue // keys that somebody waits for
+	local   map[string]int    // keys that a lease of this client holds, or whose release is under way
+	closed  bool
+	busy    int           // goroutines and statements that Close waits for
+	idle    chan struct{} // closed when the client is closed and nothing is busy
+	done    chan struct{} // closed when Close has finished
+	reaping sync.Once
+
+	open    context.Context // ends when Close begins
+	endOpen context.CancelFunc
+	life    context.Context // ends when Close has finished: the context of every statement
+	endLife context.CancelFunc
+
+	waiting                       atomic.Int64
+	calls, renewals, losses, late atomic.Uint64
+}
+
+// New makes a Client on store, for example mysqllock's or mongolock's. It does no
+// I/O and starts nothing. An option that is out of bounds is an error that
+// matches ErrInvalid and names it.
+func New(store driver.Store, o Options) (*Client, error) {
+	if store == nil {
+		return nil, fmt.Errorf("%w: the store is nil", ErrInvalid)
+	}
+	limits := store.Limits()
+	if limits.Batch < 1 {
+		return nil, fmt.Errorf("%w: the store's largest batch is %d", ErrInvalid, limits.Batch)
+	}
+	o, err := o.fill(limits)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		store:  store,
+		limits: limits,
+		opts:   o,
+		log:    o.Logger,
+		now:    clock.Now,
+		queues: make(map[string]*queue),
+		local:  make(map[string]int),
+		idle:   make(chan struct{}),
+		done:   make(chan struct{}),
+	}
+	c.open, c.endOpen = context.WithCancel(context.Background())
+	c.life, c.endLife = context.WithCancel(context.Background())
+	if own, ok := store.(driver.Clock); ok {
+		c.now = own.Now
+	}
+	c.keeper.init(c)
+	c.undoer.init(c)
+	return c, nil
+}
+
+func (c *Client) isClosed() bool { return c.open.Err() != nil }
+
+// enter begins something that Close waits for; false: the client is closed.
+func (c *Client) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.busy++
+	return true
+}
+
+// exit ends what enter began.
+func (c *Client) exit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy--; c.busy == 0 && c.closed {
+		close(c.idle)
+	}
+}
+
+// goWork runs f in a goroutine that Close waits for. It is false, and f not
+// called, when the client is closed.
+func (c *Client) goWork(f func()) bool {
+	if !c.enter() {
+		return false
+	}
+	go func() {
+		defer c.exit()
+		f()
+	}()
+	return true
+}

@@ -1,0 +1,174 @@
+package rowlock
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Options configures a Client. The zero value is good.
+type Options struct {
+	// TTL is how long the database grants a hold without renewal: after a crash
+	// the key is free again within TTL. Default 30s. The client renews at a third
+	// of it. At least the store's smallest TTL.
+	TTL time.Duration
+
+	// Margin is how long before the database may hand the key on the client
+	// distrusts its lease: it pays for clocks that run at different rates and for
+	// the time that the loss signal needs. Default TTL/10, at least 5ms. Less than TTL.
+	Margin time.Duration
+
+	// MaxHold ends every hold of this client that long after its grant, renewed
+	// or not. Default 0: no limit. At least TTL.
+	MaxHold time.Duration
+
+	// ReleaseWait is how long Release waits for the database's answer. Default 3s.
+	ReleaseWait time.Duration
+
+	// Reap is how often the client removes rows of keys that have been dead for a
+	// day, in the background. Default 1h, ± half; at most 500 rows a round; a full
+	// round is followed by the next after a sixtieth. Negative: never.
+	Reap time.Duration
+
+	// Owner is shown to people who ask who holds a key. At most 255 bytes.
+	// Default host:pid.
+	Owner string
+
+	// Logger gets what happens in the background: a lost lease (Error), a failed
+	// renewal or late release (Warn), each step (Debug). Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+const (
+	defaultTTL         = 30 * time.Second
+	minMargin          = 5 * time.Millisecond
+	defaultReleaseWait = 3 * time.Second
+	defaultReap        = time.Hour
+	reapGrace          = 24 * time.Hour
+
+	// longest bounds every duration, so that none overflows in a database.
+	longest = 366 * 24 * time.Hour
+)
+
+// fill sets the defaults and checks what the user set.
+func (o Options) fill(lim driver.Limits) (Options, error) {
+	if o.TTL == 0 {
+		o.TTL = max(defaultTTL, lim.MinTTL)
+	}
+	if o.ReleaseWait == 0 {
+		o.ReleaseWait = defaultReleaseWait
+	}
+	if o.ReleaseWait < 0 || o.ReleaseWait > longest {
+		return o, fmt.Errorf("%w: ReleaseWait %v: use a positive time, or 0 for %v", ErrInvalid, o.ReleaseWait, defaultReleaseWait)
+	}
+	if o.Reap == 0 {
+		o.Reap = defaultReap
+	}
+	if o.Owner == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown-host"
+		}
+		o.Owner = fmt.Sprintf("%.200s:%d", host, os.Getpid())
+	}
+	if len(o.Owner) > 255 {
+		return o, fmt.Errorf("%w: Owner has %d bytes, at most 255 are kept", ErrInvalid, len(o.Owner))
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Margin < 0 {
+		return o, fmt.Errorf("%w: Margin %v: use a positive time, or 0 for a tenth of the TTL", ErrInvalid, o.Margin)
+	}
+	s := settings{ttl: o.TTL, maxHold: o.MaxHold}
+	return o, s.check(o.Margin, lim)
+}
+
+// Option changes one call of Acquire, TryAcquire or Do.
+type Option func(*settings)
+
+// settings is what one call asks for.
+type settings struct {
+	ttl, margin, minHold, maxHold time.Duration
+	noRenew, noWait, guarded      bool
+}
+
+// TTL sets the TTL of this lease; see [Options].TTL.
+func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+
+// MinHold keeps the key taken until d after the grant, by the database's clock,
+// whether the holder releases it before or crashes: at most one hold in d,
+// whatever the clocks of the programs say. The next Acquire waits for it, the next
+// TryAcquire gets ErrHeld. At most MaxHold. The grant itself is renewed as usual:
+// a holder that works for longer than d keeps the key for as long as it works.
+func MinHold(d time.Duration) Option { return func(s *settings) { s.minHold = d } }
+
+// MaxHold ends the hold d after its grant, with ReasonMaxHold: the last renewals
+// are shortened. At least TTL; 0: no limit, whatever Options.MaxHold says.
+func MaxHold(d time.Duration) Option { return func(s *settings) { s.maxHold = d } }
+
+// NoRenew leaves renewal to the caller: the lease ends with its TTL unless
+// Lease.Renew is called.
+func NoRenew() Option { return func(s *settings) { s.noRenew = true } }
+
+// NoWait makes Acquire and Do try once, like TryAcquire: if another has the key
+// the error matches ErrHeld.
+func NoWait() Option { return func(s *settings) { s.noWait = true } }
+
+// Guarded says that this lease will be used in guarded transactions. MongoDB needs
+// to know before; on MySQL it has no effect.
+func Guarded() Option { return func(s *settings) { s.guarded = true } }
+
+// settingsFor applies opts to the client's defaults.
+func (c *Client) settingsFor(opts []Option) (settings, error) {
+	s := settings{ttl: c.opts.TTL, maxHold: c.opts.MaxHold}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	if err := s.check(c.opts.Margin, c.limits); err != nil {
+		return s, err
+	}
+	s.margin = marginOf(s.ttl, c.opts.Margin)
+	return s, nil
+}
+
+func marginOf(ttl, margin time.Duration) time.Duration {
+	if margin == 0 {
+		return max(ttl/10, minMargin)
+	}
+	return margin
+}
+
+func (s settings) check(margin time.Duration, lim driver.Limits) error {
+	margin = marginOf(s.ttl, margin)
+	switch {
+	case s.ttl < lim.MinTTL || s.ttl <= 0:
+		return fmt.Errorf("%w: TTL %v: this store needs at least %v", ErrInvalid, s.ttl, lim.MinTTL)
+	case s.ttl > longest:
+		return fmt.Errorf("%w: TTL %v: at most %v; a shorter TTL is renewed for as long as the lease is held", ErrInvalid, s.ttl, longest)
+	case margin >= s.ttl:
+		return fmt.Errorf("%w: Margin %v is not less than the TTL %v: no time would be left to trust the lease", ErrInvalid, margin, s.ttl)
+	case s.maxHold < 0 || s.maxHold > longest:
+		return fmt.Errorf("%w: MaxHold %v: use 0 for no limit, or a time up to %v", ErrInvalid, s.maxHold, longest)
+	case s.maxHold > 0 && s.maxHold < s.ttl:
+		return fmt.Errorf("%w: MaxHold %v is under the TTL %v: set a TTL of at most MaxHold", ErrInvalid, s.maxHold, s.ttl)
+	case s.minHold < 0 || s.minHold > longest:
+		return fmt.Errorf("%w: MinHold %v: use 0 for none, or a time up to %v", ErrInvalid, s.minHold, longest)
+	case s.maxHold > 0 && s.minHold > s.maxHold:
+		return fmt.Errorf("%w: MinHold %v is over MaxHold %v", ErrInvalid, s.minHold, s.maxHold)
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: the key is empty: use 1 to %d bytes", ErrInvalid, driver.MaxKey)
+	case len(key) > driver.MaxKey:
+		return fmt.Errorf("%w: the key %.40q… has %d bytes: use at most %d, for example a hash of it", ErrInvalid, key, len(key), driver.MaxKey)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package rowlock
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// reapRound is how many rows a Store removes in a call at most.
+const reapRound = 500
+
+// startReaping starts the background reaper, once, if the store has one. Called
+// under c.mu of a client that is not closed.
+func (c *Client) startReaping() {
+	c.reaping.Do(func() {
+		r, ok := c.store.(driver.Reaper)
+		if !ok || c.opts.Reap < 0 {
+			return
+		}
+		c.busy++
+		go func() {
+			defer c.exit()
+			c.reap(r)
+		}()
+	})
+}
+
+// reap removes rows of long dead keys now and then, until the client is closed.
+// Pods that start together spread by the random part.
+func (c *Client) reap(r driver.Reaper) {
+	pause := c.opts.Reap
+	for {
+		timer := time.NewTimer(pause/2 + rand.N(pause+1))
+		select {
+		case <-timer.C:
+		case <-c.open.Done():
+			timer.Stop()
+			return
+		}
+		n, err := r.Reap(c.open, reapGrace)
+		switch {
+		case err != nil && !c.isClosed():
+			c.log.Warn("reaping failed; trying again later", "err", err)
+		case n > 0:
+			c.log.Debug("reaped", "rows", n)
+		}
+		pause = c.opts.Reap
+		if n >= reapRound {
+			pause /= 60
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// startRenewal sends one batch in the background.
+func (c *Client) startRenewal(batch []*Lease) {
+	c.goWork(func() { // a closed client renews no more
+		now := c.now()
+		left := never
+		for _, l := range batch {
+			left = min(left, l.trustedUntil()-now)
+		}
+		// A try gets a third of the trust that is left, so that others can follow.
+		ctx, cancel := context.WithTimeout(c.life, max(left/3, min(left, 50*time.Millisecond)))
+		errs := c.renew(ctx, batch)
+		cancel()
+		after := c.now()
+		for i, l := range batch {
+			deadline := l.trustedUntil()
+			next := after + l.set.ttl // not used: the lease has ended
+			switch {
+			case errs[i] == nil:
+				next = now + c.renewEvery(l.set.ttl)
+			case l.Err() == nil:
+				// Soon again: with what is left of the trust window.
+				next = after + min(max((deadline-after)/10, 5*time.Millisecond), time.Second)
+				c.log.Warn("renewal failed, lease still trusted", "key", l.hold.Key, "token", l.hold.Token,
+					"hold", l.hold.ID, "left", deadline-after, "err", errs[i])
+			}
+			c.keeper.renewed(l, next, deadline)
+		}
+	})
+}
+
+// renew sends one renewal for a batch and applies the answers: only an
+// acknowledged one extends trust, counted from before the send. It gives an error
+// for each lease: nil is acknowledged.
+func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
+	start := c.now()
+	holds := make([]driver.Hold, len(batch))
+	for i, l := range batch {
+		holds[i] = l.hold
+		if l.set.maxHold > 0 { // the last renewals are shortened
+			holds[i].TTL = min(l.set.ttl, max(l.began+l.set.maxHold-start, time.Millisecond))
+		}
+	}
+	c.calls.Add(1)
+	results, err := c.store.Renew(ctx, holds)
+	if err == nil && len(results) != len(holds) {
+		err = fmt.Errorf("the store gave %d answers for %d renewals", len(results), len(holds))
+	}
+	errs := make([]error, len(batch))
+	for i, l := range batch {
+		if err != nil {
+			errs[i] = err
+			l.renewalFailed(err)
+			continue
+		}
+		switch r := results[i]; r.Status {
+		case driver.Alive:
+			ttl := holds[i].TTL
+			if r.Left > 0 {
+				ttl = min(ttl, r.Left)
+			}
+			l.extend(start + ttl - l.set.margin)
+			c.renewals.Add(1)
+		case driver.Taken, driver.Forced, driver.Removed, driver.Released:
+			l.lose(lostReason(r.Status), false)
+			errs[i] = l.Err()
+		default:
+			errs[i] = r.Err
+			if errs[i] == nil {
+				errs[i] = errNoAnswer
+			}
+			l.renewalFailed(errs[i])
+		}
+	}
+	return errs
+}
+
+// errNoAnswer stands for an unknown outcome without a cause.
+var errNoAnswer = fmt.Errorf("the database gave no usable answer")
+
+func (l *Lease) renewalFailed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cause = err
+}
+
+// extend moves the trust deadline, never back, and never revives.
+func (l *Lease) extend(deadline time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended == nil && l.c.now() < l.deadline {
+		l.deadline = max(l.deadline, deadline)
+		l.cause = nil
+	}
+}

@@ -1,0 +1,220 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// undoer ends, in the background, the holds whose outcome is unknown or that
+// nobody wants: attempts without a reply, grants whose caller had gone, lost
+// leases, releases that were not answered. It runs only while there are any.
+type undoer struct {
+	c *Client
+
+	mu      sync.Mutex
+	tasks   []*undoTask
+	running bool
+	wake    chan struct{}
+	empty   chan struct{} // closed when the last task ends; nil: nobody asked
+	stopped bool
+}
+
+// undoTask is one hold to end.
+type undoTask struct {
+	hold driver.Hold
+
+	// acknowledged: the grant was seen, so any answer to the undo is final.
+	// Otherwise an undo that found nothing may have overtaken the attempt, and is
+	// repeated until an attempt still on its way would have arrived.
+	acknowledged bool
+
+	sent      time.Duration // the clock read after the attempt, renewal or release was last sent
+	notBefore time.Duration // when the next try is due
+	pause     time.Duration // before the try after that
+}
+
+const (
+	firstUndoPause = 20 * time.Millisecond
+	lastUndoPause  = 5 * time.Second
+	undoTimeout    = 3 * time.Second
+)
+
+func (u *undoer) init(c *Client) {
+	u.c = c
+	u.wake = make(chan struct{}, 1)
+}
+
+func (u *undoer) len() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.tasks)
+}
+
+func (u *undoer) add(t undoTask) {
+	t.pause = firstUndoPause
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stopped {
+		return // Close has given up; the TTL frees the key
+	}
+	u.tasks = append(u.tasks, &t)
+	if !u.running {
+		u.running = true
+		go u.run()
+		return
+	}
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// arrival is when a statement sent before t.sent has arrived or never will.
+func (u *undoer) arrival(t *undoTask) time.Duration {
+	return t.sent + t.hold.TTL + u.c.limits.LockWait
+}
+
+// run sends what is due, in batches, until nothing is left.
+func (u *undoer) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		batch, next := u.due()
+		if len(batch) > 0 {
+			u.send(batch)
+			continue
+		}
+		if next == never {
+			return
+		}
+		timer.Reset(max(next-u.c.now(), 0))
+		select {
+		case <-timer.C:
+		case <-u.wake:
+		case <-u.c.life.Done():
+			return
+		}
+	}
+}
+
+// due takes the tasks that are due, or says when the first one will be. With no
+// task left it ends the run.
+func (u *undoer) due() (batch []*undoTask, next time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	next = never
+	if len(u.tasks) == 0 || u.stopped {
+		u.running = false
+		if u.empty != nil {
+			close(u.empty)
+			u.empty = nil
+		}
+		return nil, next
+	}
+	now := u.c.now()
+	seen := make(map[string]bool) // a call has no key twice
+	for _, t := range u.tasks {
+		if t.notBefore <= now && len(batch) < u.c.limits.Batch && !seen[t.hold.Key] {
+			batch = append(batch, t)
+			seen[t.hold.Key] = true
+		} else if !seen[t.hold.Key] {
+			next = min(next, t.notBefore)
+		}
+	}
+	return batch, next
+}
+
+func (u *undoer) send(batch []*undoTask) {
+	c := u.c
+	holds := make([]driver.Hold, len(batch))
+	for i, t := range batch {
+		holds[i] = t.hold
+	}
+	ctx, cancel := context.WithTimeout(c.life, undoTimeout)
+	start := c.now()
+	c.calls.Add(1)
+	results, err := c.store.Release(ctx, holds)
+	cancel()
+	if err == nil && len(results) != len(holds) {
+		err = fmt.Errorf("the store gave %d answers for %d releases", len(results), len(holds))
+	}
+	ended := make(map[*undoTask]bool)
+	now := c.now()
+	for i, t := range batch {
+		r := driver.Result{Err: err}
+		if err == nil {
+			r = results[i]
+		}
+		if u.final(t, r, start, now) {
+			ended[t] = true
+			c.log.Debug("hold undone", "key", t.hold.Key, "hold", t.hold.ID, "answer", r.Status)
+			continue
+		}
+		if r.Err != nil {
+			c.log.Warn("a hold could not be undone yet; trying again", "key", t.hold.Key, "hold", t.hold.ID, "err", r.Err)
+		}
+		t.notBefore = now + t.pause
+		t.pause = min(t.pause*2, lastUndoPause)
+		if at := u.arrival(t) + time.Millisecond; t.notBefore > at && now < at {
+			t.notBefore = at // the last one that is needed
+		}
+	}
+	u.remove(ended)
+}
+
+// final tells whether the hold of t cannot exist any more after the answer r to an
+// undo that was sent at start.
+func (u *undoer) final(t *undoTask, r driver.Result, start, now time.Duration) bool {
+	gone := u.arrival(t) + max(t.hold.TTL, t.hold.Keep) // even a late attempt has expired by now
+	switch r.Status {
+	case driver.Released:
+		return true
+	case driver.Taken, driver.Forced, driver.Removed:
+		return r.Final || t.acknowledged || start > u.arrival(t) || now > gone
+	}
+	return now > gone
+}
+
+func (u *undoer) remove(ended map[*undoTask]bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	kept := u.tasks[:0]
+	for _, t := range u.tasks {
+		if !ended[t] {
+			kept = append(kept, t)
+		}
+	}
+	clear(u.tasks[len(kept):])
+	u.tasks = kept
+}
+
+// wait waits until no task is left. When ctx ends first it lists the keys that are
+// left. No task is taken on after it.
+func (u *undoer) wait(ctx context.Context) (left []string) {
+	u.mu.Lock()
+	if len(u.tasks) == 0 {
+		u.stopped = true
+		u.mu.Unlock()
+		return nil
+	}
+	if u.empty == nil {
+		u.empty = make(chan struct{})
+	}
+	empty := u.empty
+	u.mu.Unlock()
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped = true
+	for _, t := range u.tasks {
+		left = append(left, t.hold.Key)
+	}
+	return left
+}
