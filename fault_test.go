@@ -1,0 +1,169 @@
+package rowlock_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// faultStore is the memory store behind a network that misbehaves on demand. A
+// fault decides what happens to one call.
+type faultStore struct {
+	*memory.Store
+	mu    sync.Mutex
+	fault func(c call) verdict
+	calls []call
+	skew  time.Duration // added to the clock of trust: the process stood still
+}
+
+// call is one call of the engine.
+type call struct {
+	op   string // acquire, renew, release, inspect
+	keys []string
+	ids  []driver.HoldID
+	n    int // how many calls of this op came before
+	at   time.Duration
+}
+
+// verdict says what happens to a call. The zero verdict is a good network.
+type verdict struct {
+	err    error         // answer this instead
+	apply  bool          // with err, hang or late: the server executes the call all the same
+	delay  time.Duration // before the server executes it
+	slow   time.Duration // the reply takes this long
+	hang   bool          // no reply: the call returns when its context ends
+	late   time.Duration // with hang and apply: the server executes it only after this time
+	answer []driver.Result
+}
+
+func newFaultStore() *faultStore { return &faultStore{Store: memory.New()} }
+
+func (f *faultStore) Now() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.Store.Now() + f.skew
+}
+
+// freeze lets the clock of trust jump, as a process finds it that was stopped.
+func (f *faultStore) freeze(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.skew += d
+}
+
+func (f *faultStore) set(fault func(c call) verdict) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+}
+
+func (f *faultStore) seen(op string) (calls []call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c.op == op {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// pass runs one call through the fault.
+func (f *faultStore) pass(ctx context.Context, c call, do func(context.Context) ([]driver.Result, error)) ([]driver.Result, error) {
+	c.n, c.at = len(f.seen(c.op)), f.Store.Now()
+	f.mu.Lock()
+	f.calls = append(f.calls, c)
+	fault := f.fault
+	f.mu.Unlock()
+	var v verdict
+	if fault != nil {
+		v = fault(c)
+	}
+	server := context.WithoutCancel(ctx)
+	if v.delay > 0 && sleep(ctx, v.delay) != nil {
+		return nil, ctx.Err()
+	}
+	switch {
+	case v.answer != nil:
+		return v.answer, nil
+	case v.err != nil:
+		if v.apply {
+			do(server)
+		}
+		return nil, v.err
+	case v.hang:
+		if v.apply && v.late > 0 {
+			time.AfterFunc(v.late, func() { do(server) })
+		} else if v.apply {
+			do(server)
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	results, err := do(server)
+	if v.slow > 0 && sleep(ctx, v.slow) != nil {
+		return nil, ctx.Err()
+	}
+	return results, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *faultStore) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	c := call{op: "acquire"}
+	for _, r := range reqs {
+		c.keys, c.ids = append(c.keys, r.Key), append(c.ids, r.ID)
+	}
+	return f.pass(ctx, c, func(ctx context.Context) ([]driver.Result, error) { return f.Store.Acquire(ctx, reqs) })
+}
+
+func holdsCall(op string, holds []driver.Hold) call {
+	c := call{op: op}
+	for _, h := range holds {
+		c.keys, c.ids = append(c.keys, h.Key), append(c.ids, h.ID)
+	}
+	return c
+}
+
+func (f *faultStore) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	return f.pass(ctx, holdsCall("renew", holds), func(ctx context.Context) ([]driver.Result, error) { return f.Store.Renew(ctx, holds) })
+}
+
+func (f *faultStore) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	return f.pass(ctx, holdsCall("release", holds), func(ctx context.Context) ([]driver.Result, error) {
+		results, err := f.Store.Release(ctx, holds)
+		for i := range results {
+			results[i].Final = false // as a network would have it
+		}
+		return results, err
+	})
+}
+
+func (f *faultStore) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
+	var infos []driver.Info
+	_, err := f.pass(ctx, call{op: "inspect", keys: keys}, func(ctx context.Context) (_ []driver.Result, err error) {
+		infos, err = f.Store.Inspect(ctx, keys)
+		return nil, err
+	})
+	return infos, err
+}
+
+// on makes a fault for calls of one op only.
+func on(op string, v verdict) func(call) verdict {
+	return func(c call) verdict {
+		if c.op == op {
+			return v
+		}
+		return verdict{}
+	}
+}
