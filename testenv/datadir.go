@@ -19,7 +19,7 @@ func fillDataDir(kind Kind, p program, dir string) error {
 		build = initMariaDB
 	}
 	// The number counts our changes to what a template holds.
-	template, err := once(fmt.Sprintf("template-%s-%s-1", kind, p.version), func(dir string) error { return build(p, dir) })
+	template, err := once(fmt.Sprintf("template-%s-%s-2", kind, p.version), func(dir string) error { return build(p, dir) })
 	if err != nil {
 		return fmt.Errorf("template data folder: %w", err)
 	}
@@ -64,9 +64,12 @@ func initMariaDB(p program, dir string) error {
 		in.Write(text)
 		in.WriteByte('\n')
 	}
-	in.WriteString("create database test;\nflush privileges;\n" +
-		"create or replace user root@'127.0.0.1' identified by '" + rootPassword + "';\n" +
-		"grant all on *.* to root@'127.0.0.1' with grant option;\n")
+	in.WriteString("create database test;\nflush privileges;\n")
+	// The tables come with a root@127.0.0.1 that has no password and would hide root@'%'.
+	for _, host := range []string{"127.0.0.1", "%"} {
+		fmt.Fprintf(&in, "create or replace user root@'%s' identified by '%s';\n", host, rootPassword)
+		fmt.Fprintf(&in, "grant all on *.* to root@'%s' with grant option;\n", host)
+	}
 	args := append(p.args[:len(p.args):len(p.args)], "--bootstrap", "--datadir="+dir, "--skip-log-bin")
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")

@@ -1,16 +1,17 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
@@ -151,16 +152,18 @@ func (n *dockerNode) kill() error {
 	ctx, cancel := engineTimeout()
 	defer cancel()
 	// The engine lets a paused container go on only after the signal is there.
-	_, err := n.engine.ContainerKill(ctx, n.id, client.ContainerKillOptions{Signal: "KILL"})
-	for err == nil {
-		var running bool
-		if running, err = n.inspect(ctx); err == nil && !running {
+	_, refused := n.engine.ContainerKill(ctx, n.id, client.ContainerKillOptions{Signal: "KILL"})
+	for {
+		running, err := n.inspect(ctx)
+		if err == nil && !running { // also when it had ended by itself, which the engine refuses to kill
 			n.running, n.paused = false, false
 			return nil
 		}
+		if err = errors.Join(refused, err); err != nil {
+			return err
+		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return err
 }
 
 func (n *dockerNode) remove() error {
@@ -185,15 +188,16 @@ func (n *dockerNode) gone() error {
 	return errors.New("the container ended by itself:\n" + n.logs(ctx))
 }
 
-// logs is the end of what the server wrote, with the frame headers that the engine puts between.
+// logs is the end of what the server wrote.
 func (n *dockerNode) logs(ctx context.Context) string {
 	r, err := n.engine.ContainerLogs(ctx, n.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
 	if err != nil {
 		return err.Error()
 	}
 	defer r.Close()
-	text, _ := io.ReadAll(r)
-	return string(text)
+	var text bytes.Buffer
+	_, _ = stdcopy.StdCopy(&text, &text, r)
+	return text.String()
 }
 
 func (n *dockerNode) inspect(ctx context.Context) (running bool, err error) {

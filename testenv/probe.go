@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -79,6 +80,7 @@ func sqlReady(ctx context.Context, n node, dsn string) error {
 		return err
 	}
 	defer db.Close()
+	var last error // what the server said; our own deadline says nothing
 	for {
 		// One try of bounded length: a port that is forwarded before the server behind it listens accepts and hangs.
 		try, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -87,8 +89,11 @@ func sqlReady(ctx context.Context, n node, dsn string) error {
 		if err == nil {
 			return nil
 		}
+		if last == nil || !errors.Is(err, context.DeadlineExceeded) {
+			last = err
+		}
 		if stop := pollPause(ctx, n.gone); stop != nil {
-			return fmt.Errorf("%s does not answer: %w (last: %w)", n.addr(), stop, err)
+			return fmt.Errorf("%s does not answer: %w (last: %w)", n.addr(), stop, last)
 		}
 	}
 }

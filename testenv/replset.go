@@ -32,6 +32,12 @@ func (r *replicaSet) ready(ctx context.Context, up []node) error {
 			return err
 		}
 		defer hangUp(c)
+		// A published port accepts before the server in the container does: so it must answer once.
+		for _, err := sayHello(ctx, c); err != nil; _, err = sayHello(ctx, c) {
+			if stop := pollPause(ctx, n.gone); stop != nil {
+				return fmt.Errorf("%s does not answer: %w (last: %w)", n.addr(), stop, err)
+			}
+		}
 		clients[i] = c
 	}
 	if !r.initiated {
