@@ -1,0 +1,60 @@
+package rowlock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// BenchmarkCycle is what the engine itself costs: acquire and release over the
+// memory store, uncontended.
+func BenchmarkCycle(b *testing.B) {
+	ctx := context.Background()
+	c, err := rowlock.New(memory.New(), rowlock.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(ctx)
+	for name, get := range map[string]func(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error){
+		"Acquire": c.Acquire, "TryAcquire": c.TryAcquire,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				l, err := get(ctx, "k")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := l.Release(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCycleAmong is the same with other leases in care.
+func BenchmarkCycleAmong(b *testing.B) {
+	ctx := context.Background()
+	c, err := rowlock.New(memory.New(), rowlock.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(ctx)
+	for i := range 10_000 {
+		if _, err := c.Acquire(ctx, fmt.Sprint("other", i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := c.Acquire(ctx, "k")
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.Release(ctx)
+	}
+}

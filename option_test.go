@@ -1,0 +1,110 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// slowStore has a smallest TTL, as SelectForUpdate has.
+type slowStore struct{ *memory.Store }
+
+func (slowStore) Limits() driver.Limits { return driver.Limits{Batch: 10, MinTTL: time.Second} }
+
+type brokenStore struct{ *memory.Store }
+
+func (brokenStore) Limits() driver.Limits { return driver.Limits{} }
+
+// TestBadOptions: a bad option is an error that matches ErrInvalid, names the
+// value, and says what would be right.
+func TestBadOptions(t *testing.T) {
+	store := slowStore{memory.New()}
+	for name, tc := range map[string]struct {
+		store driver.Store
+		o     rowlock.Options
+		want  []string
+	}{
+		"nil store":              {want: []string{"nil"}},
+		"store without a batch":  {store: brokenStore{memory.New()}, want: []string{"batch", "0"}},
+		"TTL too short":          {store: store, o: rowlock.Options{TTL: 999 * time.Millisecond}, want: []string{"999ms", "1s"}},
+		"TTL negative":           {store: store, o: rowlock.Options{TTL: -1}, want: []string{"TTL", "-1ns"}},
+		"TTL absurd":             {store: store, o: rowlock.Options{TTL: 1 << 62}, want: []string{"TTL", "8784h"}},
+		"margin over TTL":        {store: store, o: rowlock.Options{TTL: time.Second, Margin: time.Second}, want: []string{"Margin 1s", "TTL 1s"}},
+		"margin negative":        {store: store, o: rowlock.Options{Margin: -time.Second}, want: []string{"Margin -1s"}},
+		"MaxHold under TTL":      {store: store, o: rowlock.Options{TTL: 10 * time.Second, MaxHold: 9 * time.Second}, want: []string{"MaxHold 9s", "TTL 10s"}},
+		"MaxHold negative":       {store: store, o: rowlock.Options{MaxHold: -1}, want: []string{"MaxHold -1ns"}},
+		"ReleaseWait negative":   {store: store, o: rowlock.Options{ReleaseWait: -1}, want: []string{"ReleaseWait"}},
+		"owner longer than kept": {store: store, o: rowlock.Options{Owner: strings.Repeat("o", 256)}, want: []string{"256", "255"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := rowlock.New(tc.store, tc.o)
+			if !errors.Is(err, rowlock.ErrInvalid) || c != nil {
+				t.Fatalf("New = %v, %v", c, err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestP9_BadCall: a bad key or option of a call is an error before anything is sent.
+func TestP9_BadCall(t *testing.T) {
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		key  string
+		opts []rowlock.Option
+		want []string
+	}{
+		"empty key":            {"", nil, []string{"empty", "255"}},
+		"long key":             {strings.Repeat("k", 256), nil, []string{"256", "255"}},
+		"TTL too short":        {"k", []rowlock.Option{rowlock.TTL(time.Millisecond)}, []string{`"k"`, "1ms", "1s"}},
+		"MaxHold under TTL":    {"k", []rowlock.Option{rowlock.MaxHold(time.Second)}, []string{"MaxHold 1s", "TTL 30s"}},
+		"MinHold over it":      {"k", []rowlock.Option{rowlock.MaxHold(time.Hour), rowlock.MinHold(2 * time.Hour)}, []string{"MinHold 2h", "MaxHold 1h"}},
+		"MinHold negative":     {"k", []rowlock.Option{rowlock.MinHold(-1)}, []string{"MinHold -1ns"}},
+		"MinHold absurd":       {"k", []rowlock.Option{rowlock.MinHold(1 << 62)}, []string{"MinHold"}},
+		"TTL under the margin": {"k", []rowlock.Option{rowlock.TTL(2 * time.Second)}, []string{"Margin 2s", "TTL 2s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := slowStore{memory.New()}
+			o := rowlock.Options{}
+			if strings.Contains(name, "margin") {
+				o.Margin = 2 * time.Second
+			}
+			c, err := rowlock.New(store, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(ctx)
+			_, err1 := c.Acquire(ctx, tc.key, tc.opts...)
+			_, err2 := c.TryAcquire(ctx, tc.key, tc.opts...)
+			err3 := rowlock.Do(ctx, c, tc.key, nil, tc.opts...)
+			for _, err := range []error{err1, err2, err3} {
+				if !errors.Is(err, rowlock.ErrInvalid) {
+					t.Fatalf("error %v", err)
+				}
+				for _, want := range tc.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("%q does not say %q", err, want)
+					}
+				}
+			}
+			if n := store.Statements(); n != 0 {
+				t.Errorf("%d statements were sent", n)
+			}
+			if len(tc.opts) == 0 {
+				if _, err := c.Inspect(ctx, tc.key); !errors.Is(err, rowlock.ErrInvalid) {
+					t.Errorf("Inspect = %v", err)
+				}
+			}
+		})
+	}
+}

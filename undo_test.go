@@ -1,0 +1,208 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// free fails the test unless nobody holds key.
+func free(t *testing.T, f *faultStore, key string) {
+	t.Helper()
+	infos, err := f.Store.Inspect(context.Background(), []string{key})
+	if err != nil || infos[0].Held {
+		t.Errorf("%q is held: %+v, %v", key, infos[0], err)
+	}
+}
+
+// TestP7_LostReplyToAcquire: the attempt was executed, its reply lost. The hold is
+// taken back at once, and the caller, who waits, gets the key by another attempt.
+func TestP7_LostReplyToAcquire(t *testing.T) {
+	for name, v := range map[string]verdict{
+		"error":       {err: errors.New("broken pipe"), apply: true},
+		"no reply":    {hang: true, apply: true},
+		"unknown row": {answer: []driver.Result{{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c := newClient2(t, f)
+				f.set(func(c call) verdict {
+					if c.op == "acquire" && c.n == 0 {
+						return v
+					}
+					return verdict{}
+				})
+				start := time.Now()
+				l := acquire(t, c, "k")
+				if d := time.Since(start); d > 28*time.Second {
+					t.Errorf("got the key after %v: the unknown attempt was not undone", d)
+				}
+				calls := f.seen("acquire")
+				if calls[0].ids[0] == calls[len(calls)-1].ids[0] {
+					t.Error("a hold ID was sent in two attempts")
+				}
+				time.Sleep(5 * time.Minute)
+				if l.Err() != nil {
+					t.Error(l.Err())
+				}
+				if n := c.Stats().Undoing; n != 0 {
+					t.Errorf("%d undos never ended", n)
+				}
+			})
+		})
+	}
+}
+
+// TestP6_LateAttempt: the attempt reaches the server after undos that found
+// nothing. It is undone again, for as long as it could still arrive.
+func TestP6_LateAttempt(t *testing.T) {
+	for _, late := range []time.Duration{28 * time.Second, 40 * time.Second, 56 * time.Second} {
+		t.Run(late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c := newClient2(t, f)
+				f.set(on("acquire", verdict{hang: true, apply: true, late: late}))
+				if _, err := c.TryAcquire(context.Background(), "k", rowlock.MinHold(time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("TryAcquire = %v", err)
+				}
+				time.Sleep(late - 27*time.Second + 6*time.Second) // it arrives; the next undo finds it
+				free(t, f, "k")
+				time.Sleep(2 * time.Minute)
+				if n := c.Stats().Undoing; n != 0 {
+					t.Errorf("%d undos never ended", n)
+				}
+				last := f.seen("release")
+				if at := last[len(last)-1].at; late > 50*time.Second && at < late {
+					t.Errorf("the last undo went out after %v, before the attempt arrived", at)
+				}
+			})
+		})
+	}
+}
+
+// TestP6_UndoGoesOnUntilTheBound: an undo that finds nothing is repeated until one
+// that was sent a TTL after the last send was answered, and no longer.
+func TestP6_UndoGoesOnUntilTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(on("acquire", verdict{err: errors.New("reset by peer")})) // never executed, but who knows
+		if _, err := c.TryAcquire(context.Background(), "k"); err == nil {
+			t.Fatal("no error")
+		}
+		time.Sleep(10 * time.Minute)
+		undos := f.seen("release")
+		if last := undos[len(undos)-1].at; last < 30*time.Second || last > 32*time.Second {
+			t.Errorf("the last of %d undos went out after %v, want just after the TTL", len(undos), last)
+		}
+		if len(undos) > 20 {
+			t.Errorf("%d undos", len(undos))
+		}
+	})
+}
+
+// TestP6_ProvenNotApplied: no undo where the server says that nothing was done.
+func TestP6_ProvenNotApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(on("acquire", verdict{err: &driver.Error{NotApplied: true, Err: errors.New("too many connections")}}))
+		if _, err := c.TryAcquire(context.Background(), "k"); err == nil {
+			t.Fatal("no error")
+		}
+		time.Sleep(time.Minute)
+		if n := len(f.seen("release")); n != 0 {
+			t.Errorf("%d undos", n)
+		}
+	})
+}
+
+// TestP6_GivenUp: a caller that gives up while its statement runs leaves nothing:
+// the grant that comes is taken back without its MinHold.
+func TestP6_GivenUp(t *testing.T) {
+	for name, try := range map[string]func(*rowlock.Client, context.Context) error{
+		"Acquire": func(c *rowlock.Client, ctx context.Context) error {
+			_, err := c.Acquire(ctx, "k", rowlock.MinHold(time.Hour))
+			return err
+		},
+		"TryAcquire": func(c *rowlock.Client, ctx context.Context) error {
+			_, err := c.TryAcquire(ctx, "k", rowlock.MinHold(time.Hour))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c := newClient2(t, f)
+				f.set(on("acquire", verdict{slow: 5 * time.Second}))
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				start := time.Now()
+				if err := try(c, ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error %v", err)
+				}
+				if d := time.Since(start); d != time.Second {
+					t.Errorf("gave up after %v", d)
+				}
+				time.Sleep(5 * time.Second)
+				free(t, f, "k")
+				if s := c.Stats(); s.Held != 0 || s.Waiting != 0 || s.Undoing != 0 {
+					t.Errorf("stats %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestP6_GrantedTooLate: a grant whose reply came after the trust deadline is no
+// lease.
+func TestP6_GrantedTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(func(c call) verdict {
+			if c.op == "acquire" {
+				f.freeze(29 * time.Second) // the process stands still before it reads the reply
+			}
+			return verdict{}
+		})
+		if l, err := c.TryAcquire(context.Background(), "k"); err == nil {
+			t.Fatalf("a lease with %v left", time.Until(l.Until()))
+		}
+		time.Sleep(time.Second)
+		free(t, f, "k")
+	})
+}
+
+// TestUndoOfALostLeaseWaitsForTheMargin: the holder may need a moment to stop, so
+// the key stays taken until the margin has passed, and its MinHold is kept.
+func TestUndoOfALostLeaseWaitsForTheMargin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		l := acquire(t, c, "k", rowlock.MinHold(time.Minute))
+		f.set(func(c call) verdict {
+			if c.op == "renew" {
+				return verdict{hang: true, apply: true} // renewed, but nobody knows
+			}
+			return verdict{}
+		})
+		<-l.Done()
+		lost := f.Now()
+		time.Sleep(30 * time.Second)
+		undos := f.seen("release")
+		if len(undos) == 0 || undos[0].at-lost < 3*time.Second {
+			t.Fatalf("undos %v after the loss at %v", undos, lost)
+		}
+		i, _ := c.Inspect(context.Background(), "k")
+		if !i.Held || !i.Kept {
+			t.Errorf("the MinHold of a lost lease was not kept: %+v", i)
+		}
+	})
+}
