@@ -1,0 +1,146 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Acquire implements driver.Store. One key goes by findAndModify, several by the
+// batch of batch.go. Pinned means that nothing is held: the attempt, if it had
+// the document already, was taken back before the answer.
+func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	if err := s.enter(ctx, "acquire", len(reqs)); err != nil {
+		return nil, err
+	}
+	if len(reqs) == 1 {
+		r := s.acquire(ctx, reqs[0])
+		if r.Status == driver.Unknown {
+			return nil, r.Err
+		}
+		return []driver.Result{r}, nil
+	}
+	return s.acquireMany(ctx, reqs)
+}
+
+// acquire takes one key, in a session alone, so that it can be undone for good.
+func (s *Store) acquire(ctx context.Context, q driver.Request) driver.Result {
+	what := fmt.Sprintf("acquire %q", q.Key)
+	o, err := s.sessions.take()
+	if err != nil {
+		return unknown(&driver.Error{NotApplied: true, Err: s.fail(ctx, what, err)})
+	}
+	for tries := 0; ; tries++ {
+		raw, err := s.write(ctx, o, s.findAndModify(q), blockWait)
+		switch {
+		case err == nil:
+		case conflicted(err) && tries < 3:
+			continue
+		case blocked(err):
+			s.sessions.give(o)
+			return s.pinned(ctx, q)
+		default:
+			failed := s.fail(ctx, what, err)
+			if failed.NotApplied {
+				s.sessions.give(o)
+			} else {
+				s.sessions.keep(o, q.ID)
+			}
+			return unknown(failed)
+		}
+		doc, _ := raw.Lookup("value").DocumentOK()
+		r := parse(doc)
+		switch {
+		case r.hold == q.ID:
+			s.sessions.give(o)
+			return s.told(ctx, q, r)
+		case r.left > 0:
+			s.sessions.give(o)
+			return r.refused()
+		case tries == 3:
+			s.sessions.give(o)
+			return unknown(&driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: %s on %s: the document is neither free nor held", what, s)})
+		}
+	}
+}
+
+func (s *Store) findAndModify(q driver.Request) bson.D {
+	hold := holdID(q.ID)
+	var keep, fenced any = nil, "$fenced" // sticky; absent stays absent
+	if q.Keep > 0 {
+		keep = plus(now, millis(q.Keep))
+	}
+	if q.Guarded {
+		fenced = literal(true)
+	}
+	doc := grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced)
+	return d{
+		{Key: "findAndModify", Value: s.leases},
+		{Key: "query", Value: op("_id", keyID(q.Key))},
+		{Key: "update", Value: a{take(hold, doc)}},
+		{Key: "upsert", Value: true},
+		{Key: "new", Value: true},
+		{Key: "fields", Value: fields},
+	}
+}
+
+// pinned answers for a key whose document a foreign transaction has written. A
+// live hold of another explains more than the transaction does.
+func (s *Store) pinned(ctx context.Context, q driver.Request) driver.Result {
+	rows, err := s.rows(ctx, []string{q.Key}, nil)
+	if r, ok := rows[q.Key]; err == nil && ok && r.hold != q.ID && r.left > 0 {
+		return r.refused()
+	}
+	return driver.Result{Status: driver.Pinned}
+}
+
+// told answers for a key whose document has the hold of q: granted, once a fence
+// that the key may have is raised. Where an open guarded transaction of an older
+// holder keeps it down, the hold is given back: it could not be used, and whoever
+// comes next would have to wait for its end as well.
+func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result {
+	if !r.fenced {
+		return r.granted()
+	}
+	err := s.raise(ctx, q.Key, r.token)
+	if err == nil {
+		return r.granted()
+	}
+	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
+	if !blocked(err) {
+		failed := s.fail(ctx, what, err)
+		// The fence may not have moved, but the hold is there.
+		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err})
+	}
+	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true})
+	if back.Status == driver.Unknown {
+		return back
+	}
+	return driver.Result{Status: driver.Pinned}
+}
+
+// raise lifts the fence of a key, which guarded transactions of an older token
+// have written: it waits for those that are open and stops all later ones.
+func (s *Store) raise(ctx context.Context, key string, token int64) error {
+	cmd := d{
+		{Key: "update", Value: s.fences},
+		{Key: "updates", Value: a{d{
+			{Key: "q", Value: op("_id", keyID(key))},
+			{Key: "u", Value: op("$max", op("token", token))},
+			{Key: "upsert", Value: true},
+		}}},
+	}
+	for tries := 0; ; tries++ {
+		_, err := s.write(ctx, nil, cmd, blockWait)
+		if err == nil || tries == 3 || !conflicted(err) {
+			return err
+		}
+	}
+}
+
+func unknown(err *driver.Error) driver.Result {
+	return driver.Result{Status: driver.Unknown, Err: err}
+}

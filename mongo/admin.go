@@ -1,0 +1,141 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// ForceRelease ends whatever hold key has, MinHold included, and raises its
+// token, so that its holder learns at its next renewal that it was forced. For
+// guarded leases it raises the fence too, so that guarded transactions of the old
+// holder that have not written their guard yet cannot commit; Pinned in the Info
+// says that one which has was still open, which is for the next grant to wait for.
+//
+// The Info is the state before, by the server's clock; a key that was never held
+// has an empty one. Errors: ErrInvalid (key), ErrSchema, ErrClosed, ErrNotSupported
+// or the server's.
+func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
+	if err := validKey(key); err != nil {
+		return driver.Info{}, err
+	}
+	if err := s.enter(ctx, "force", 1); err != nil {
+		return driver.Info{}, err
+	}
+	what := fmt.Sprintf("force %q", key)
+	o, err := s.sessions.take() // numbered, so that a repeat does not raise the token twice
+	if err != nil {
+		return driver.Info{}, s.fail(ctx, what, err)
+	}
+	reply, err := s.write(ctx, o, d{
+		{Key: "findAndModify", Value: s.leases},
+		{Key: "query", Value: op("_id", keyID(key))},
+		{Key: "update", Value: d{
+			{Key: "$unset", Value: d{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
+			{Key: "$inc", Value: op("token", int64(driver.TokenRange))},
+			{Key: "$currentDate", Value: op("expiresAt", true)},
+		}},
+		{Key: "fields", Value: fields},
+	}, undoWait)
+	if err != nil {
+		return driver.Info{}, s.fail(ctx, what, err)
+	}
+	s.sessions.give(o)
+	doc, ok := reply.Lookup("value").DocumentOK()
+	if !ok {
+		return driver.Info{Key: key}, nil
+	}
+	before := parse(doc)
+	info := before.info(key)
+	if before.fenced {
+		err := s.raise(ctx, key, before.token+driver.TokenRange)
+		switch {
+		case err == nil:
+		case blocked(err):
+			info.Pinned = true
+		default:
+			return info, s.fail(ctx, what+": raise its fence", err)
+		}
+	}
+	return info, nil
+}
+
+// List returns the keys that begin with prefix and come after the key after, in
+// the order of their bytes, at most limit of them: free, held and kept ones, by
+// the server's clock. It reads the index on name, without waiting for anybody.
+// Errors: ErrInvalid (limit below 1), ErrSchema (index missing), ErrClosed,
+// ErrNotSupported or the server's.
+func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
+	if limit < 1 {
+		return nil, fmt.Errorf("%w: limit %d of List: use at least 1", driver.ErrInvalid, limit)
+	}
+	if err := s.enter(ctx, "list", 1); err != nil {
+		return nil, err
+	}
+	var infos []driver.Info
+	for len(infos) < limit {
+		page := min(limit-len(infos), maxBatch)
+		some, err := s.page(ctx, prefix, after, page)
+		if err != nil {
+			return nil, s.fail(ctx, fmt.Sprintf("list %q", prefix), err)
+		}
+		infos = append(infos, some...)
+		if len(some) < page {
+			break
+		}
+		after = some[len(some)-1].Key
+	}
+	return infos, nil
+}
+
+func (s *Store) page(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
+	names := d{{Key: "$gte", Value: prefix}}
+	if next, ok := successor(prefix); ok {
+		names = append(names, bson.E{Key: "$lt", Value: next})
+	}
+	if after != "" {
+		names = append(names, bson.E{Key: "$gt", Value: after})
+	}
+	reply, err := s.read(ctx, d{
+		{Key: "find", Value: s.leases},
+		{Key: "filter", Value: op("name", names)},
+		{Key: "sort", Value: op("name", 1)},
+		{Key: "projection", Value: fields},
+		{Key: "hint", Value: nameIndex},
+		{Key: "collation", Value: op("locale", "simple")},
+		{Key: "limit", Value: int32(limit)},
+		{Key: "batchSize", Value: int32(limit)},
+		{Key: "singleBatch", Value: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	docs, err := documents(reply)
+	if err != nil {
+		return nil, fmt.Errorf("reply of find: %w", err)
+	}
+	infos := make([]driver.Info, len(docs))
+	rows := make(map[string]row, len(docs))
+	for i, doc := range docs {
+		r := parse(doc)
+		rows[r.key] = r
+		infos[i] = r.info(r.key)
+	}
+	return infos, s.markPinned(ctx, infos, rows)
+}
+
+// successor is the first string after all those that begin with prefix; there is
+// none for the empty one and for one of 0xff only.
+func successor(prefix string) (string, bool) {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return string(b[:i+1]), true
+		}
+	}
+	return "", false
+}

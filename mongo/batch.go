@@ -1,0 +1,223 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// acquireMany takes several keys: one updateMany over the documents that exist,
+// a find that tells what became of them, and one command of upserts for the keys
+// that have no document yet. Whatever these leave open (a document that a foreign
+// transaction blocks, a key that was freed between two commands) goes on singly:
+// every command before was answered, so repeating a hold ID finds its own hold.
+//
+// An updateMany has no number in a session. If it stays unanswered, its undo is
+// not final and the engine repeats it.
+func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
+	var together, single []int
+	for i, q := range reqs {
+		if q.Pinned { // it would block the others again
+			single = append(single, i)
+		} else {
+			together = append(together, i)
+		}
+	}
+	// The order of documents in which commands lock them, the same for everybody.
+	sort.Slice(together, func(x, y int) bool { return reqs[together[x]].Key < reqs[together[y]].Key })
+
+	if len(together) > 1 {
+		open, err := b.together(ctx, together)
+		if err != nil {
+			return nil, err
+		}
+		together = open
+	}
+	b.singly(ctx, append(together, single...))
+	return b.results, nil
+}
+
+type batch struct {
+	s       *Store
+	reqs    []driver.Request
+	results []driver.Result
+	done    []bool
+}
+
+// together returns the entries it has no answer for. An error means unknown for all.
+func (b *batch) together(ctx context.Context, entries []int) (open []int, err error) {
+	s, what := b.s, fmt.Sprintf("acquire %d keys", len(entries))
+	_, err = s.write(ctx, nil, b.updateMany(entries), blockWait)
+	switch {
+	case err == nil:
+	case blocked(err): // some are taken, but not acknowledged by the majority
+		return entries, nil
+	case conflicted(err):
+		return entries, nil
+	default:
+		return nil, s.fail(ctx, what, err)
+	}
+	missing, err := b.answer(ctx, entries)
+	if err != nil {
+		return nil, b.sent(s.fail(ctx, what, err))
+	}
+	if len(missing) > 1 {
+		if !b.insert(ctx, missing) {
+			return b.open(entries), nil
+		}
+		if _, err := b.answer(ctx, missing); err != nil {
+			return nil, b.sent(s.fail(ctx, what, err))
+		}
+	}
+	return b.open(entries), nil
+}
+
+// sent takes the proof out of an error of a later step: the first one was applied.
+func (b *batch) sent(e *driver.Error) error {
+	return &driver.Error{Lasting: e.Lasting, Err: e.Err}
+}
+
+func (b *batch) open(entries []int) []int {
+	var open []int
+	for _, i := range entries {
+		if !b.done[i] {
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// answer reads what became of the entries and settles those that are clear. A
+// local read is enough: it cannot invent my hold, and a refusal that a deposed
+// primary makes up costs no more than another probe.
+func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err error) {
+	keys := make([]string, len(entries))
+	for n, i := range entries {
+		keys[n] = b.reqs[i].Key
+	}
+	rows, err := b.s.rows(ctx, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	var fenced []int
+	for _, i := range entries {
+		r, ok := rows[b.reqs[i].Key]
+		switch {
+		case !ok:
+			missing = append(missing, i)
+		case r.hold == b.reqs[i].ID && r.fenced:
+			fenced = append(fenced, i)
+			b.done[i] = true
+		case r.hold == b.reqs[i].ID:
+			b.results[i], b.done[i] = r.granted(), true
+		case r.left > 0:
+			b.results[i], b.done[i] = r.refused(), true
+		}
+	}
+	// Not in one command: it would stop at the first fence that is kept down.
+	each(len(fenced), func(n int) {
+		q := b.reqs[fenced[n]]
+		b.results[fenced[n]] = b.s.told(ctx, q, rows[q.Key])
+	})
+	return missing, nil
+}
+
+// insert creates the documents of keys that have none, by one command of upserts
+// in a session of its own. It reports false if there is nothing to be read: then
+// unknown entries are settled, with their session kept for the undo, and the
+// others are left to singly.
+func (b *batch) insert(ctx context.Context, entries []int) bool {
+	s, what := b.s, fmt.Sprintf("acquire %d new keys", len(entries))
+	o, err := s.sessions.take()
+	if err == nil {
+		updates := make(a, len(entries))
+		ids := make([]driver.HoldID, len(entries))
+		for n, i := range entries {
+			fam := s.findAndModify(b.reqs[i])
+			updates[n] = d{{Key: "q", Value: fam[1].Value}, {Key: "u", Value: fam[2].Value}, {Key: "upsert", Value: true}}
+			ids[n] = b.reqs[i].ID
+		}
+		_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, blockWait)
+		if err == nil {
+			s.sessions.give(o)
+			return true
+		}
+		if blocked(err) || conflicted(err) {
+			s.sessions.give(o)
+			return false
+		}
+		s.sessions.keep(o, ids...)
+	}
+	failed := b.sent(s.fail(ctx, what, err))
+	for _, i := range entries {
+		b.results[i], b.done[i] = driver.Result{Status: driver.Unknown, Err: failed}, true
+	}
+	return false
+}
+
+func (b *batch) singly(ctx context.Context, entries []int) {
+	each(len(entries), func(n int) {
+		i := entries[n]
+		b.results[i] = b.s.acquire(ctx, b.reqs[i])
+	})
+}
+
+// updateMany is the acquire of all entries whose documents exist: each document
+// finds its own hold, by its place in the list of keys.
+func (b *batch) updateMany(entries []int) bson.D {
+	first := b.reqs[entries[0]]
+	keys, holds, owners, ttls, keeps, fences := a{}, a{}, a{}, a{}, a{}, a{}
+	oneOwner, oneTTL, oneKeep, oneFence := true, true, true, true
+	for _, i := range entries {
+		q := b.reqs[i]
+		keys = append(keys, keyID(q.Key))
+		holds = append(holds, holdID(q.ID))
+		owners = append(owners, q.Owner)
+		ttls = append(ttls, millis(q.TTL))
+		keeps = append(keeps, millis(q.Keep))
+		fences = append(fences, q.Guarded)
+		oneOwner = oneOwner && q.Owner == first.Owner
+		oneTTL = oneTTL && q.TTL == first.TTL
+		oneKeep = oneKeep && q.Keep == first.Keep
+		oneFence = oneFence && q.Guarded == first.Guarded
+	}
+	// A list costs the server a look-up a document: only where it is needed.
+	mine := func(all a, one bool) any {
+		if one {
+			return literal(all[0])
+		}
+		return op("$arrayElemAt", a{literal(all), "$$i"})
+	}
+	hold := mine(holds, false)
+	var keep, fenced any = nil, "$fenced"
+	if !oneKeep {
+		ms := mine(keeps, false)
+		keep = op("$cond", a{op("$gt", a{ms, 0}), plus(now, ms), "$$REMOVE"})
+	} else if first.Keep > 0 {
+		keep = plus(now, millis(first.Keep))
+	}
+	if !oneFence {
+		fenced = op("$cond", a{mine(fences, false), true, "$fenced"})
+	} else if first.Guarded {
+		fenced = literal(true)
+	}
+	doc := grant(b.s.standalone.Load(), "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced)
+	taking := take(hold, doc)
+	stage := op("$replaceWith", op("$let", d{
+		{Key: "vars", Value: op("i", op("$indexOfArray", a{literal(keys), "$_id"}))},
+		{Key: "in", Value: taking[0].Value},
+	}))
+	return d{
+		{Key: "update", Value: b.s.leases},
+		{Key: "updates", Value: a{d{
+			{Key: "q", Value: op("_id", op("$in", keys))},
+			{Key: "u", Value: a{stage}},
+			{Key: "multi", Value: true},
+		}}},
+	}
+}

@@ -1,0 +1,140 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+const (
+	ddlWait = time.Minute
+
+	// wireVersion51 is MongoDB 5.1, the first with $tsSecond.
+	wireVersion51 = 14
+)
+
+// Check asks whether locks can be kept here: the server can be reached and is
+// writable, is MongoDB 5.1 or newer and a replica set or a sharded cluster (or a
+// standalone one that Options allow), and the collections are there, of this
+// layout, with the index on name, and of no kind that loses documents or refuses
+// them (capped, time series, view, validator, TTL index). What the user has no
+// right to see is not looked at. A collation does no harm.
+//
+// The first use of a Store checks by itself, until it succeeds once. Errors:
+// ErrNotSupported (server), ErrSchema (collections; most often: run Migrate),
+// ErrClosed, or the server's.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.open(ctx, "check"); err != nil {
+		return err
+	}
+	if err := s.checkServer(ctx); err != nil {
+		return err
+	}
+	if err := s.checkLayout(ctx); err != nil {
+		return err
+	}
+	return s.checkCollections(ctx)
+}
+
+func (s *Store) checkServer(ctx context.Context) error {
+	hello, err := s.read(ctx, op("hello", 1))
+	if err != nil {
+		return s.fail(ctx, "check: reach the server", err)
+	}
+	if wire, _ := hello.Lookup("maxWireVersion").AsInt64OK(); wire < wireVersion51 {
+		return s.unsupported(fmt.Sprintf("this is MongoDB %s, locks need 5.1 or newer", s.version(ctx)))
+	}
+	if writable, _ := hello.Lookup("isWritablePrimary").BooleanOK(); !writable {
+		return &driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: check: the server of %s is no writable primary at the moment", s)}
+	}
+	set, _ := hello.Lookup("setName").StringValueOK()
+	msg, _ := hello.Lookup("msg").StringValueOK()
+	standalone := set == "" && msg != "isdbgrid"
+	if standalone && !s.o.AllowStandalone {
+		return s.unsupported("a standalone server has no clock that never goes back (tokens), no transactions (guard) and no retryable writes (undo): " +
+			"make it a replica set of one node (mongod --replSet, then rs.initiate()), or set Options.AllowStandalone for development")
+	}
+	s.standalone.Store(standalone)
+	return nil
+}
+
+// version is for messages; it may need a right that the user does not have.
+func (s *Store) version(ctx context.Context) string {
+	reply, err := s.read(ctx, op("buildInfo", 1))
+	if err != nil {
+		return "of an unknown version"
+	}
+	v, _ := reply.Lookup("version").StringValueOK()
+	return v
+}
+
+func (s *Store) unsupported(text string) error {
+	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: %s", driver.ErrNotSupported, s, text)}
+}
+
+// checkCollections looks for options that break locks without an error: a capped
+// collection drops its oldest documents, a TTL index deletes by a clock of its own.
+func (s *Store) checkCollections(ctx context.Context) error {
+	names := a{s.leases, s.fences, s.runs, s.txs}
+	reply, err := s.read(ctx, d{
+		{Key: "listCollections", Value: 1},
+		{Key: "filter", Value: op("name", op("$in", names))},
+	})
+	if hidden(err) {
+		return nil
+	}
+	if err != nil {
+		return s.fail(ctx, "check", err)
+	}
+	docs, err := documents(reply)
+	if err != nil {
+		return s.fail(ctx, "check", fmt.Errorf("reply of listCollections: %w", err))
+	}
+	if len(docs) < len(names) {
+		return s.schema(fmt.Sprintf("of the collections %v only %d are there: run Migrate", names, len(docs)))
+	}
+	for _, doc := range docs {
+		name, _ := doc.Lookup("name").StringValueOK()
+		if kind, _ := doc.Lookup("type").StringValueOK(); kind != "collection" {
+			return s.schema(fmt.Sprintf("%s is a %s: locks need an ordinary collection", name, kind))
+		}
+		if capped, _ := doc.Lookup("options", "capped").BooleanOK(); capped {
+			return s.schema(name + " is capped: it would drop locks that are held")
+		}
+		if _, err := doc.LookupErr("options", "validator"); err == nil {
+			return s.schema(name + " has a validator: it can refuse the documents of locks")
+		}
+		if err := s.checkIndexes(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkIndexes(ctx context.Context, name string) error {
+	reply, err := s.read(ctx, op("listIndexes", name))
+	if hidden(err) {
+		return nil
+	}
+	if err != nil {
+		return s.fail(ctx, "check", err)
+	}
+	indexes, err := documents(reply)
+	if err != nil {
+		return s.fail(ctx, "check", fmt.Errorf("reply of listIndexes: %w", err))
+	}
+	for _, index := range indexes {
+		if _, err := index.LookupErr("expireAfterSeconds"); err == nil {
+			return s.schema(fmt.Sprintf("%s has the TTL index %v, which would delete locks: drop it, Reap removes dead keys", name, index.Lookup("name")))
+		}
+	}
+	return nil
+}
+
+// hidden: the user may not look.
+func hidden(err error) bool {
+	command, _ := codes(err)
+	return command == codeUnauthorized
+}

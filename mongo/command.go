@@ -1,0 +1,137 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Every command of the Store goes out as a document of its own (RunCommand), not
+// through the driver's helpers, because three things must be exact that the
+// helpers of mongo-driver 2.9 do not offer:
+//
+//   - maxTimeMS, the server's own limit. The helpers derive it from the context's
+//     deadline, and the client then gives up at the same moment: it never learns
+//     that the server had refused, which is what tells pinned from unknown.
+//   - the number of a retryable write (see session.go).
+//   - the reply of a write together with its write concern error.
+//
+// The price is that the driver repeats nothing: write and read below do.
+
+// callContext carries the caller's cancellation to the driver, but not its
+// deadline, from which the driver would make a second maxTimeMS. A far deadline
+// also keeps the client's own Timeout option from making one. (mongo-driver
+// 2.9.3, internal/driverutil.CalculateMaxTimeMS: none beyond 24 days.)
+type callContext struct{ context.Context }
+
+var farAway = time.Now().Add(100 * 365 * 24 * time.Hour)
+
+func (callContext) Deadline() (time.Time, bool) { return farAway, true }
+
+// Err says Canceled also when the deadline has passed: the driver closes the
+// connection for both, but takes an unexplained end of a connection for a failure
+// of the server and would clear the pool.
+func (c callContext) Err() error {
+	if c.Context.Err() != nil {
+		return context.Canceled
+	}
+	return nil
+}
+
+// send sends one command to the primary, in sess or in none of the caller's, and
+// returns when it is answered or ctx ends; then its connection is closed. A reply
+// with write errors or a write concern error comes with an error too.
+func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
+	s.statements.Add(1)
+	return s.db.RunCommand(mongo.NewSessionContext(callContext{ctx}, sess), cmd).Raw()
+}
+
+// write sends a write that may be repeated: numbered in the session of o, or
+// harmless by itself if o is nil. The server waits at most wait for a document
+// that a foreign transaction has written, and for the majority.
+//
+// If only the majority is late (a write concern error with code 50 or 64) the
+// same command goes out again with all the time that ctx leaves: it changes
+// nothing more and waits for the majority only.
+func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Duration) (bson.Raw, error) {
+	cmd = append(cmd, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})
+	var sess *mongo.Session
+	if o != nil && !s.standalone.Load() {
+		o.number++
+		sess = o.sess
+		cmd = append(cmd, bson.E{Key: "txnNumber", Value: o.number})
+	}
+	doubt := false // an earlier sending may have been applied
+	for tries := 0; ; tries++ {
+		limit := min(wait, left(ctx))
+		raw, err := s.send(ctx, sess, append(cmd[:len(cmd):len(cmd)], maxTime(limit)))
+		again := err != nil && ctx.Err() == nil && tries < 3
+		switch {
+		case again && majorityLate(err):
+			wait, doubt = time.Minute, true
+		case again && (nothingSent(err) || sess != nil && notPrimary(err)):
+		case again && sess != nil && repeatable(err):
+			doubt = true
+		case err != nil && doubt:
+			return raw, &doubtful{err}
+		default:
+			return raw, err
+		}
+	}
+}
+
+// doubtful is an error that says nothing about an earlier sending of the same
+// command.
+type doubtful struct{ error }
+
+func (e *doubtful) Unwrap() error { return e.error }
+
+// read sends a command that changes nothing.
+func (s *Store) read(ctx context.Context, cmd bson.D) (bson.Raw, error) {
+	for tries := 0; ; tries++ {
+		raw, err := s.send(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
+		if err == nil || ctx.Err() != nil || tries == 2 || !(nothingSent(err) || repeatable(err)) {
+			return raw, err
+		}
+	}
+}
+
+// left is the time until ctx ends, at least a millisecond, at most a minute.
+func left(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Minute
+	}
+	return min(max(time.Until(deadline), time.Millisecond), time.Minute)
+}
+
+func maxTime(d time.Duration) bson.E {
+	return bson.E{Key: "maxTimeMS", Value: millis(d)}
+}
+
+// millis rounds up: the database never counts a shorter time than the client.
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// documents returns the documents of a find's only batch.
+func documents(reply bson.Raw) ([]bson.Raw, error) {
+	batch, ok := reply.Lookup("cursor", "firstBatch").ArrayOK()
+	if !ok {
+		return nil, errors.New("no cursor.firstBatch in the reply")
+	}
+	values, err := batch.Values()
+	if err != nil {
+		return nil, err
+	}
+	docs := make([]bson.Raw, 0, len(values))
+	for _, v := range values {
+		if d, ok := v.DocumentOK(); ok {
+			docs = append(docs, d)
+		}
+	}
+	return docs, nil
+}

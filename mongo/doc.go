@@ -1,0 +1,34 @@
+// Package mongolock keeps rowlock's locks in a MongoDB collection.
+//
+//	store, err := mongolock.New(client.Database("app").Collection("locks"), mongolock.Options{})
+//	if err != nil { … }
+//	if err := store.Migrate(ctx); err != nil { … } // once, for example at deployment
+//	locks, err := rowlock.New(store, rowlock.Options{})
+//
+// # What it needs
+//
+// MongoDB 5.1 or newer (tested on 6.0), a replica set (one node will do) or a
+// sharded cluster (by design, not tested). On a standalone server there are no
+// transactions, no change streams and no retryable writes, so [Store.Check]
+// refuses it unless [Options].AllowStandalone says otherwise.
+//
+// # How a lock is kept
+//
+// One document a key, for ever: {_id: the key's bytes, name: the key as text,
+// hold, owner, token, acquiredAt, expiresAt, fenced, keepUntil}. An acquire is
+// one findAndModify that changes the document only if the server's own clock
+// ($$NOW) says that it is free. A release removes the field hold; the token stays
+// and rises with every grant.
+//
+// Every write asks for the write concern majority whatever the handle says: with
+// w:1 an acknowledged lock can be rolled back in a failover and granted twice.
+// Reads go to the primary.
+//
+// # Sessions
+//
+// The Store works in sessions of its own. A session or transaction in the
+// caller's context is never joined: an acquire inside Session.WithTransaction
+// would vanish when that transaction aborts. It numbers its writes in these
+// sessions itself, so that the server refuses a late attempt after its undo,
+// also when the client has retryWrites off (see session.go).
+package mongolock

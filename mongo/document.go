@@ -1,0 +1,143 @@
+package mongolock
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// The document of a key, and the expressions over it that decide everything, all
+// by the server's clock at the start of the command:
+//
+//	{_id: Binary, name, hold: Binary(16), owner, token: long, acquiredAt: date,
+//	 expiresAt: date, fenced: true, keepUntil: date}
+//
+// hold is absent in a released document; expiresAt is then the moment of the
+// release, fenced and keepUntil are absent unless needed. The time of death of a
+// document that is free is therefore the larger of expiresAt and keepUntil.
+
+type (
+	d = bson.D
+	a = bson.A
+)
+
+func op(name string, value any) d { return d{{Key: name, Value: value}} }
+
+// binary is a key or a hold ID. A key is Binary because strings compare by the
+// collation of the collection and end, for some programs, at a NUL.
+func binary(b []byte) bson.Binary { return bson.Binary{Data: b} }
+
+func keyID(key string) bson.Binary        { return binary([]byte(key)) }
+func holdID(id driver.HoldID) bson.Binary { return binary(id[:]) }
+func literal(value any) d                 { return op("$literal", value) }
+func plus(date any, ms any) d             { return op("$add", a{date, ms}) }
+
+const now = "$$NOW"
+
+// until is when the key becomes free by itself; null if it is free now. A date
+// of a document without a hold must not count: a node whose clock is ahead may
+// have written it.
+var until = op("$max", a{op("$cond", a{"$hold", "$expiresAt", nil}), "$keepUntil"})
+
+// free: null is less than any date.
+var free = op("$lte", a{until, now})
+
+// leftOf is how long the key stays taken, in milliseconds; absent if it is free.
+var leftOf = op("$subtract", a{until, now})
+
+// fields is what a reply says about a document.
+var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1},
+	{Key: "acquiredAt", Value: 1}, {Key: "left", Value: leftOf}}
+
+// nextToken is above the stored token and above every token that the key may
+// have had before its document was reaped. The logical clock of a replica set
+// never goes back, unlike $$NOW; an hour of it is 3600 × 2^32 tokens. The year
+// 2020 is taken off so that an int64 lasts until 2088.
+func nextToken(standalone bool) d {
+	clock := op("$add", a{
+		op("$multiply", a{op("$subtract", a{op("$tsSecond", "$$CLUSTER_TIME"), int64(1_600_000_000)}), int64(1) << 32}),
+		op("$multiply", a{op("$tsIncrement", "$$CLUSTER_TIME"), int64(driver.TokenRange)}),
+	})
+	if standalone { // no cluster time; the same number of tokens a second
+		clock = op("$multiply", a{op("$subtract", a{op("$toLong", now), int64(1_600_000_000_000)}), int64(4_294_967)})
+	}
+	return op("$max", a{op("$add", a{op("$ifNull", a{"$token", int64(0)}), int64(driver.TokenRange)}), clock})
+}
+
+// grant is the whole document of a new hold. What it does not name is gone.
+func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced any) d {
+	doc := d{
+		{Key: "_id", Value: "$_id"},
+		{Key: "name", Value: name},
+		{Key: "hold", Value: hold},
+		{Key: "owner", Value: owner},
+		{Key: "token", Value: nextToken(standalone)},
+		{Key: "acquiredAt", Value: now},
+		{Key: "expiresAt", Value: plus(now, ttl)},
+		{Key: "fenced", Value: fenced},
+	}
+	if keepUntil != nil {
+		doc = append(doc, bson.E{Key: "keepUntil", Value: keepUntil})
+	}
+	return doc
+}
+
+// take is the acquire: the document stays as it is if it has this hold already
+// (so that a repeated attempt finds its own token) or is not free.
+func take(hold any, doc d) d {
+	return op("$replaceWith", op("$cond", a{op("$and", a{op("$ne", a{"$hold", hold}), free}), doc, "$$ROOT"}))
+}
+
+// row is a document as replies show it.
+type row struct {
+	key     string
+	hold    driver.HoldID // zero: none
+	owner   string
+	token   int64
+	fenced  bool
+	since   time.Time
+	left    time.Duration
+	hasLeft bool
+}
+
+func (r row) held() bool { return r.hold != driver.HoldID{} }
+
+// parse reads a document that was asked for by fields. Whatever is missing or of
+// another type, as in a document that is none of ours, stays zero.
+func parse(doc bson.Raw) row {
+	var r row
+	if _, data, ok := doc.Lookup("_id").BinaryOK(); ok {
+		r.key = string(data)
+	}
+	if _, data, ok := doc.Lookup("hold").BinaryOK(); ok && len(data) == len(r.hold) {
+		copy(r.hold[:], data)
+	}
+	r.owner, _ = doc.Lookup("owner").StringValueOK()
+	r.token, _ = doc.Lookup("token").AsInt64OK()
+	r.fenced, _ = doc.Lookup("fenced").BooleanOK()
+	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
+		r.since = time.UnixMilli(ms)
+	}
+	if ms, ok := doc.Lookup("left").AsInt64OK(); ok {
+		r.left, r.hasLeft = time.Duration(ms)*time.Millisecond, true
+	}
+	return r
+}
+
+func (r row) granted() driver.Result {
+	return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
+}
+
+func (r row) refused() driver.Result {
+	return driver.Result{Status: driver.Held, Left: r.left, Owner: r.owner}
+}
+
+func (r row) info(key string) driver.Info {
+	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.since}
+	if r.left > 0 {
+		i.Held, i.Kept, i.Left = true, !r.held(), r.left
+	}
+	return i
+}

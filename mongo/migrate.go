@@ -1,0 +1,122 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// layout is the number of the documents' form, kept in a document of the lease
+// collection: {_id: "layout", layout: 1}.
+const (
+	layout    = 1
+	layoutID  = "layout"
+	nameIndex = "name_1" // as the shell would call it
+)
+
+// Migrate creates what is missing: the lease collection and, beside it, those
+// with _fence, _runs and _tx after its name, the index on name that List needs,
+// and the number of the layout. It may be called by any number of processes at
+// once and again at any time. It needs the right to create collections and
+// indexes (the role readWrite has it); everything else needs find, insert, update
+// and remove only.
+//
+// It fails with ErrSchema if the collection was written by a newer release of
+// this library, with ErrClosed, or with the server's error.
+func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.open(ctx, "migrate"); err != nil {
+		return err
+	}
+	if err := s.checkServer(ctx); err != nil {
+		return err
+	}
+	for _, name := range []string{s.leases, s.fences, s.runs, s.txs} {
+		// An empty collection costs nothing, and later nothing has to be created in
+		// the middle of a transaction.
+		_, err := s.write(ctx, nil, d{{Key: "create", Value: name}}, ddlWait)
+		if command, _ := codes(err); err != nil && command != codeNamespaceExists {
+			return s.fail(ctx, "migrate: create "+name, err)
+		}
+	}
+	if err := s.checkCollections(ctx); err != nil {
+		return err
+	}
+	// Without a collation, whatever that of the collection is: names compare byte
+	// for byte.
+	_, err := s.write(ctx, nil, d{
+		{Key: "createIndexes", Value: s.leases},
+		{Key: "indexes", Value: a{d{
+			{Key: "key", Value: op("name", 1)},
+			{Key: "name", Value: nameIndex},
+			{Key: "collation", Value: op("locale", "simple")},
+		}}},
+	}, ddlWait)
+	if err != nil {
+		return s.fail(ctx, "migrate: create index "+nameIndex, err)
+	}
+	for tries := 0; ; tries++ {
+		_, err := s.write(ctx, nil, d{
+			{Key: "update", Value: s.leases},
+			{Key: "updates", Value: a{d{
+				{Key: "q", Value: op("_id", layoutID)},
+				{Key: "u", Value: op("$setOnInsert", op("layout", int64(layout)))},
+				{Key: "upsert", Value: true},
+			}}},
+		}, ddlWait)
+		if err == nil {
+			break
+		}
+		if tries == 3 || !conflicted(err) {
+			return s.fail(ctx, "migrate: write the layout number", err)
+		}
+	}
+	return s.checkLayout(ctx)
+}
+
+// checkLayout reads the number of the layout and uses the index on name once.
+// Both need no right but find.
+func (s *Store) checkLayout(ctx context.Context) error {
+	reply, err := s.read(ctx, d{
+		{Key: "find", Value: s.leases},
+		{Key: "filter", Value: op("_id", layoutID)},
+		{Key: "singleBatch", Value: true},
+	})
+	if err != nil {
+		return s.fail(ctx, "check", err)
+	}
+	docs, err := documents(reply)
+	if err != nil {
+		return s.fail(ctx, "check", fmt.Errorf("reply of find: %w", err))
+	}
+	if len(docs) == 0 {
+		return s.schema("the collection is not set up: run Migrate once, with a user who may create collections")
+	}
+	number, _ := docs[0].Lookup("layout").AsInt64OK()
+	switch {
+	case number < layout:
+		return s.schema(fmt.Sprintf("the collection has layout %d, this release needs %d: run Migrate", number, layout))
+	case number > layout:
+		return s.schema(fmt.Sprintf("the collection has layout %d, this release knows %d: use the release that wrote it, or a newer one", number, layout))
+	}
+	_, err = s.read(ctx, d{
+		{Key: "find", Value: s.leases},
+		{Key: "filter", Value: op("name", op("$gt", ""))},
+		{Key: "projection", Value: op("_id", 1)},
+		{Key: "hint", Value: nameIndex},
+		{Key: "collation", Value: op("locale", "simple")},
+		{Key: "limit", Value: 1},
+		{Key: "singleBatch", Value: true},
+	})
+	if command, _ := codes(err); command == codeBadValue {
+		return s.schema(fmt.Sprintf("the index %s on name is missing: run Migrate (%v)", nameIndex, err))
+	}
+	if err != nil {
+		return s.fail(ctx, "check", err)
+	}
+	return nil
+}
+
+func (s *Store) schema(text string) error {
+	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: %s", driver.ErrSchema, s, text)}
+}

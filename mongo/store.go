@@ -1,0 +1,155 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+const (
+	// maxBatch is the largest number of keys in one command.
+	maxBatch = 500
+
+	// blockWait is how long the server may wait for the open transaction of
+	// somebody else that has written the same document: its maxTimeMS.
+	blockWait = 50 * time.Millisecond
+
+	// undoWait is the same for an undo. It is longer, because an undo also waits
+	// for the attempt it takes back, if that is still running.
+	undoWait = 250 * time.Millisecond
+
+	// parallel is how many commands a batch sends at a time when it has to go on
+	// key by key.
+	parallel = 16
+)
+
+// Store keeps locks in a collection. It implements driver.Store, driver.Reaper,
+// driver.Lister, driver.Forcer, driver.Closer and driver.Counter, and is safe for
+// concurrent use.
+type Store struct {
+	db     *mongo.Database
+	leases string // the collection of New
+	fences string
+	runs   string
+	txs    string
+	o      Options
+
+	usable     gate
+	standalone atomic.Bool // set before usable opens
+	closed     atomic.Bool
+	statements atomic.Uint64
+	sessions   sessions
+}
+
+var (
+	_ driver.Store   = (*Store)(nil)
+	_ driver.Reaper  = (*Store)(nil)
+	_ driver.Lister  = (*Store)(nil)
+	_ driver.Forcer  = (*Store)(nil)
+	_ driver.Closer  = (*Store)(nil)
+	_ driver.Counter = (*Store)(nil)
+)
+
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// New makes a Store on coll and three collections beside it, named like coll with
+// _fence, _runs and _tx after it; [Store.Migrate] creates them. It does no I/O:
+// the first use checks the server, see [Store.Check]. Two Stores exclude each
+// other if and only if they name the same collection of the same cluster.
+//
+// Of coll only client, database and name are used; its read preference and its
+// read and write concern are not, nor are they changed. The commands share the
+// connection pool of its client: a pool (maxPoolSize, default 100) that other
+// work keeps exhausted makes renewals late. The client is not closed by the Store.
+//
+// It fails with ErrInvalid if coll is nil or its name is anything but letters,
+// digits and underscores (at most 100, no digit first).
+func New(coll *mongo.Collection, o Options) (*Store, error) {
+	if coll == nil {
+		return nil, fmt.Errorf("%w: mongolock.New needs a collection, got nil", driver.ErrInvalid)
+	}
+	name := coll.Name()
+	if !plainName.MatchString(name) {
+		return nil, fmt.Errorf("%w: collection name %q: use 1 to 100 letters, digits and underscores, not beginning with a digit", driver.ErrInvalid, name)
+	}
+	s := &Store{
+		db:     coll.Database(),
+		leases: name,
+		fences: name + "_fence",
+		runs:   name + "_runs",
+		txs:    name + "_tx",
+		o:      o,
+		usable: newGate(),
+	}
+	s.sessions.start = s.startSession
+	return s, nil
+}
+
+// Limits implements driver.Store.
+func (s *Store) Limits() driver.Limits {
+	return driver.Limits{Batch: maxBatch, MinTTL: 20 * time.Millisecond, LockWait: time.Second}
+}
+
+// Statements implements driver.Counter: the commands sent since New, without
+// those that the driver sends by itself (monitoring, authentication).
+func (s *Store) Statements() uint64 { return s.statements.Load() }
+
+// Close ends the Store's sessions on the server, which takes at most a second,
+// and makes every later call fail with ErrClosed. It leaves the client alone and
+// releases no lock: close the rowlock Client first. Closing twice is harmless.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	ids := s.sessions.close()
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	// Without an answer the server ends them by itself after 30 minutes.
+	_, _ = s.send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}})
+	return nil
+}
+
+// enter is the beginning of every call: n keys are about to be sent.
+func (s *Store) enter(ctx context.Context, doing string, n int) error {
+	if err := s.open(ctx, doing); err != nil {
+		return err
+	}
+	if n > maxBatch {
+		return &driver.Error{Lasting: true, NotApplied: true,
+			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, maxBatch)}
+	}
+	return s.usable.pass(ctx, s.Check)
+}
+
+// open refuses a closed Store and a context that is over.
+func (s *Store) open(ctx context.Context, doing string) error {
+	if s.closed.Load() {
+		return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mongo: %s on %s: %w", doing, s, driver.ErrClosed)}
+	}
+	if err := ctx.Err(); err != nil {
+		return &driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: %s on %s: %w", doing, s, err)}
+	}
+	return nil
+}
+
+// String is the collection's full name, for messages.
+func (s *Store) String() string { return s.db.Name() + "." + s.leases }
+
+// validKey refuses what can be no key, where no engine has looked at it before.
+func validKey(key string) error {
+	if len(key) < 1 || len(key) > driver.MaxKey {
+		return &driver.Error{Lasting: true, NotApplied: true,
+			Err: fmt.Errorf("%w: a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// barrier is a document that every undo writes. Without a write the number of an
+// undo that finds nothing would be in the memory of the primary only, and lost in
+// an election. A string cannot meet a key, which is Binary.
+const barrier = "barrier"
+
+// undo takes back an attempt that was not answered, in the attempt's own session
+// and with the next number. Once the majority has it, the server refuses the
+// attempt whenever it may still arrive, so the answer is final, whether it found
+// the hold or not. Until then every repeat has a number of its own.
+func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
+	what := fmt.Sprintf("undo %q", h.Key)
+	k := s.sessions.find(h.ID)
+	if k != nil {
+		select {
+		case k.turn <- struct{}{}:
+			defer func() { <-k.turn }()
+		case <-ctx.Done():
+			return unknown(&driver.Error{Err: fmt.Errorf("mongo: %s on %s: %w", what, s, ctx.Err())})
+		}
+	}
+	if k == nil || s.sessions.find(h.ID) != k || s.standalone.Load() { // settled meanwhile
+		return s.end(ctx, h)
+	}
+	cmd := d{
+		{Key: "update", Value: s.leases},
+		{Key: "updates", Value: a{
+			d{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$inc", op("n", int64(1)))}, {Key: "upsert", Value: true}},
+			d{{Key: "q", Value: byHolds([]driver.Hold{h})}, {Key: "u", Value: removal(true)}},
+		}},
+		{Key: "ordered", Value: true},
+	}
+	for tries := 0; ; tries++ {
+		reply, err := s.write(ctx, k.o, cmd, undoWait)
+		switch {
+		case err == nil:
+			s.sessions.settle(h.ID)
+			if matched(reply) > 1 {
+				return driver.Result{Status: driver.Released, Final: true}
+			}
+			return driver.Result{Status: driver.Removed, Final: true}
+		case conflicted(err) && tries < 3:
+			continue
+		}
+		return unknown(s.fail(ctx, what, err))
+	}
+}
