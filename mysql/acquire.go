@@ -1,0 +1,182 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// bounds are how long the tries of one acquire may stay unanswered. A takeover
+// holds the row's lock while it waits for the old holder's guarded transaction,
+// and everybody's statements on that key wait behind it: so it must not wait. The
+// last try knows that none of its keys is pinned, so what it may be waiting for is
+// a slow server.
+var bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
+
+// attempt is one Acquire.
+type attempt struct {
+	*leases
+	reqs    []driver.Request // sorted by key: all batches lock rows in one order
+	results []driver.Result  // of reqs
+}
+
+func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	order := make([]int, len(reqs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Key, reqs[b].Key) })
+	a := attempt{leases: l, reqs: make([]driver.Request, len(reqs)), results: make([]driver.Result, len(reqs))}
+	hinted := true
+	for i, o := range order {
+		a.reqs[i] = reqs[o]
+		hinted = hinted && reqs[o].Pinned
+	}
+	if hinted {
+		// Pinned keys share one connection, so that however many there are they leave
+		// the others to the rest.
+		if err := l.s.takeAlone(ctx); err != nil {
+			return nil, err
+		}
+		defer l.s.giveAlone()
+	}
+	if err := l.s.step(ctx, l.s.acquires, func(c *conn) error { return a.run(ctx, c) }); err != nil {
+		return nil, err
+	}
+	results := make([]driver.Result, len(reqs))
+	for i, o := range order {
+		results[o] = a.results[i]
+	}
+	return results, nil
+}
+
+// run takes the keys on one connection. Its error says that no key has an answer.
+func (a *attempt) run(ctx context.Context, c *conn) error {
+	open := make([]int, 0, len(a.reqs)) // without an answer yet
+	var look []int
+	for i, r := range a.reqs {
+		// Where no statement can be ended, none is sent that is seen to wait.
+		if r.Pinned || a.s.cannotKill.Load() {
+			look = append(look, i)
+		} else {
+			open = append(open, i)
+		}
+	}
+	sent := false
+	var blocked bool
+	var err error
+	if len(look) > 0 {
+		if look, err = a.look(ctx, c, look); err != nil {
+			return notSent(a.what("acquire"), err)
+		}
+		open = append(open, look...)
+		slices.Sort(open)
+	}
+	for _, bound := range bounds {
+		if len(open) == 0 {
+			return nil
+		}
+		blocked = false
+		before := len(open)
+		open, err = a.take(ctx, c, open, bound)
+		if errors.Is(err, errBlocked) {
+			blocked = true
+			open, err = a.look(ctx, c, open)
+		} else if err == nil {
+			sent = true
+		}
+		if err != nil {
+			return a.fail(open, before, sent, err)
+		}
+		if blocked && a.s.cannotKill.Load() {
+			break // it took a second
+		}
+	}
+	for _, i := range open {
+		if blocked {
+			a.results[i] = driver.Result{Status: driver.Pinned}
+		} else {
+			a.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: %s: the row of %q shows neither this hold nor another one: is there a proxy that reads from a replica?", a.what("acquire"), a.reqs[i].Key)}}
+		}
+	}
+	return nil
+}
+
+// fail gives the keys without an answer the error. It is the whole call's if no
+// key has one.
+func (a *attempt) fail(open []int, before int, sent bool, err error) error {
+	wrap := classify
+	if sent {
+		wrap = maybeApplied
+	}
+	err = wrap(a.what("acquire"), err)
+	if before == len(a.reqs) {
+		return err
+	}
+	for _, i := range open {
+		a.results[i] = driver.Result{Err: err}
+	}
+	return nil
+}
+
+// take sends the upsert for the open keys and reads who has them. It returns the
+// keys that still have no answer, all of them with an error.
+func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
+	reqs := make([]driver.Request, len(open))
+	for i, o := range open {
+		reqs[i] = a.reqs[o]
+	}
+	res, err := c.exec(ctx, bound, upsert(a.table, reqs))
+	if err != nil {
+		return open, err
+	}
+	if len(open) == 1 {
+		id, err := res.LastInsertId()
+		if err != nil {
+			return open, err
+		}
+		if id < grantedFrom {
+			a.results[open[0]] = driver.Result{Status: driver.Held, Left: max(time.Duration(id-1), 1) * time.Microsecond}
+			return nil, nil
+		}
+		if !a.fenced {
+			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: id, Stored: id}
+			return nil, nil
+		}
+	}
+	// On the same connection, so that what reads is what wrote.
+	rows, err := a.rows(ctx, c, len(open), func(i int) string { return reqs[i].Key })
+	if err != nil {
+		return open, maybeApplied(a.what("acquire"), err)
+	}
+	rest := open[:0:0]
+	for _, i := range open {
+		if !a.settle(i, rows) {
+			rest = append(rest, i)
+		}
+	}
+	return rest, nil
+}
+
+// settle answers a request from the rows: false if they do not tell.
+func (a *attempt) settle(i int, rows map[string]row) bool {
+	r, ok := rows[a.reqs[i].Key]
+	switch {
+	case ok && r.mine(a.reqs[i].ID):
+		token := r.token
+		if a.fenced {
+			token = r.fence
+		}
+		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.token, Left: max(r.left, 0)}
+	case ok && r.left > 0:
+		a.results[i] = driver.Result{Status: driver.Held, Left: r.left, Owner: r.owner}
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,136 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// List reads the state of the keys that begin with prefix and come after the key
+// after, in the order of their bytes, at most limit (at least 1) of them; an empty
+// prefix means all keys. A key that was never locked, or whose row was removed, is
+// not there; a free one whose row is still there is, with Held false. Pinned is
+// not asked for: see Inspect. It reads without locks.
+func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
+	if limit < 1 {
+		return nil, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: limit %d of List: use at least 1", driver.ErrInvalid, limit)}
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	return s.keep.list(ctx, prefix, after, limit)
+}
+
+// ForceRelease ends whatever hold the key has, also one that has expired but was
+// not taken yet, and MinHold. It raises the token, so that guarded transactions of
+// the old holder that begin later fail; the holder itself learns of it at its next
+// renewal, with the reason forced. The Info is the state before. A key without a
+// hold is no error.
+//
+// An open guarded transaction of the holder must end first: it is waited for until
+// ctx ends, at most for a second, in pieces that stop nobody; the error then says so.
+func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
+	if err := s.ready(ctx); err != nil {
+		return driver.Info{}, err
+	}
+	return s.keep.force(ctx, key)
+}
+
+// info is the row in words of package driver.
+func (r row) info() driver.Info {
+	i := driver.Info{Key: r.key, Owner: r.owner, Token: r.token, Since: time.UnixMicro(r.sinceMicros).UTC()}
+	if r.left > 0 {
+		i.Held, i.Kept, i.Left = true, !r.live, r.left
+	}
+	return i
+}
+
+// inspect is one plain SELECT for any number of keys, because it is the probe of
+// waiters. Only where a single key is asked for it asks too whether the key, if it
+// is free, is pinned.
+func (l *leases) inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
+	err = l.s.read(ctx, func(c *conn) error {
+		rows, err := l.rows(ctx, c, len(keys), func(i int) string { return keys[i] })
+		if err != nil {
+			return err
+		}
+		infos = make([]driver.Info, len(keys))
+		for i, k := range keys {
+			infos[i].Key = k
+			if r, ok := rows[k]; ok {
+				infos[i] = r.info()
+			}
+		}
+		r, ok := rows[keys[0]]
+		if len(keys) > 1 || !ok || r.left > 0 {
+			return nil
+		}
+		unlocked, err := l.unlocked(ctx, c, []row{r})
+		infos[0].Pinned = !unlocked[r.key]
+		return err
+	})
+	return infos, classify(l.what("inspect"), err)
+}
+
+func (l *leases) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
+	var rows []row
+	err = l.s.read(ctx, func(c *conn) error {
+		rows, err = query(ctx, c, 0, listing(l.table, prefix, after, limit), scanRow)
+		return err
+	})
+	infos = make([]driver.Info, len(rows))
+	for i, r := range rows {
+		infos[i] = r.info()
+	}
+	return infos, classify(l.what("list"), err)
+}
+
+// force writes the guard's index entry, so it waits for an open guarded
+// transaction like a takeover and is bounded like one.
+func (l *leases) force(ctx context.Context, key string) (info driver.Info, err error) {
+	for end := time.Now().Add(lockWait); ; {
+		err = l.s.slow(ctx, func(c *conn) error {
+			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
+			if err != nil {
+				return err
+			}
+			r, ok := rows[key]
+			info = r.info()
+			if !ok {
+				info = driver.Info{Key: key}
+				return nil
+			}
+			unlocked, err := l.unlocked(ctx, c, []row{r})
+			if err != nil {
+				return err
+			}
+			if !unlocked[key] {
+				return errBlocked
+			}
+			_, err = c.exec(ctx, bounds[0], forced(l.table, key))
+			return err
+		})
+		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
+			break
+		}
+	}
+	if errors.Is(err, errBlocked) {
+		err = fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or end it: %w", err)
+	}
+	return info, classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
+}
+
+// read runs f on the control connection. A KILL may be waiting for that, so at
+// most one reader stands before it.
+func (s *Store) read(ctx context.Context, f func(*conn) error) error {
+	select {
+	case s.looking <- struct{}{}:
+	case <-ctx.Done():
+		return notSent("wait for a connection", ctx.Err())
+	}
+	defer func() { <-s.looking }()
+	return s.step(ctx, s.control, f)
+}

@@ -1,0 +1,183 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// The oldest servers with everything we use: FOR UPDATE SKIP LOCKED came with
+// MySQL 8.0.1 and MariaDB 10.6.0.
+const (
+	minMySQL   = 8_00
+	minMariaDB = 10_06
+)
+
+// layout is what a strategy needs of a table.
+type layout struct {
+	table   string // quoted
+	columns []string
+	guard   []string // the columns of its index named guard; nil: none is needed
+}
+
+func (l *leases) layout() []layout {
+	return []layout{{
+		table:   l.table,
+		columns: []string{"name", "hold", "owner", "token", "acquired_at", "expires_at", "released_at"},
+		guard:   l.guard,
+	}}
+}
+
+// Check tells whether the Store can work: the server answers, is MySQL 8.0 or
+// MariaDB 10.6 or newer and not read-only, and the tables are there, with the
+// columns and indexes of this version, in InnoDB. The first use does it once by
+// itself; call it at the start of a program to fail early.
+//
+// Errors that match rowlock.ErrSchema name the table and say to run Migrate;
+// rowlock.ErrNotSupported: a server or table that cannot be used as it is; others
+// come from the connection. The user needs no privilege but SELECT on the tables.
+func (s *Store) Check(ctx context.Context) error {
+	if s.closed.Load() {
+		return errClosed()
+	}
+	err := s.read(ctx, func(c *conn) error {
+		if err := checkServer(ctx, c); err != nil {
+			return notSent("check", err)
+		}
+		return notSent("check", checkTables(ctx, c, s.keep.layout()))
+	})
+	if err == nil {
+		s.checked.Store(true)
+	}
+	return err
+}
+
+// ready is Check at the first use.
+func (s *Store) ready(ctx context.Context) error {
+	if s.closed.Load() {
+		return errClosed()
+	}
+	if s.checked.Load() {
+		return nil
+	}
+	select {
+	case s.checks <- struct{}{}:
+		defer func() { <-s.checks }()
+	case <-ctx.Done():
+		return notSent("check", ctx.Err())
+	}
+	if s.checked.Load() {
+		return nil
+	}
+	return s.Check(ctx)
+}
+
+func errClosed() error {
+	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: the store was closed", driver.ErrClosed)}
+}
+
+var leadingVersion = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)`)
+
+// checkServer looks at the version and at what makes a server read-only.
+func checkServer(ctx context.Context, c *conn) error {
+	var version string
+	if err := queryRow(ctx, c, "SELECT VERSION()", &version); err != nil {
+		return err
+	}
+	m := leadingVersion.FindStringSubmatch(version)
+	if m == nil {
+		return fmt.Errorf("%w: the server calls itself %q, which is neither MySQL nor MariaDB", driver.ErrNotSupported, version)
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	maria := strings.Contains(strings.ToLower(version), "mariadb")
+	name, least, oldest := "MySQL", minMySQL, "8.0"
+	if maria {
+		name, least, oldest = "MariaDB", minMariaDB, "10.6"
+	}
+	if major*100+minor < least {
+		return fmt.Errorf("%w: %s %s: %s or newer is needed", driver.ErrNotSupported, name, version, oldest)
+	}
+	variables := []string{"read_only", "innodb_read_only"}
+	if !maria {
+		variables = append(variables, "super_read_only")
+	}
+	for _, v := range variables {
+		var value string
+		if err := queryRow(ctx, c, "SELECT @@GLOBAL."+v, &value); err != nil {
+			return err
+		}
+		switch strings.ToUpper(value) {
+		case "0", "OFF", "":
+		default:
+			return fmt.Errorf("%w: the server is read-only (%s is %s): name the primary in the DSN, or make this server writable", driver.ErrNotSupported, v, value)
+		}
+	}
+	return nil
+}
+
+// checkTables looks at the tables as the statements will. The reads come first:
+// they say what is missing even where information_schema shows the user nothing.
+func checkTables(ctx context.Context, c *conn, tables []layout) error {
+	for _, t := range tables {
+		force := ""
+		if t.guard != nil {
+			force = " FORCE INDEX (guard)"
+		}
+		_, err := query(ctx, c, 0, "SELECT "+strings.Join(t.columns, ",")+" FROM "+t.table+force+" LIMIT 0", func(*sql.Rows) (bool, error) { return true, nil })
+		switch number(err) {
+		case erNoTable:
+			return fmt.Errorf("%w: table %s is missing in this database: run Migrate: %w", driver.ErrSchema, t.table, err)
+		case erNoColumn, erNoIndex:
+			return fmt.Errorf("%w: table %s was made by another version of rowlock: run Migrate: %w", driver.ErrSchema, t.table, err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := checkTable(ctx, c, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTable looks at the storage engine and the guard index.
+func checkTable(ctx context.Context, c *conn, t layout) error {
+	name := strings.Trim(t.table, "`")
+	var engine string
+	err := queryRow(ctx, c, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+string(text(nil).key(name)), &engine)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(engine, "InnoDB") {
+		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.table, engine, t.table)
+	}
+	if t.guard == nil {
+		return nil
+	}
+	columns, err := query(ctx, c, 0, "SELECT LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+
+		string(text(nil).key(name))+" AND INDEX_NAME='guard' AND NON_UNIQUE=0 ORDER BY SEQ_IN_INDEX", func(rows *sql.Rows) (column string, err error) {
+		err = rows.Scan(&column)
+		return column, err
+	})
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(columns, t.guard) {
+		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: run Migrate",
+			driver.ErrSchema, t.table, strings.Join(columns, ","), strings.Join(t.guard, ","))
+	}
+	return nil
+}
+
+// queryRow reads a single value; no row leaves it as it is.
+func queryRow(ctx context.Context, c *conn, question string, value *string) error {
+	_, err := query(ctx, c, 0, question, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(value) })
+	return err
+}

@@ -1,0 +1,194 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// conn is a connection that the Store has checked out of the pool, prepared once
+// and keeps. One goroutine uses it at a time.
+//
+// Its settings are ours, so it never goes back to the pool alive: the pool may be
+// the caller's.
+type conn struct {
+	s      *Store
+	sc     *sql.Conn
+	id     uint64    // CONNECTION_ID()
+	server string    // which server the connection reached
+	opened time.Time // before anything was sent on it
+	used   time.Time // when it was last put back
+	broken bool      // to be closed
+}
+
+// prepare is what a connection is brought to before its first use. A connection
+// of the caller's pool may have an open transaction (SET autocommit=1 would commit
+// it) and any session setting. The lock waits are a second bound, for where KILL
+// is refused: a statement that waits for another transaction (or for a change of
+// the table's definition) ends after a second with 1205, undone.
+var prepare = []string{
+	"ROLLBACK",
+	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_select_limit=18446744073709551615",
+}
+
+const (
+	// lockWait is the session's innodb_lock_wait_timeout.
+	lockWait = time.Second
+
+	// quietFor is how long a connection may rest before it is asked for a sign of
+	// life: a firewall that forgot it would let the next statement hang.
+	quietFor = 30 * time.Second
+	pingWait = time.Second
+
+	// repeats bounds how often one statement is sent again after the server proved
+	// that it changed nothing.
+	repeats = 8
+)
+
+// open takes a connection out of the pool and prepares it.
+func (s *Store) open(ctx context.Context) (*conn, error) {
+	c := &conn{s: s, opened: time.Now()}
+	var err error
+	if c.sc, err = s.db.Conn(ctx); err != nil {
+		return nil, notSent("connect", err)
+	}
+	for _, text := range prepare {
+		s.statements.Add(1)
+		if _, err := c.sc.ExecContext(ctx, text); err != nil {
+			c.close()
+			return nil, notSent("prepare a connection", err)
+		}
+	}
+	var autocommit bool
+	s.statements.Add(1)
+	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), CONCAT_WS(':', @@hostname, @@port, @@server_id), @@autocommit")
+	if err := row.Scan(&c.id, &c.server, &autocommit); err != nil {
+		c.close()
+		return nil, notSent("prepare a connection", err)
+	}
+	if !autocommit {
+		c.close()
+		return nil, notSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
+	}
+	return c, nil
+}
+
+// close ends the connection for good. database/sql closes a connection whose
+// user reports ErrBadConn, instead of handing it to the next.
+func (c *conn) close() {
+	_ = c.sc.Raw(func(any) error { return sqldriver.ErrBadConn })
+	_ = c.sc.Close()
+}
+
+// alive tells whether a connection that rested can still be used. The look at the
+// socket costs no trip; it sees a server that closed the connection (wait_timeout,
+// restart).
+func (c *conn) alive(ctx context.Context) bool {
+	err := c.sc.Raw(func(dc any) error {
+		if r, ok := dc.(sqldriver.SessionResetter); ok && r.ResetSession(ctx) != nil {
+			return sqldriver.ErrBadConn
+		}
+		return nil
+	})
+	if err == nil && time.Since(c.used) > quietFor {
+		ctx, cancel := context.WithTimeout(ctx, pingWait)
+		err = c.sc.PingContext(ctx)
+		cancel()
+	}
+	return err == nil
+}
+
+// exec sends one statement and waits for the answer. With a bound above zero the
+// statement is ended when it is unanswered for that long; the error then matches
+// errBlocked, and nothing was changed. Other errors come back raw.
+func (c *conn) exec(ctx context.Context, bound time.Duration, text string) (res sql.Result, err error) {
+	err = c.run(ctx, bound, func() error {
+		res, err = c.sc.ExecContext(ctx, text)
+		return err
+	})
+	return res, err
+}
+
+// query is exec for a statement that returns rows.
+func query[T any](ctx context.Context, c *conn, bound time.Duration, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	err = c.run(ctx, bound, func() error {
+		found = found[:0]
+		rows, err := c.sc.QueryContext(ctx, text)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			t, err := scan(rows)
+			if err != nil {
+				return err
+			}
+			found = append(found, t)
+		}
+		return rows.Err()
+	})
+	return found, err
+}
+
+// run sends a statement, again where the server proved that it changed nothing
+// and the next try may fare better: a deadlock, or a KILL QUERY that was not ours
+// or came too late for the statement before.
+func (c *conn) run(ctx context.Context, bound time.Duration, send func() error) error {
+	for try := 1; ; try++ {
+		ended, err := c.once(ctx, bound, send)
+		n := number(err)
+		switch {
+		case err == nil:
+			return nil
+		case n == erLockWait, n == erKilled && ended:
+			return fmt.Errorf("%w: %w", errBlocked, err)
+		case n == erDeadlock, n == erSnapshot, n == erGroupRollback, n == erKilled:
+			if try < repeats && pause(ctx, time.Millisecond<<min(try, 4)) {
+				continue
+			}
+			return err
+		case n == 0, n == erIdle:
+			c.lose(err)
+		}
+		return err
+	}
+}
+
+// once sends a statement; ended tells that we ended it by KILL QUERY.
+func (c *conn) once(ctx context.Context, bound time.Duration, send func() error) (ended bool, err error) {
+	c.s.statements.Add(1)
+	if bound <= 0 {
+		return false, send()
+	}
+	e := c.endAfter(bound)
+	err = send()
+	ended = e.stop(ctx)
+	return ended, err
+}
+
+// lose marks a connection of which we do not know what it does now. A statement
+// that may still run on the server (and wait, and be granted something) is ended.
+func (c *conn) lose(err error) {
+	c.broken = true
+	if !errors.Is(err, sqldriver.ErrBadConn) && number(err) == 0 {
+		c.s.endSession(c)
+	}
+}
+
+// pause waits for a random while of at most d; false: the context ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

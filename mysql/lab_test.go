@@ -1,0 +1,216 @@
+package mysqllock
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// lab is a database of a test's own on a shared or own server.
+type lab struct {
+	t        testing.TB
+	kind     string
+	config   *mysql.Config
+	db       *sql.DB // for the test's own statements
+	strategy Strategy
+}
+
+func newLab(t testing.TB, kind string, strategy Strategy) *lab {
+	t.Helper()
+	return newLabAt(t, kind, testserver.DSN(t, kind), strategy)
+}
+
+func newLabAt(t testing.TB, kind, dsn string, strategy Strategy) *lab {
+	t.Helper()
+	config, err := mysql.ParseDSN(dsn)
+	must(t, err)
+	config.Logger = &mysql.NopLogger{}
+	l := &lab{t: t, kind: kind, config: config, strategy: strategy}
+	name := "t_" + strings.ToLower(rand.Text()[:12])
+	admin := l.open(config)
+	exec(t, admin, "CREATE DATABASE "+name)
+	config.DBName = name
+	l.db = l.open(config)
+	t.Cleanup(func() { _, _ = l.db.Exec("DROP DATABASE " + name) })
+	return l
+}
+
+func (l *lab) open(config *mysql.Config) *sql.DB {
+	l.t.Helper()
+	connector, err := mysql.NewConnector(config.Clone())
+	must(l.t, err)
+	db := sql.OpenDB(connector)
+	l.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// dsn is the address of the lab's database, with more parameters as in a URL.
+func (l *lab) dsn(parameters ...string) string {
+	dsn := l.config.FormatDSN()
+	for _, p := range parameters {
+		if strings.Contains(dsn, "?") {
+			dsn += "&" + p
+		} else {
+			dsn += "?" + p
+		}
+	}
+	return dsn
+}
+
+// bare is a store without tables.
+func (l *lab) bare(parameters ...string) *Store {
+	l.t.Helper()
+	s, err := Open(l.dsn(parameters...), Options{Strategy: l.strategy})
+	must(l.t, err)
+	l.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func (l *lab) store(parameters ...string) *Store {
+	l.t.Helper()
+	s := l.bare(parameters...)
+	must(l.t, s.Migrate(within(l.t, time.Minute)))
+	return s
+}
+
+// table is the lease table of the lab's strategy.
+func (l *lab) table() string { return "rowlock_" + l.strategy.String() }
+
+// age moves the times of a key's row into the past.
+func (l *lab) age(key string, d time.Duration) {
+	l.t.Helper()
+	exec(l.t, l.db, fmt.Sprintf("UPDATE %s SET acquired_at=acquired_at-INTERVAL %[2]d MICROSECOND, expires_at=expires_at-INTERVAL %[2]d MICROSECOND, released_at=released_at-INTERVAL %[2]d MICROSECOND WHERE name=x'%[3]x'",
+		l.table(), d.Microseconds(), key))
+}
+
+// guard opens a transaction that guards the key as its row stands, until the
+// returned function ends it.
+func (l *lab) guard(key string) (end func()) {
+	l.t.Helper()
+	tx, err := l.db.Begin()
+	must(l.t, err)
+	l.t.Cleanup(func() { _ = tx.Rollback() })
+	var token uint64
+	must(l.t, l.db.QueryRow(fmt.Sprintf("SELECT token FROM %s WHERE name=x'%x'", l.table(), key)).Scan(&token))
+	var got uint64
+	must(l.t, tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x' LOCK IN SHARE MODE", l.table(), token, key)).Scan(&got))
+	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }
+}
+
+// each runs f for both strategies on both servers.
+func each(t *testing.T, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		for _, strategy := range []Strategy{VersionColumn, UniqueInsert} {
+			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
+				t.Parallel()
+				f(t, newLab(t, kind, strategy))
+			})
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exec(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.Exec(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func newID() (id driver.HoldID) {
+	_, _ = rand.Read(id[:])
+	return id
+}
+
+func request(key string, ttl time.Duration) driver.Request {
+	return driver.Request{Key: key, ID: newID(), Owner: "test:1", TTL: ttl}
+}
+
+// client makes the calls of a test; their errors end it.
+type client struct {
+	t testing.TB
+	*Store
+}
+
+func (c client) acquire(reqs ...driver.Request) []driver.Result {
+	c.t.Helper()
+	results, err := c.Acquire(within(c.t, 20*time.Second), reqs)
+	must(c.t, err)
+	for i, r := range results {
+		if r.Status == driver.Unknown {
+			c.t.Fatalf("acquire %q: unknown: %v", reqs[i].Key, r.Err)
+		}
+	}
+	return results
+}
+
+func (c client) renew(holds ...driver.Hold) []driver.Result {
+	c.t.Helper()
+	results, err := c.Renew(within(c.t, 20*time.Second), holds)
+	must(c.t, err)
+	return results
+}
+
+func (c client) release(holds ...driver.Hold) []driver.Result {
+	c.t.Helper()
+	results, err := c.Release(within(c.t, 20*time.Second), holds)
+	must(c.t, err)
+	return results
+}
+
+func (c client) inspect(key string) driver.Info {
+	c.t.Helper()
+	infos, err := c.Inspect(within(c.t, 20*time.Second), []string{key})
+	must(c.t, err)
+	return infos[0]
+}
+
+// granted acquires a key that must be free.
+func (c client) granted(key string, ttl time.Duration) driver.Hold {
+	c.t.Helper()
+	return c.grant(request(key, ttl))
+}
+
+func (c client) grant(q driver.Request) driver.Hold {
+	c.t.Helper()
+	r := c.acquire(q)[0]
+	if r.Status != driver.Granted {
+		c.t.Fatalf("acquire %q: %v (left %v), want granted", q.Key, r.Status, r.Left)
+	}
+	if r.Token < grantedFrom || r.Stored > r.Token {
+		c.t.Fatalf("acquire %q: token %d, stored %d", q.Key, r.Token, r.Stored)
+	}
+	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}
+}
+
+func (c client) wants(what string, got driver.Status, want driver.Status) {
+	c.t.Helper()
+	if got != want {
+		c.t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func hexOf(s string) string { return "x'" + hex.EncodeToString([]byte(s)) + "'" }

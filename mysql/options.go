@@ -1,0 +1,98 @@
+package mysqllock
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Options says how a Store keeps its locks. The zero value is good.
+type Options struct {
+	// Strategy is how a lock is kept; VersionColumn by default. Two strategies are
+	// two lock spaces: a key held under one is free under the other.
+	Strategy Strategy
+
+	// Prefix begins the names of the tables: rowlock by default, which gives
+	// rowlock_version, rowlock_unique and so on. A letter or underscore, then at most
+	// 40 letters, digits and underscores. Two prefixes are two lock spaces.
+	Prefix string
+
+	// Connections is the most connections this Store uses, at least 4; 8 by default.
+	// One of them ends statements that wait too long and reads for Inspect, two
+	// carry renewals and releases, the rest acquires.
+	Connections int
+}
+
+// Strategy is how MySQL keeps a lock.
+type Strategy uint8
+
+const (
+	// VersionColumn keeps one row a key for ever; its token is the version that each
+	// grant raises. Acquire and release are one statement each.
+	VersionColumn Strategy = iota
+
+	// UniqueInsert keeps a row only while the key is locked: the primary key is the
+	// lock, release deletes the row. Acquire reads its token in a second statement.
+	UniqueInsert
+
+	// SelectForUpdate keeps a row lock on a connection of its own, so that a holder
+	// whose process dies frees the key at once.
+	SelectForUpdate
+)
+
+var strategyNames = [...]string{VersionColumn: "version", UniqueInsert: "unique", SelectForUpdate: "for-update"}
+
+// String is the strategy's name in flags and tables: version, unique or for-update.
+func (s Strategy) String() string {
+	if int(s) < len(strategyNames) {
+		return strategyNames[s]
+	}
+	return fmt.Sprintf("strategy %d", uint8(s))
+}
+
+// ParseStrategy is the inverse of Strategy.String. Any other name is an error
+// that matches rowlock.ErrInvalid.
+func ParseStrategy(name string) (Strategy, error) {
+	for i, n := range strategyNames {
+		if n == name {
+			return Strategy(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: strategy %q: use version, unique or for-update", driver.ErrInvalid, name)
+}
+
+const (
+	defaultPrefix      = "rowlock"
+	defaultConnections = 8
+
+	controlConnections = 1
+	writeConnections   = 2
+	minConnections     = controlConnections + writeConnections + 1
+
+	// spareConnections of a caller's pool are left for its own work: the guarded
+	// transaction, and one more.
+	spareConnections = 2
+)
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,40}$`)
+
+// fill puts the defaults in and checks the rest.
+func (o Options) fill() (Options, error) {
+	if int(o.Strategy) >= len(strategyNames) {
+		return o, fmt.Errorf("%w: unknown strategy %d: use VersionColumn, UniqueInsert or SelectForUpdate", driver.ErrInvalid, uint8(o.Strategy))
+	}
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if !identifier.MatchString(o.Prefix) {
+		return o, fmt.Errorf("%w: prefix %q: it begins the names of tables, so use a letter or underscore and then at most 40 letters, digits and underscores", driver.ErrInvalid, o.Prefix)
+	}
+	if o.Connections == 0 {
+		o.Connections = defaultConnections
+	}
+	if o.Connections < minConnections {
+		return o, fmt.Errorf("%w: Connections is %d: at least %d are needed", driver.ErrInvalid, o.Connections, minConnections)
+	}
+	return o, nil
+}

@@ -1,0 +1,76 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+const (
+	// minGrace is the smallest grace of Reap. An acquire that waited writes a token
+	// from before its wait; were the row of a later one gone by then, tokens would go
+	// backwards. No statement waits for an hour.
+	minGrace = time.Hour
+
+	// reapBatch is how many rows one Reap removes at most.
+	reapBatch = 500
+)
+
+// Reap removes the rows of keys that have been free for longer than olderThan, at
+// most 500 a call, and tells how many; as many as 500 means that there may be
+// more. It is housekeeping: rows that stay cost disk, nothing else. olderThan is
+// at least an hour, otherwise the error matches rowlock.ErrInvalid. A row that
+// somebody is using is left for the next time. Clients call it by themselves, see
+// rowlock.Options.
+func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
+	if olderThan < minGrace {
+		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: Reap of rows older than %v: use at least %v, or tokens could go backwards", driver.ErrInvalid, olderThan, minGrace)}
+	}
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	return s.keep.reap(ctx, olderThan)
+}
+
+// reap finds the rows by a plain read, which stops nobody, and deletes them one by
+// one: a DELETE by range locks what it passes.
+func (l *leases) reap(ctx context.Context, grace time.Duration) (removed int, err error) {
+	old := string(text(nil).add("expires_at<" + now + "-INTERVAL ").us(grace).
+		add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + now + "-INTERVAL ").us(grace).
+		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")"))
+	var found []string
+	err = l.s.slow(ctx, func(c *conn) (err error) {
+		found, err = query(ctx, c, 0, string(text(nil).add("SELECT name FROM ", l.table, " WHERE ", old, " LIMIT ").us64(reapBatch)), scanKey)
+		return err
+	})
+	if err != nil {
+		return 0, classify(l.what("reap"), err)
+	}
+	for _, key := range found {
+		statement := string(text(nil).add("DELETE t FROM ", l.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old))
+		// One turn on the slow connection each, so that a pinned key need not wait for all.
+		err := l.s.slow(ctx, func(c *conn) error {
+			res, err := c.exec(ctx, bounds[0], statement)
+			if err != nil {
+				return err
+			}
+			n, err := res.RowsAffected()
+			removed += int(n)
+			return err
+		})
+		if err != nil && !errors.Is(err, errBlocked) {
+			return removed, classify(l.what("reap"), err)
+		}
+	}
+	return removed, nil
+}
+
+func scanKey(rows *sql.Rows) (string, error) {
+	var b sql.RawBytes
+	err := rows.Scan(&b)
+	return string(b), err
+}

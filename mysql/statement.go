@@ -1,0 +1,212 @@
+package mysqllock
+
+import (
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// The statements, as text with x'..' literals: one trip whatever the DSN says,
+// no question of character sets, sql_mode or escaping. All times are the server's,
+// in UTC, so the session's time zone does not matter:
+// https://dev.mysql.com/doc/refman/9.7/en/date-and-time-functions.html#function_utc-timestamp
+const (
+	now   = "UTC_TIMESTAMP(6)"
+	nowUS = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
+
+	// tok is the token of a grant: the server's microseconds times driver.TokenRange,
+	// at least grantedFrom even on a server whose clock says 1970.
+	tok = "GREATEST(1152921504606846976,1024*" + nowUS + ")"
+
+	// dead: the key is free. One comparison, in every statement.
+	dead = "expires_at<=" + now
+
+	// never is the expires_at of a released row: the key is free at once, even if the
+	// server's clock steps back.
+	never = "TIMESTAMP'1970-01-02 00:00:00'"
+
+	// none is the hold of a row that was released by force.
+	none = "x'00000000000000000000000000000000'"
+)
+
+// grantedFrom: a LAST_INSERT_ID at least this large is a token, a smaller one the
+// rest of the present hold in microseconds, plus one.
+const grantedFrom = int64(1) << 60
+
+// names are the names of the tables, quoted.
+type names struct{ version, unique, session, sessionRow, tx, run string }
+
+func newNames(prefix string) names {
+	name := func(n string) string { return "`" + prefix + "_" + n + "`" }
+	return names{version: name("version"), unique: name("unique"), session: name("session"), sessionRow: name("session_row"), tx: name("tx"), run: name("run")}
+}
+
+// text builds a statement.
+type text []byte
+
+func (t text) add(parts ...string) text {
+	for _, p := range parts {
+		t = append(t, p...)
+	}
+	return t
+}
+
+// lit adds bytes as a literal.
+func (t text) lit(b []byte) text {
+	return append(hex.AppendEncode(append(t, 'x', '\''), b), '\'')
+}
+
+func (t text) key(k string) text { return t.lit([]byte(k)) }
+
+// us adds a duration in microseconds, rounded up: a grant is never shorter than
+// the client takes it to be.
+func (t text) us(d time.Duration) text {
+	return strconv.AppendInt(t, int64((d+time.Microsecond-1)/time.Microsecond), 10)
+}
+
+// in adds (a,b,…).
+func (t text) in(n int, one func(text, int) text) text {
+	t = append(t, '(')
+	for i := range n {
+		if i > 0 {
+			t = append(t, ',')
+		}
+		t = one(t, i)
+	}
+	return append(t, ')')
+}
+
+// upsert takes a key that is free and leaves one that is not: it creates the row,
+// takes it over or changes nothing. token stands first because it reads the other
+// columns as they were, expires_at last because all the others ask it; each of the
+// rest depends on no assigned column, so it does not matter whether the server
+// assigns one after the other or all at once (SIMULTANEOUS_ASSIGNMENT).
+//
+// One key: the answer comes back as LAST_INSERT_ID, see grantedFrom. The branch
+// that refuses must set it too, otherwise that of VALUES would look like a grant.
+// A live hold of this ID is answered with its token, one that was released and is
+// kept by MinHold is refused.
+func upsert(table string, reqs []driver.Request) string {
+	one := len(reqs) == 1
+	t := make(text, 0, 1500+200*len(reqs))
+	t = t.add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ")
+	for i, r := range reqs {
+		if i > 0 {
+			t = append(t, ',')
+		}
+		t = t.add("(").key(r.Key).add(",").lit(r.ID[:]).add(",").key(r.Owner)
+		if one {
+			t = t.add(",LAST_INSERT_ID(" + tok + "),")
+		} else {
+			t = t.add("," + tok + ",")
+		}
+		t = t.add(now + "," + now + "+INTERVAL ").us(max(r.TTL, r.Keep)).add(" MICROSECOND,NULL)")
+	}
+	t = t.add(" ON DUPLICATE KEY UPDATE token=IF(" + dead + ",")
+	if one {
+		t = t.add("LAST_INSERT_ID(GREATEST(token+1024,VALUES(token)))," +
+			"token+0*LAST_INSERT_ID(IF(hold=VALUES(hold) AND released_at IS NULL,token,1+TIMESTAMPDIFF(MICROSECOND," + now + ",expires_at))))")
+	} else {
+		t = t.add("GREATEST(token+1024,VALUES(token)),token)")
+	}
+	for _, column := range []string{"hold", "owner", "acquired_at"} {
+		t = t.add(",", column, "=IF("+dead+",VALUES(", column, "),", column, ")")
+	}
+	t = t.add(",released_at=IF(" + dead + ",NULL,released_at),expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
+	return string(t)
+}
+
+// columns are those of scanRow.
+const columns = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + now + ",expires_at),released_at IS NULL," +
+	"GREATEST(token,1024*" + nowUS + "),TIMESTAMPDIFF(MICROSECOND,'1970-01-01',acquired_at) FROM "
+
+// winners reads who has the keys.
+func winners(table string, n int, key func(int) string) string {
+	t := make(text, 0, 400+64*n).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	return string(t.in(n, func(t text, i int) text { return t.key(key(i)) }))
+}
+
+// listing reads the rows of the keys with a prefix, after a key.
+func listing(table, prefix, after string, limit int) string {
+	t := make(text, 0, 1000).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name>").key(after)
+	if prefix != "" {
+		t = t.add(" AND name>=").key(prefix)
+		if end := successor(prefix); end != "" {
+			t = t.add(" AND name<").key(end)
+		}
+	}
+	return string(t.add(" ORDER BY name LIMIT ").us64(int64(limit)))
+}
+
+// successor is the first string after all those with the prefix; none after 0xff…
+func successor(prefix string) string {
+	b := []byte(prefix)
+	for len(b) > 0 && b[len(b)-1] == 0xff {
+		b = b[:len(b)-1]
+	}
+	if len(b) > 0 {
+		b[len(b)-1]++
+	}
+	return string(b)
+}
+
+// forced ends whatever hold the key has. An expired one that nobody took counts:
+// it could be renewed.
+func forced(table, key string) string {
+	return string(update(table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + " WHERE name=").
+		key(key).add(" AND (released_at IS NULL OR expires_at>" + now + ")"))
+}
+
+// where adds the condition that names live holds by key and hold ID. Both lists
+// are there so that the primary key is used and the IDs are still compared by pair.
+func (t text) where(holds []driver.Hold) text {
+	if len(holds) == 1 {
+		return t.add(" WHERE name=").key(holds[0].Key).add(" AND hold=").lit(holds[0].ID[:]).add(" AND released_at IS NULL")
+	}
+	t = t.add(" WHERE name IN ").in(len(holds), func(t text, i int) text { return t.key(holds[i].Key) })
+	t = t.add(" AND (name,hold) IN ").in(len(holds), func(t text, i int) text {
+		return t.add("(").key(holds[i].Key).add(",").lit(holds[i].ID[:]).add(")")
+	})
+	return t.add(" AND released_at IS NULL")
+}
+
+func update(table string, n int) text {
+	return make(text, 0, 400+160*n).add("UPDATE ", table, " FORCE INDEX (PRIMARY) SET ")
+}
+
+// extend renews holds of equal TTL and MaxHold. GREATEST: a renewal that arrives
+// late does not cut what a later one gave.
+func extend(table string, holds []driver.Hold) string {
+	h := holds[0]
+	t := update(table, len(holds)).add("expires_at=GREATEST(expires_at,")
+	if h.MaxHold > 0 {
+		t = t.add("LEAST(" + now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND,acquired_at+INTERVAL ").us(h.MaxHold).add(" MICROSECOND))")
+	} else {
+		t = t.add(now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND)")
+	}
+	return string(t.where(holds))
+}
+
+// end releases holds of equal Keep by writing the row. LEAST bounds what a clock
+// that stepped back can keep.
+func end(table string, holds []driver.Hold, keep time.Duration) string {
+	t := update(table, len(holds)).add("expires_at=")
+	if keep > 0 {
+		t = t.add("IF(acquired_at+INTERVAL ").us(keep).add(" MICROSECOND>" + now + ",LEAST(acquired_at+INTERVAL ").us(keep).
+			add(" MICROSECOND," + now + "+INTERVAL ").us(keep).add(" MICROSECOND)," + never + ")")
+	} else {
+		t = t.add(never)
+	}
+	return string(t.add(",released_at=" + now).where(holds))
+}
+
+// remove releases holds by deleting the row. The multi-table form, because the
+// other takes no FORCE INDEX.
+func remove(table string, holds []driver.Hold) string {
+	t := make(text, 0, 200+160*len(holds)).add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)")
+	return string(t.where(holds))
+}
+
+func (t text) us64(n int64) text { return strconv.AppendInt(t, n, 10) }

@@ -1,0 +1,220 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Store keeps locks in the tables of one database. It is safe for concurrent use;
+// the clients of one process share one. Make it with Open or New.
+type Store struct {
+	db      *sql.DB
+	own     bool // db is ours
+	options Options
+	names   names
+	keep    strategy
+
+	// Acquires may wait for other transactions, so they have connections of their
+	// own. Renewals, releases and undos never do for long: see change in renew.go.
+	acquires *lane
+	writes   *lane
+	control  *lane
+
+	alone   chan struct{} // the right to use the one acquire connection for pinned keys, reaping and force
+	looking chan struct{} // at most one Inspect stands in a KILL's way
+	checked atomic.Bool
+	checks  chan struct{}
+
+	cannotKill atomic.Bool
+	closed     atomic.Bool
+	background sync.WaitGroup
+	statements atomic.Uint64
+}
+
+// strategy is what differs between the ways of keeping a lock.
+type strategy interface {
+	acquire(context.Context, []driver.Request) ([]driver.Result, error)
+	renew(context.Context, []driver.Hold) ([]driver.Result, error)
+	release(context.Context, []driver.Hold) ([]driver.Result, error)
+	inspect(context.Context, []string) ([]driver.Info, error)
+	list(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error)
+	force(ctx context.Context, key string) (driver.Info, error)
+	reap(ctx context.Context, grace time.Duration) (int, error)
+	limits() driver.Limits
+	layout() []layout // the tables it uses
+	close()
+}
+
+var (
+	_ driver.Store   = (*Store)(nil)
+	_ driver.Reaper  = (*Store)(nil)
+	_ driver.Lister  = (*Store)(nil)
+	_ driver.Forcer  = (*Store)(nil)
+	_ driver.Closer  = (*Store)(nil)
+	_ driver.Counter = (*Store)(nil)
+)
+
+// Open makes a Store with a small pool of its own on the server that dsn names,
+// in the form of github.com/go-sql-driver/mysql; the database in it holds the lock
+// tables. It does no I/O: a wrong address shows at the first use, or in Check.
+//
+// A DSN or an option that cannot be used is an error that matches
+// rowlock.ErrInvalid.
+func Open(dsn string, o Options) (*Store, error) {
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
+	}
+	config.Logger = &mysql.NopLogger{} // the driver's would write to stderr; we return what it says
+	config.CheckConnLiveness = true
+	config.RejectReadOnly = false // it would hide the server's reason
+	if config.Timeout == 0 {
+		config.Timeout = 10 * time.Second
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
+	}
+	db := sql.OpenDB(connector)
+	s, err := newStore(db, o)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s.own = true
+	return s, nil
+}
+
+// New makes a Store on the caller's pool. It takes up to Options.Connections
+// connections out of it and keeps them until Close; they never come back, because
+// their settings are changed. The pool is not closed by the Store and must outlive
+// it. It does no I/O.
+//
+// A pool that is nil or closed, one whose SetMaxOpenConns leaves too little beside
+// the Store's connections, and a bad option are errors that match
+// rowlock.ErrInvalid.
+func New(db *sql.DB, o Options) (*Store, error) {
+	if db == nil {
+		return nil, fmt.Errorf("%w: the *sql.DB is nil", driver.ErrInvalid)
+	}
+	// A pool looks whether it is closed before it looks at the context.
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if c, err := db.Conn(ended); err == nil {
+		_ = c.Close()
+	} else if !errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("%w: the *sql.DB cannot be used: %w", driver.ErrInvalid, err)
+	}
+	return newStore(db, o)
+}
+
+func newStore(db *sql.DB, o Options) (*Store, error) {
+	o, err := o.fill()
+	if err != nil {
+		return nil, err
+	}
+	if most, need := db.Stats().MaxOpenConnections, o.Connections+spareConnections; most != 0 && most < need {
+		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections is %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
+			driver.ErrInvalid, most, o.Connections, spareConnections, need)
+	}
+	s := &Store{
+		db: db, options: o, names: newNames(o.Prefix),
+		alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+	}
+	s.control = newLane(s, controlConnections)
+	s.writes = newLane(s, writeConnections)
+	s.acquires = newLane(s, o.Connections-controlConnections-writeConnections)
+	switch o.Strategy {
+	case VersionColumn:
+		s.keep = newVersion(s)
+	case UniqueInsert:
+		s.keep = newUnique(s)
+	default:
+		return nil, fmt.Errorf("%w: strategy %s is not built yet", driver.ErrNotSupported, o.Strategy)
+	}
+	return s, nil
+}
+
+// Close closes the Store's connections, and its pool if Open made it. Close the
+// clients first: a hold that is still there ends by its TTL. Calls after it fail
+// with an error that matches rowlock.ErrClosed. Close may be called again.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.keep.close()
+	s.acquires.close()
+	s.writes.close()
+	s.background.Wait()
+	s.control.close()
+	if s.own {
+		return s.db.Close()
+	}
+	return nil
+}
+
+// Statements implements driver.Counter: the statements sent to the server since
+// the Store was made.
+func (s *Store) Statements() uint64 { return s.statements.Load() }
+
+// Limits implements driver.Store.
+func (s *Store) Limits() driver.Limits { return s.keep.limits() }
+
+// Acquire implements driver.Store.
+func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	if err := s.ready(ctx); err != nil || len(reqs) == 0 {
+		return nil, err
+	}
+	return s.keep.acquire(ctx, reqs)
+}
+
+// Renew implements driver.Store.
+func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	if err := s.ready(ctx); err != nil || len(holds) == 0 {
+		return nil, err
+	}
+	return s.keep.renew(ctx, holds)
+}
+
+// Release implements driver.Store.
+func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	if err := s.ready(ctx); err != nil || len(holds) == 0 {
+		return nil, err
+	}
+	return s.keep.release(ctx, holds)
+}
+
+// Inspect implements driver.Store. Pinned is set only where one key is asked for.
+func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
+	if err := s.ready(ctx); err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	return s.keep.inspect(ctx, keys)
+}
+
+// step runs f on a connection of the lane, and again on another where the first
+// turned out to be dead before anything was sent on it.
+func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
+	for try := 1; ; try++ {
+		s.control.keep(ctx)
+		c, err := l.get(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(c)
+		l.put(c)
+		dead := errors.Is(err, sqldriver.ErrBadConn) || number(err) == erIdle
+		if !dead || !driver.IsNotApplied(err) || try == 3 {
+			return err
+		}
+	}
+}
