@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -153,6 +152,7 @@ func request(key string, ttl time.Duration) driver.Request {
 type client struct {
 	t testing.TB
 	*Store
+	foundRows bool // its DSN has clientFoundRows
 }
 
 func (c client) acquire(reqs ...driver.Request) []driver.Result {
@@ -212,5 +212,3 @@ func (c client) wants(what string, got driver.Status, want driver.Status) {
 		c.t.Fatalf("%s: %v, want %v", what, got, want)
 	}
 }
-
-func hexOf(s string) string { return "x'" + hex.EncodeToString([]byte(s)) + "'" }

@@ -173,10 +173,10 @@ func (b *batch) tell(ctx context.Context, c *conn, sent []int, affected int64, d
 	for _, i := range sent {
 		_, ok := rows[b.holds[i].Key]
 		switch {
-		case !ok && deleted && absent == affected:
-			b.results[i] = driver.Result{Status: driver.Released, Final: true}
 		case !ok && deleted && affected > 0:
-			b.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: release %q: the row is gone, perhaps by this release", b.holds[i].Key)}}
+			// More rows absent than deleted: some were gone before, and nothing tells which.
+			// All that were there are released now; only an undo must not rely on it.
+			b.results[i] = driver.Result{Status: driver.Released, Final: absent == affected}
 		case b.settleGone(i, rows):
 			// A row that shows this hold as released proves that the attempt came: it
 			// cannot come again.
