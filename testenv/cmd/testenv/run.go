@@ -28,6 +28,7 @@ func runCommand() *cobra.Command {
 		},
 	}
 	serversFlag(cmd, &servers)
+	cmd.Flags().SetInterspersed(false) // the command's flags are its own
 	return cmd
 }
 

@@ -1,0 +1,51 @@
+package testserver_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// TestServer drives a server of its own through all steps, by what the network shows of it.
+func TestServer(t *testing.T) {
+	s := testserver.Start(t, testserver.Mongo)
+	addr, _, _ := strings.Cut(strings.TrimPrefix(s.DSN(), "mongodb://"), "/")
+	if !listens(addr) || s.Version() == "" {
+		t.Fatalf("%s, version %q, does not listen", addr, s.Version())
+	}
+	s.Pause()
+	s.Resume()
+	s.Kill()
+	if listens(addr) {
+		t.Error("a killed server listens")
+	}
+	s.Restart()
+	if !listens(addr) {
+		t.Error("a restarted server does not listen")
+	}
+	s.Close()
+	s.Close()
+	if listens(addr) {
+		t.Error("a closed server listens")
+	}
+}
+
+// TestDSN: the shared servers are there whenever anything is.
+func TestDSN(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB, testserver.Mongo} {
+		if testserver.DSN(t, kind) == "" {
+			t.Errorf("no address for %s", kind)
+		}
+	}
+}
+
+func listens(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+}
