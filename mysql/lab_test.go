@@ -100,9 +100,13 @@ func (l *lab) guard(key string) (end func()) {
 	must(l.t, err)
 	l.t.Cleanup(func() { _ = tx.Rollback() })
 	var token uint64
-	must(l.t, l.db.QueryRow(fmt.Sprintf("SELECT token FROM %s WHERE name=x'%x'", l.table(), key)).Scan(&token))
-	var got uint64
-	must(l.t, tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x' LOCK IN SHARE MODE", l.table(), token, key)).Scan(&got))
+	var hold string
+	must(l.t, l.db.QueryRow(fmt.Sprintf("SELECT token,HEX(hold) FROM %s WHERE name=x'%x'", l.table(), key)).Scan(&token, &hold))
+	which := ""
+	if l.strategy == UniqueInsert { // two holds can have one token there, and part of the index would lock a gap
+		which = " AND hold=x'" + hold + "'"
+	}
+	must(l.t, tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x'%s LOCK IN SHARE MODE", l.table(), token, key, which)).Scan(&token))
 	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }
 }
 

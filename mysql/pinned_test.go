@@ -1,0 +1,316 @@
+package mysqllock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// pin leaves a key whose hold has expired while a transaction of its holder is
+// open.
+func pin(l *lab, c client, key string) (h driver.Hold, unpin func()) {
+	l.t.Helper()
+	h = c.granted(key, time.Minute)
+	unpin = l.guard(key)
+	l.age(key, 2*time.Minute)
+	return h, unpin
+}
+
+// lockRow locks the key's row as a stranger's transaction would.
+func lockRow(l *lab, key string) (end func()) {
+	l.t.Helper()
+	tx, err := l.db.Begin()
+	must(l.t, err)
+	l.t.Cleanup(func() { _ = tx.Rollback() })
+	var name string
+	must(l.t, tx.QueryRow(fmt.Sprintf("SELECT name FROM %s WHERE name=x'%x' FOR UPDATE", l.table(), key)).Scan(&name))
+	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }
+}
+
+func TestPinned(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h, unpin := pin(l, c, "p")
+		start := time.Now()
+		c.wants("acquire", c.acquire(request("p", time.Minute))[0].Status, driver.Pinned)
+		first := time.Since(start)
+		if first < bounds[0] {
+			t.Errorf("answered after %v: it did not wait at all", first)
+		}
+		q := request("p", time.Minute)
+		q.Pinned = true
+		c.wants("acquire that looks first", c.acquire(q)[0].Status, driver.Pinned)
+		if info := c.inspect("p"); !info.Pinned || info.Held {
+			t.Fatalf("inspect: %+v", info)
+		}
+		c.wants("the holder's renewal", c.renew(h)[0].Status, driver.Alive)
+		if info := c.inspect("p"); info.Pinned || !info.Held {
+			t.Fatalf("inspect: %+v", info)
+		}
+		l.age("p", 2*time.Minute)
+		unpin()
+		next := c.grant(q)
+		if next.Token < h.Token+driver.TokenRange {
+			t.Fatalf("token %d after %d", next.Token, h.Token)
+		}
+	})
+}
+
+// TestPinnedAmongMany: the others of the batch are granted in the same call.
+func TestPinnedAmongMany(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		for _, k := range []string{"k07", "k40"} {
+			pin(l, c, k)
+		}
+		c.granted("k12", time.Minute)
+		dead := c.granted("k13", time.Minute)
+		l.age("k13", 2*time.Minute)
+		var reqs []driver.Request
+		for i := range 64 {
+			reqs = append(reqs, request(fmt.Sprintf("k%02d", i), time.Minute))
+		}
+		start := time.Now()
+		results := c.acquire(reqs...)
+		t.Logf("%v", time.Since(start))
+		for i, r := range results {
+			want := driver.Granted
+			switch reqs[i].Key {
+			case "k07", "k40":
+				want = driver.Pinned
+			case "k12":
+				want = driver.Held
+			}
+			c.wants(reqs[i].Key, r.Status, want)
+			if reqs[i].Key == dead.Key && r.Token < dead.Token+driver.TokenRange {
+				t.Fatalf("token %d after %d", r.Token, dead.Token)
+			}
+		}
+	})
+}
+
+// TestPinnedDelaysNobody: while keys are pinned and waited for, other keys are
+// acquired and renewed in time.
+func TestPinnedDelaysNobody(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		var pinned []string
+		for i := range 4 {
+			k := fmt.Sprint("p", i)
+			pin(l, c, k)
+			pinned = append(pinned, k)
+		}
+		ctx, stop := context.WithCancel(within(t, 20*time.Second))
+		var wg sync.WaitGroup
+		for i, k := range pinned {
+			wg.Go(func() {
+				q := request(k, time.Minute)
+				for ctx.Err() == nil {
+					r, err := c.Acquire(ctx, []driver.Request{q})
+					if err == nil && r[0].Status != driver.Pinned {
+						t.Errorf("%s: %v %v", k, r[0].Status, r[0].Err)
+					}
+					q.ID, q.Pinned = newID(), i%2 == 0
+				}
+			})
+		}
+		var worst time.Duration
+		var h driver.Hold
+		for i := range 50 {
+			start := time.Now()
+			if i%2 == 0 {
+				h = c.granted(fmt.Sprint("free", i), time.Minute)
+			} else {
+				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+			}
+			worst = max(worst, time.Since(start))
+		}
+		stop()
+		wg.Wait()
+		t.Logf("worst %v", worst)
+		if worst > time.Second {
+			t.Errorf("a free key waited for %v", worst)
+		}
+	})
+}
+
+// TestBlockedRow: a stranger's transaction locks a row. It stops what is done to
+// that key, and nothing else.
+func TestBlockedRow(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		var holds []driver.Hold
+		for i := range 20 {
+			holds = append(holds, c.granted(fmt.Sprintf("k%02d", i), time.Minute))
+		}
+		unlock := lockRow(l, "k11")
+		for i := range holds {
+			holds[i].TTL = time.Hour
+		}
+		check := func(what string, results []driver.Result, others driver.Status) {
+			t.Helper()
+			for i, r := range results {
+				if holds[i].Key != "k11" {
+					c.wants(what+" "+holds[i].Key, r.Status, others)
+					continue
+				}
+				c.wants(what+" of the locked row", r.Status, driver.Unknown)
+				if !driver.IsNotApplied(r.Err) || driver.IsLasting(r.Err) {
+					t.Fatalf("%s of the locked row: %v", what, r.Err)
+				}
+			}
+		}
+		start := time.Now()
+		check("renew", c.renew(holds...), driver.Alive)
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("the renewal took %v", d)
+		}
+		c.wants("renew it alone", c.renew(holds[11])[0].Status, driver.Unknown)
+		c.wants("acquire, held", c.acquire(request("k11", time.Minute))[0].Status, driver.Held)
+		if !c.inspect("k11").Held {
+			t.Fatal("not held")
+		}
+		check("release", c.release(holds...), driver.Released)
+		unlock()
+		c.wants("renew", c.renew(holds[11])[0].Status, driver.Alive)
+		c.wants("release", c.release(holds[11])[0].Status, driver.Released)
+		c.granted("k11", time.Minute)
+	})
+}
+
+// TestInsertBehindAStranger: another transaction has inserted the key and is open.
+func TestInsertBehindAStranger(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		tx, err := l.db.Begin()
+		must(t, err)
+		_, err = tx.Exec("INSERT INTO " + l.table() + " (name,hold,owner,token,acquired_at,expires_at) VALUES ('n',0,'',1,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6))")
+		must(t, err)
+		c.wants("acquire", c.acquire(request("n", time.Minute))[0].Status, driver.Pinned)
+		must(t, tx.Rollback())
+		c.granted("n", time.Minute)
+	})
+}
+
+// TestReleaseInsideTheGuard: a holder that releases while its guarded transaction
+// is open must not wait for it.
+func TestReleaseInsideTheGuard(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h := c.granted("g", time.Minute)
+		unpin := l.guard("g")
+		h.Guarded = true
+		c.wants("release", c.release(h)[0].Status, driver.Released)
+		c.wants("acquire", c.acquire(request("g", time.Minute))[0].Status, driver.Pinned)
+		unpin()
+		next := c.granted("g", time.Minute)
+
+		// A guard that the library was not told of: the release is not applied, says so
+		// in time, and works afterwards.
+		unpin = l.guard("g")
+		r := c.release(next)[0]
+		if l.strategy == UniqueInsert {
+			c.wants("release", r.Status, driver.Unknown)
+			unpin()
+			r = c.release(next)[0]
+		} else {
+			unpin()
+		}
+		c.wants("release", r.Status, driver.Released)
+	})
+}
+
+// TestForceReleaseBehindAGuard waits for the guarded transaction, and says so
+// when that takes long.
+func TestForceReleaseBehindAGuard(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h := c.granted("f", time.Minute)
+		unpin := l.guard("f")
+		_, err := c.ForceRelease(within(t, 20*time.Second), "f")
+		if err == nil || !strings.Contains(err.Error(), "open transaction") || !driver.IsNotApplied(err) || driver.IsLasting(err) {
+			t.Fatalf("error %v", err)
+		}
+		c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.ForceRelease(within(t, 20*time.Second), "f")
+			done <- err
+		}()
+		pause(context.Background(), 100*time.Millisecond)
+		unpin()
+		must(t, <-done)
+		c.wants("renew", c.renew(h)[0].Status, driver.Forced)
+	})
+}
+
+// TestWithoutKill: where KILL is refused the store looks before it leaps, and the
+// server's own lock wait bounds what is left.
+func TestWithoutKill(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		c.cannotKill.Store(true)
+		_, unpin := pin(l, c, "p")
+		start := time.Now()
+		got := c.acquire(request("a", time.Minute), request("p", time.Minute), request("z", time.Minute))
+		c.wants("a", got[0].Status, driver.Granted)
+		c.wants("p", got[1].Status, driver.Pinned)
+		c.wants("z", got[2].Status, driver.Granted)
+		if d := time.Since(start); d > lockWait {
+			t.Errorf("took %v", d)
+		}
+		unpin()
+		c.granted("p", time.Minute)
+		h := c.granted("r", time.Minute)
+		unlock := lockRow(l, "r")
+		c.wants("renew", c.renew(h)[0].Status, driver.Unknown)
+		unlock()
+		c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+	})
+}
+
+// TestKillComesLate fires KILL QUERY around the end of statements: an answer is
+// never lost or wrong for it.
+func TestKillComesLate(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		ctx := within(t, time.Minute)
+		must(t, s.step(ctx, s.acquires, func(c *conn) error {
+			var killed, answered int
+			for i := range 300 {
+				key := fmt.Sprint("k", i)
+				q := request(key, time.Minute)
+				_, err := c.exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.keep.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}))
+				rows, readErr := s.keep.(*leases).rows(ctx, c, 1, func(int) string { return key })
+				if readErr != nil {
+					return readErr
+				}
+				r, ok := rows[key]
+				switch {
+				case err == nil && ok && r.mine(q.ID):
+					answered++
+				case err != nil && strings.Contains(err.Error(), errBlocked.Error()) && !ok:
+					killed++
+				default:
+					return fmt.Errorf("upsert %v, row %v %+v", err, ok, r)
+				}
+			}
+			t.Logf("%d killed, %d answered", killed, answered)
+			return nil
+		}))
+	})
+}
