@@ -1,0 +1,222 @@
+package mongolock
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+func requests(prefix string, n int) []driver.Request {
+	reqs := make([]driver.Request, n)
+	for i := range reqs {
+		reqs[i] = request(fmt.Sprint(prefix, i))
+	}
+	return reqs
+}
+
+func mustAll(t *testing.T, s *Store, reqs []driver.Request, want driver.Status) []driver.Result {
+	t.Helper()
+	results, err := s.Acquire(t.Context(), reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Status != want {
+			t.Fatalf("%q: %v (%v), want %v", reqs[i].Key, r.Status, r.Err, want)
+		}
+	}
+	return results
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	for _, n := range []int{2, 3, 64, maxBatch} {
+		prefix := fmt.Sprint("n", n, "/")
+		sent := s.Statements()
+		reqs := requests(prefix, n)
+		fresh := mustAll(t, s, reqs, driver.Granted)
+		if got := s.Statements() - sent; got != 4 && n > 2 { // the first also checks the server
+			t.Errorf("%d fresh keys: %d commands", n, got)
+		}
+		held := mustAll(t, s, requests(prefix, n), driver.Held)
+		if held[0].Left < 50*time.Second || held[0].Owner != "test" {
+			t.Errorf("refusal: %+v", held[0])
+		}
+		mustAll(t, s, reqs, driver.Granted) // each finds its own hold
+		holds := make([]driver.Hold, n)
+		for i := range holds {
+			holds[i] = holdOf(reqs[i], fresh[i])
+		}
+		sent = s.Statements()
+		alive, err := s.Renew(t.Context(), holds)
+		if err != nil || alive[n-1].Status != driver.Alive {
+			t.Fatal(alive, err)
+		}
+		gone, err := s.Release(t.Context(), holds)
+		if err != nil || gone[n-1].Status != driver.Released {
+			t.Fatal(gone, err)
+		}
+		again := requests(prefix, n)
+		next := mustAll(t, s, again, driver.Granted)
+		if got := s.Statements() - sent; got != 4 {
+			t.Errorf("renew, release and acquire of %d keys: %d commands, want 4", n, got)
+		}
+		for i := range next {
+			if next[i].Token < fresh[i].Token+driver.TokenRange {
+				t.Fatalf("P3: %q: token %d after %d", reqs[i].Key, next[i].Token, fresh[i].Token)
+			}
+		}
+	}
+	if _, err := s.Acquire(t.Context(), requests("x", maxBatch+1)); !driver.IsLasting(err) {
+		t.Errorf("a batch that is too large: %v", err)
+	}
+}
+
+// Held, free, fresh and expired keys, each with wishes of its own, in one batch.
+func TestMixedBatch(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	for _, key := range []string{"free", "kept", "guarded"} {
+		release(t, s, granted(t, s, request(key)))
+	}
+	short := request("expired")
+	short.TTL = time.Millisecond
+	granted(t, s, short)
+	granted(t, s, request("held"))
+	time.Sleep(5 * time.Millisecond)
+
+	reqs := []driver.Request{request("held"), request("free"), request("fresh1"), request("expired"), request("kept"), request("guarded"), request("fresh2")}
+	for i := range reqs {
+		reqs[i].TTL = time.Duration(i+1) * time.Minute
+		reqs[i].Owner = fmt.Sprint("owner", i)
+	}
+	reqs[4].Keep = 10 * time.Minute
+	reqs[5].Guarded = true
+	results, err := s.Acquire(t.Context(), reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		want := driver.Granted
+		if i == 0 {
+			want = driver.Held
+		}
+		if r.Status != want {
+			t.Errorf("%q: %v, want %v", reqs[i].Key, r.Status, want)
+			continue
+		}
+		if i == 0 {
+			continue
+		}
+		info := inspect(t, s, reqs[i].Key)
+		left := reqs[i].TTL
+		if reqs[i].Keep > left {
+			left = reqs[i].Keep
+		}
+		if info.Owner != reqs[i].Owner || info.Token != r.Token || info.Left > left || info.Left < left-10*time.Second {
+			t.Errorf("%q: %+v, want %v left for %s", reqs[i].Key, info, left, reqs[i].Owner)
+		}
+	}
+	n, err := s.db.Collection(s.leases).CountDocuments(t.Context(), op("keepUntil", op("$exists", true)))
+	if err != nil || n != 1 {
+		t.Errorf("%d documents with keepUntil (%v), want 1", n, err)
+	}
+	n, err = s.db.Collection(s.leases).CountDocuments(t.Context(), op("fenced", op("$exists", true)))
+	if err != nil || n != 1 {
+		t.Errorf("%d documents with fenced (%v), want 1", n, err)
+	}
+}
+
+func TestRacingBatches(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	const keys, racers, size = 320, 8, 16
+	var mu sync.Mutex
+	grants := make(map[string]int)
+	var wg sync.WaitGroup
+	for range racers {
+		wg.Go(func() {
+			order := rand.Perm(keys)
+			for len(order) > 0 {
+				var reqs []driver.Request
+				for _, k := range order[:size] {
+					reqs = append(reqs, request(fmt.Sprint("k", k)))
+				}
+				order = order[size:]
+				results, err := s.Acquire(t.Context(), reqs)
+				if err != nil {
+					t.Errorf("P8: %v", err)
+					return
+				}
+				mu.Lock()
+				for i, r := range results {
+					switch r.Status {
+					case driver.Granted:
+						grants[reqs[i].Key]++
+					case driver.Held:
+					default:
+						t.Errorf("%q: %v (%v)", reqs[i].Key, r.Status, r.Err)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for k := range keys {
+		if n := grants[fmt.Sprint("k", k)]; n != 1 {
+			t.Errorf("P1: key %d was granted %d times", k, n)
+		}
+	}
+}
+
+func TestP15_BlockedKeyInAnAcquire(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	reqs := requests("k", 20)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		release(t, s, holdOf(reqs[i], r))
+	}
+	for _, blocked := range []string{"k0", "k5"} {
+		unblock := blockDocument(t, s.db.Collection(s.leases), keyID(blocked))
+		reqs := requests("k", 20)
+		start := time.Now()
+		results, err := s.Acquire(t.Context(), reqs)
+		took := time.Since(start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			want := driver.Granted
+			if reqs[i].Key == blocked {
+				want = driver.Pinned
+			}
+			if r.Status != want {
+				t.Errorf("%q: %v (%v), want %v", reqs[i].Key, r.Status, r.Err, want)
+			}
+		}
+		t.Logf("20 keys, %s blocked: %v", blocked, took)
+		if took > time.Second {
+			t.Errorf("the answer took %v", took)
+		}
+		// The engine says which key was pinned; then it delays nobody.
+		again := requests("k", 20)
+		for i := range again {
+			again[i].Pinned = again[i].Key == blocked
+		}
+		if _, err := s.Acquire(t.Context(), again); err != nil {
+			t.Error(err)
+		}
+		unblock()
+		for i, r := range results {
+			if r.Status == driver.Granted {
+				release(t, s, holdOf(reqs[i], r))
+			}
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package mongolock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+func TestRenewalNeverShortens(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	h := granted(t, s, request("k"))
+	ghost := h
+	ghost.TTL = time.Second
+	if st := renew(t, s, ghost); st != driver.Alive {
+		t.Errorf("%v, want alive", st)
+	}
+	if i := inspect(t, s, "k"); i.Left < 50*time.Second {
+		t.Errorf("a late renewal left %v of a minute", i.Left)
+	}
+	h.TTL = time.Hour
+	renew(t, s, h)
+	if i := inspect(t, s, "k"); i.Left < 59*time.Minute {
+		t.Errorf("%v left, want an hour", i.Left)
+	}
+}
+
+func TestRenewalOfManyTTLs(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	reqs := requests("k", 6)
+	holds := make([]driver.Hold, 6)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		holds[i] = holdOf(reqs[i], r)
+		holds[i].TTL = time.Duration(i/2+2) * time.Minute
+	}
+	holds[0].MaxHold = 90 * time.Second
+	sent := s.Statements()
+	results, err := s.Renew(t.Context(), holds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Statements() - sent; n != 1 {
+		t.Errorf("%d commands, want 1", n)
+	}
+	for i, r := range results {
+		want := holds[i].TTL
+		if i == 0 {
+			want = holds[0].MaxHold
+		}
+		if left := inspect(t, s, holds[i].Key).Left; r.Status != driver.Alive || left > want || left < want-10*time.Second {
+			t.Errorf("%q: %v with %v left, want %v", holds[i].Key, r.Status, left, want)
+		}
+	}
+}
+
+func TestLossHasAReason(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	reqs := requests("k", 6)
+	holds := make([]driver.Hold, 6)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		holds[i] = holdOf(reqs[i], r)
+	}
+	want := []driver.Status{driver.Alive, driver.Released, driver.Taken, driver.Forced, driver.Removed, driver.Alive}
+	release(t, s, holds[1])
+	release(t, s, holds[2])
+	granted(t, s, request("k2"))
+	if _, err := s.ForceRelease(t.Context(), "k3"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.Collection(s.leases).DeleteOne(t.Context(), op("_id", keyID("k4"))); err != nil {
+		t.Fatal(err)
+	}
+	results, err := s.Renew(t.Context(), holds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Status != want[i] {
+			t.Errorf("renew k%d: %v, want %v", i, r.Status, want[i])
+		}
+		if one := renew(t, s, holds[i]); one != want[i] {
+			t.Errorf("renew k%d alone: %v, want %v", i, one, want[i])
+		}
+	}
+	if i := inspect(t, s, "k3"); i.Held {
+		t.Errorf("P5: a renewal revived a forced hold: %+v", i)
+	}
+	want[0], want[5] = driver.Released, driver.Released
+	results, err = s.Release(t.Context(), holds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Status != want[i] {
+			t.Errorf("release k%d: %v, want %v", i, r.Status, want[i])
+		}
+	}
+	if i := inspect(t, s, "k2"); !i.Held {
+		t.Error("P5: a stale release freed another's hold")
+	}
+}
+
+func TestP15_BlockedKeyInARenewal(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	const n = 200
+	reqs := requests("k", n)
+	holds := make([]driver.Hold, n)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		holds[i] = holdOf(reqs[i], r)
+		holds[i].TTL = time.Hour
+	}
+	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("k0"))
+	start := time.Now()
+	results, err := s.Renew(t.Context(), holds)
+	t.Logf("%d renewals, one blocked: %v", n, time.Since(start))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		want := driver.Alive
+		if i == 0 {
+			want = driver.Unknown
+		}
+		if r.Status != want {
+			t.Errorf("k%d: %v (%v), want %v", i, r.Status, r.Err, want)
+		}
+	}
+	if !driver.IsNotApplied(results[0].Err) || driver.IsLasting(results[0].Err) {
+		t.Errorf("blocked: %v", results[0].Err)
+	}
+	results, err = s.Release(t.Context(), holds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if want := map[bool]driver.Status{true: driver.Unknown, false: driver.Released}[i == 0]; r.Status != want {
+			t.Errorf("release k%d: %v (%v), want %v", i, r.Status, r.Err, want)
+		}
+	}
+	unblock()
+	if r := release(t, s, holds[0]); r.Status != driver.Released {
+		t.Errorf("release after the block: %v", r.Status)
+	}
+}
