@@ -84,28 +84,38 @@ func errClosed() error {
 
 var leadingVersion = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)`)
 
-// checkServer looks at the version and at what makes a server read-only.
-func checkServer(ctx context.Context, c *conn) error {
-	var version string
-	if err := queryRow(ctx, c, "SELECT VERSION()", &version); err != nil {
-		return err
-	}
+// supported tells whether a server that names itself so is new enough. MariaDB
+// puts 5.5.5- before its version where it speaks to old clients.
+func supported(version string) error {
 	m := leadingVersion.FindStringSubmatch(version)
 	if m == nil {
 		return fmt.Errorf("%w: the server calls itself %q, which is neither MySQL nor MariaDB", driver.ErrNotSupported, version)
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
-	maria := strings.Contains(strings.ToLower(version), "mariadb")
 	name, least, oldest := "MySQL", minMySQL, "8.0"
-	if maria {
+	if isMariaDB(version) {
 		name, least, oldest = "MariaDB", minMariaDB, "10.6"
 	}
 	if major*100+minor < least {
-		return fmt.Errorf("%w: %s %s: %s or newer is needed", driver.ErrNotSupported, name, version, oldest)
+		return fmt.Errorf("%w: the server is %s %s: %s or newer is needed", driver.ErrNotSupported, name, version, oldest)
+	}
+	return nil
+}
+
+func isMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
+
+// checkServer looks at the version and at what makes a server read-only.
+func checkServer(ctx context.Context, c *conn) error {
+	var version string
+	if err := queryRow(ctx, c, "SELECT VERSION()", &version); err != nil {
+		return err
+	}
+	if err := supported(version); err != nil {
+		return err
 	}
 	variables := []string{"read_only", "innodb_read_only"}
-	if !maria {
+	if !isMariaDB(version) {
 		variables = append(variables, "super_read_only")
 	}
 	for _, v := range variables {
