@@ -8,8 +8,9 @@ MODULES := $(sort $(patsubst ./%,%,$(patsubst %/go.mod,%,$(shell find . -name go
 TOOLS := $(CURDIR)/.cache
 TESTENV := $(TOOLS)/testenv
 
-# each runs a command in every module, without the workspace: as a user of that module would.
-each = for m in $(MODULES); do echo "== $$m: $(1)"; (cd "$$m" && GOWORK=off $(1)); done
+# each runs a command in every module that has packages, without the workspace: as a user of that module would.
+each = for m in $(MODULES); do ( cd "$$m"; export GOWORK=off; \
+	[ -n "$$(go list ./... 2>/dev/null)" ] || exit 0; echo "== $$m"; $(1) ); done
 
 .PHONY: help
 help: ## this list
@@ -23,10 +24,12 @@ demo: testenv ## the flash sale example on real servers
 test: testenv ## every test of every module, with the race detector, on real servers
 	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here
 
-# test-here runs the tests on the servers that the environment names.
+# test-here runs the tests on the servers that the environment names, and keeps what was run for .ci/skips.
 .PHONY: test-here
-test-here:
-	@$(call each,go test -race -count=1 -timeout=15m $(TESTFLAGS) ./...)
+test-here: $(TOOLS)/gotestsum
+	@rm -rf $(TOOLS)/tests && mkdir -p $(TOOLS)/tests
+	@$(call each,$(TOOLS)/gotestsum --format=pkgname --format-hide-empty-pkg \
+		--jsonfile="$(TOOLS)/tests/$$(tr / _ <<<"$$m").json" -- -race -count=1 -timeout=15m $(TESTFLAGS) ./...)
 
 .PHONY: race
 race: test ## the same: tests always run with the race detector
@@ -35,11 +38,14 @@ race: test ## the same: tests always run with the race detector
 bench: testenv ## the benchmarks of the backends (BENCH=regexp BENCHTIME=1s)
 	@$(TESTENV) run -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),1s)' ./mysql/... ./mongo/...
 
+.PHONY: lint
+lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck and untidy go.mod files, in every module
+	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not gofmt-clean:"; echo "$$bad"; exit 1; }
+	@$(call each,go vet ./... && $(TOOLS)/staticcheck ./... && go mod tidy -diff)
+
 .PHONY: build
 build: ## every module on its own, and for macOS and Windows
-	@$(call each,go build ./...)
-	@$(call each,GOOS=darwin go build ./...)
-	@$(call each,GOOS=windows go build ./...)
+	@$(call each,for os in "" darwin windows; do GOOS=$$os go build ./...; done)
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
@@ -49,3 +55,9 @@ tidy: ## go mod tidy in every module
 testenv:
 	@mkdir -p $(TOOLS)
 	@cd testenv && GOWORK=off go build -o $(TESTENV) ./cmd/testenv
+
+# The tools have a module of their own, which nothing else requires.
+$(TOOLS)/gotestsum $(TOOLS)/staticcheck &: .ci/tools/go.mod .ci/tools/go.sum
+	@mkdir -p $(TOOLS)
+	@cd .ci/tools && GOWORK=off go build -o $(TOOLS)/ tool
+	@touch $(TOOLS)/gotestsum $(TOOLS)/staticcheck

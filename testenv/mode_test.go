@@ -32,11 +32,10 @@ func TestFindRunning(t *testing.T) {
 
 // TestNoWay: the error names every way out.
 func TestNoWay(t *testing.T) {
-	t.Setenv("ROWLOCK_TEST_MODE", "")
+	t.Setenv("ROWLOCK_TEST_MODE", "local")
 	t.Setenv("ROWLOCK_TEST_MYSQL_DSN", "")
 	t.Setenv("ROWLOCK_TEST_CACHE", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
-	t.Setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
 	_, err := testenv.Find(t.Context(), testenv.MySQL)
 	if err == nil {
 		t.Fatal("a server came out of nothing")
