@@ -44,7 +44,7 @@ const (
 	// quietFor is how long a connection may rest before it is asked for a sign of
 	// life: a firewall that forgot it would let the next statement hang.
 	quietFor = 30 * time.Second
-	pingWait = time.Second
+	pingWait = 500 * time.Millisecond
 
 	// repeats bounds how often one statement is sent again after the server proved
 	// that it changed nothing.
@@ -155,6 +155,8 @@ func (c *conn) run(ctx context.Context, bound time.Duration, send func() error) 
 			return err
 		case n == 0, n == erIdle:
 			c.lose(err)
+		case elsewhere[n]:
+			c.broken = true
 		}
 		return err
 	}

@@ -29,6 +29,10 @@ const (
 	erSpecificAccess = 1227
 )
 
+// elsewhere are the errors after which another connection may reach a server that
+// can serve: read-only after a failover, a Galera node that is not ready.
+var elsewhere = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true}
+
 // proven are the errors by which the server says that the statement changed
 // nothing. Any other error leaves that open.
 var proven = map[uint16]bool{

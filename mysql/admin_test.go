@@ -1,0 +1,138 @@
+package mysqllock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		var reqs []driver.Request
+		for i := range 25 {
+			reqs = append(reqs, request(fmt.Sprintf("job/%02d", i), time.Minute))
+		}
+		reqs = append(reqs, request("job", time.Minute), request("jobs", time.Minute), request("\xff\xffa", time.Minute), request("\xff", time.Minute), request("a", time.Minute))
+		c.acquire(reqs...)
+		list := func(prefix, after string, limit int) (keys []string) {
+			t.Helper()
+			infos, err := c.List(within(t, 10*time.Second), prefix, after, limit)
+			must(t, err)
+			for _, i := range infos {
+				if !i.Held || i.Token < grantedFrom || i.Left <= 0 || i.Since.IsZero() || i.Owner != "test:1" {
+					t.Errorf("%+v", i)
+				}
+				keys = append(keys, i.Key)
+			}
+			return keys
+		}
+		same := func(got []string, want ...string) {
+			t.Helper()
+			if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		var pages []string
+		for after := ""; ; {
+			page := list("job/", after, 10)
+			pages = append(pages, page...)
+			if len(page) < 10 {
+				break
+			}
+			after = page[len(page)-1]
+		}
+		if len(pages) != 25 || pages[0] != "job/00" || pages[24] != "job/24" {
+			t.Errorf("%q", pages)
+		}
+		same(list("", "", 2), "a", "job")
+		same(list("", "jobs", 10), "\xff", "\xff\xffa")
+		same(list("\xff", "", 10), "\xff", "\xff\xffa")
+		same(list("\xff\xff", "", 10), "\xff\xffa")
+		same(list("nowhere", "", 10))
+		same(list("job", "", 1), "job")
+		_, err := c.List(within(t, time.Second), "", "", 0)
+		refused(t, err, driver.ErrInvalid, true, "limit 0")
+	})
+}
+
+func TestReap(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		for _, grace := range []time.Duration{0, time.Minute, time.Hour - 1, -time.Hour} {
+			_, err := c.Reap(within(t, time.Second), grace)
+			refused(t, err, driver.ErrInvalid, true, "1h")
+		}
+		reap := func() int {
+			t.Helper()
+			n, err := c.Reap(within(t, time.Minute), 2*time.Hour)
+			must(t, err)
+			return n
+		}
+		old := 3 * time.Hour
+		ageToken := func(key string) {
+			exec(t, l.db, fmt.Sprintf("UPDATE %s SET token=token-1024*%d WHERE name=x'%x'", l.table(), old.Microseconds(), key))
+		}
+		keep := func(h driver.Hold) driver.Hold { h.Guarded = true; return h } // its row stays, under both strategies
+
+		c.granted("live", 4*time.Hour)
+		ageToken("live")
+		c.granted("renewed", time.Minute) // an old grant that lives on
+		l.age("renewed", old)
+		ageToken("renewed")
+		exec(t, l.db, "UPDATE "+l.table()+" SET expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 MINUTE WHERE name='renewed'")
+		c.release(keep(c.granted("just released", time.Minute)))
+		ageToken("just released")
+		c.granted("just expired", time.Minute)
+		l.age("just expired", 10*time.Minute)
+		ageToken("just expired")
+		q := request("kept", time.Minute)
+		q.Keep = 24 * time.Hour
+		c.release(c.grant(q))
+		l.age("kept", old)
+		ageToken("kept")
+		c.granted("token is young", time.Minute) // as if the clock had been set back
+		l.age("token is young", old)
+
+		c.granted("long expired", time.Minute)
+		l.age("long expired", old)
+		ageToken("long expired")
+		c.release(keep(c.granted("long released", time.Minute)))
+		l.age("long released", old)
+		ageToken("long released")
+
+		unlock := lockRow(l, "long expired")
+		if n := reap(); n != 1 {
+			t.Errorf("%d reaped, want 1: the other is locked", n)
+		}
+		unlock()
+		if n := reap(); n != 1 {
+			t.Errorf("%d reaped, want 1", n)
+		}
+		if n := reap(); n != 0 {
+			t.Errorf("%d reaped, want 0", n)
+		}
+		var left int
+		must(t, l.db.QueryRow("SELECT COUNT(*) FROM "+l.table()).Scan(&left))
+		if left != 6 {
+			t.Errorf("%d rows left, want 6", left)
+		}
+
+		exec(t, l.db, "INSERT INTO "+l.table()+` (name,hold,owner,token,acquired_at,expires_at,released_at)
+			WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i+1 FROM n WHERE i<600)
+			SELECT CONCAT('dead',i),0,'',i,'2020-01-01','1970-01-02','2020-01-01' FROM n`)
+		if n := reap(); n != 500 {
+			t.Errorf("%d reaped, want 500", n)
+		}
+		if n := reap(); n != 100 {
+			t.Errorf("%d reaped, want 100", n)
+		}
+		if next := c.granted("dead1", time.Minute); next.Token < grantedFrom {
+			t.Errorf("token %d", next.Token)
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// sessions are the connection ids of a user on the server.
+func sessions(t testing.TB, l *lab, user string) (ids []int) {
+	t.Helper()
+	rows, err := l.db.Query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER='" + user + "'")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id int
+		must(t, rows.Scan(&id))
+		ids = append(ids, id)
+	}
+	must(t, rows.Err())
+	return ids
+}
+
+// asUser is a store of a user of its own, so that its connections can be told.
+func asUser(t testing.TB, l *lab, o Options) (*Store, string) {
+	t.Helper()
+	user := "c" + l.config.DBName[2:]
+	exec(t, l.db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'pw'")
+	t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + user + "@'%'") })
+	exec(t, l.db, "GRANT ALL ON "+l.config.DBName+".* TO "+user+"@'%'")
+	config := l.config.Clone()
+	config.User, config.Passwd = user, "pw"
+	o.Strategy = l.strategy
+	s, err := Open(config.FormatDSN(), o)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	must(t, s.Migrate(within(t, time.Minute)))
+	return s, user
+}
+
+// eventually asks until the condition holds.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		for _, most := range []int{4, 8} {
+			s, user := asUser(t, l, Options{Connections: most})
+			c := client{t: t, Store: s}
+			var wg sync.WaitGroup
+			for i := range 40 {
+				wg.Go(func() {
+					for n := range 5 {
+						key := fmt.Sprint("k", i, "/", n)
+						h := c.granted(key, time.Minute)
+						c.inspect(key)
+						c.renew(h)
+						c.release(h)
+					}
+				})
+			}
+			wg.Wait()
+			if n := len(sessions(t, l, user)); n > most || n < 3 {
+				t.Errorf("%d connections, want at most %d", n, most)
+			}
+			must(t, s.Close())
+			eventually(t, "all connections closed", func() bool { return len(sessions(t, l, user)) == 0 })
+			exec(t, l.db, "DROP USER "+user+"@'%'")
+		}
+	})
+}
+
+// TestDeadConnections: the server has ended the store's idle connections, as
+// wait_timeout or an operator does; no step fails for it.
+func TestDeadConnections(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		s, user := asUser(t, l, Options{})
+		c := client{t: t, Store: s}
+		for i := range 10 {
+			h := c.granted(fmt.Sprint("k", i), time.Minute)
+			ids := sessions(t, l, user)
+			if len(ids) < 2 {
+				t.Fatalf("%d connections", len(ids))
+			}
+			for _, id := range ids {
+				exec(t, l.db, fmt.Sprint("KILL ", id))
+			}
+			eventually(t, "all connections ended", func() bool { return len(sessions(t, l, user)) == 0 })
+			switch i % 3 {
+			case 0:
+				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+			case 1:
+				c.wants("release", c.release(h)[0].Status, driver.Released)
+			case 2:
+				c.inspect("k0")
+			}
+		}
+		if s.cannotKill.Load() {
+			t.Error("the store thinks that it cannot KILL")
+		}
+		pin(l, c, "pinned")
+		start := time.Now()
+		c.wants("pinned", c.acquire(request("pinned", time.Minute))[0].Status, driver.Pinned)
+		if d := time.Since(start); d > lockWait {
+			t.Errorf("it took %v: the KILL did not come", d)
+		}
+	})
+}
+
+// TestContextEndsWhileBlocked: the call returns at once, and the statement that is
+// left on the server is ended too.
+func TestContextEndsWhileBlocked(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		s, user := asUser(t, l, Options{})
+		c := client{t: t, Store: s}
+		pin(l, c, "p")
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := s.Acquire(ctx, []driver.Request{request("p", time.Minute)})
+		if !errors.Is(err, context.DeadlineExceeded) || driver.IsNotApplied(err) || driver.IsLasting(err) {
+			t.Fatalf("error %v", err)
+		}
+		if d := time.Since(start); d > 500*time.Millisecond {
+			t.Errorf("returned after %v", d)
+		}
+		eventually(t, "the statement ended", func() bool {
+			var n int
+			must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER='"+user+"' AND INFO LIKE 'INSERT%'").Scan(&n))
+			return n == 0
+		})
+		if d := time.Since(start); d > lockWait {
+			t.Errorf("ended after %v: by the server's own time-out", d)
+		}
+		ended, stop := context.WithCancel(context.Background())
+		stop()
+		_, err = s.Acquire(ended, []driver.Request{request("q", time.Minute)})
+		if !errors.Is(err, context.Canceled) || !driver.IsNotApplied(err) {
+			t.Fatalf("error %v", err)
+		}
+	})
+}
+
+// TestServerFaults: a frozen server, a killed one, one that comes back.
+func TestServerFaults(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := testserver.Start(t, kind)
+			for _, strategy := range []Strategy{VersionColumn, UniqueInsert} {
+				l := newLabAt(t, kind, server.DSN(), strategy)
+				s := l.store()
+				c := client{t: t, Store: s}
+				first := c.granted("a", time.Minute)
+				c.renew(first)
+
+				server.Pause()
+				begin := time.Now()
+				for _, step := range []struct {
+					name string
+					do   func(context.Context) error
+				}{
+					{"acquire", func(ctx context.Context) error {
+						_, err := s.Acquire(ctx, []driver.Request{request("b", time.Minute)})
+						return err
+					}},
+					{"renew", func(ctx context.Context) error { _, err := s.Renew(ctx, []driver.Hold{first}); return err }},
+					{"release", func(ctx context.Context) error { _, err := s.Release(ctx, []driver.Hold{first}); return err }},
+					{"inspect", func(ctx context.Context) error { _, err := s.Inspect(ctx, []string{"a"}); return err }},
+				} {
+					ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+					start := time.Now()
+					err := step.do(ctx)
+					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) || driver.IsLasting(err) {
+						t.Errorf("%s on a frozen server: %v", step.name, err)
+					}
+					if d := time.Since(start); d > time.Second {
+						t.Errorf("%s on a frozen server returned after %v", step.name, d)
+					}
+				}
+				t.Logf("frozen for %v", time.Since(begin))
+				server.Resume()
+				c.granted("c", time.Minute)
+
+				second := c.granted("d", time.Minute)
+				server.Kill()
+				_, err := s.Acquire(within(t, 5*time.Second), []driver.Request{request("e", time.Minute)})
+				refused(t, err, nil, false)
+				if !driver.IsNotApplied(err) {
+					t.Errorf("%v: nothing can have been sent", err)
+				}
+				server.Restart()
+				c.wants("renew after the restart", c.renew(second)[0].Status, driver.Alive)
+				r := c.acquire(request("d", time.Minute))[0]
+				c.wants("another", r.Status, driver.Held)
+				c.wants("release", c.release(second)[0].Status, driver.Released)
+				if next := c.granted("d", time.Minute); next.Token < second.Token+driver.TokenRange {
+					t.Errorf("token %d after %d", next.Token, second.Token)
+				}
+				must(t, s.Close())
+			}
+		})
+	}
+}
+
+// TestKillOnlyOurOwn: a connection number is not used on another server or after a
+// restart.
+func TestKillOnlyOurOwn(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, testserver.MySQL, VersionColumn)
+	s := l.store()
+	ctx := within(t, 20*time.Second)
+	must(t, s.step(ctx, s.acquires, func(c *conn) error {
+		err := s.kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
+		if !errors.Is(err, errCannotKill) || !strings.Contains(err.Error(), "younger") {
+			t.Errorf("a statement older than the control connection: %v", err)
+		}
+		if s.cannotKill.Load() {
+			t.Error("that says nothing of the next statement")
+		}
+		if err := s.kill(ctx, c, "QUERY", time.Now()); err != nil {
+			t.Error(err)
+		}
+		c.server = "elsewhere"
+		err = s.kill(ctx, c, "QUERY", time.Now())
+		if !errors.Is(err, errCannotKill) || !s.cannotKill.Load() {
+			t.Errorf("another server: %v", err)
+		}
+		return nil
+	}))
+}
+
+func TestNothingIsSentAtFirst(t *testing.T) {
+	t.Parallel()
+	s, err := Open("u:p@tcp(127.0.0.1:1)/d", Options{})
+	must(t, err)
+	defer s.Close()
+	if n := s.Statements(); n != 0 {
+		t.Errorf("%d statements", n)
+	}
+	l := s.Limits()
+	if l.Batch < 1 || l.MinTTL <= 0 || l.LockWait != lockWait || l.Heartbeat {
+		t.Errorf("limits %+v", l)
+	}
+}
+
+// TestNoGoroutineIsLeft after Close.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	l := newLab(t, testserver.MySQL, VersionColumn)
+	before := runtime.NumGoroutine()
+	for range 3 {
+		s, err := Open(l.dsn(), Options{})
+		must(t, err)
+		must(t, s.Migrate(within(t, time.Minute)))
+		c := client{t: t, Store: s}
+		h := c.granted("a", time.Minute)
+		c.release(h)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Microsecond)
+		_, _ = s.Acquire(ctx, []driver.Request{request("b", time.Millisecond)})
+		cancel()
+		must(t, s.Close())
+	}
+	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
