@@ -1,7 +1,6 @@
 package mysqllock
 
 import (
-	"context"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
@@ -143,9 +142,4 @@ func maybeApplied(what string, err error) error {
 		return &driver.Error{Lasting: e.Lasting, Err: e.Err}
 	}
 	return err
-}
-
-// isContext tells whether err is the end of the call's context.
-func isContext(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
