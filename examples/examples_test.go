@@ -1,0 +1,140 @@
+// Package examples runs the short form of every example on real servers.
+package examples
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+	mysqllock "github.com/rowlock/rowlock/mysql"
+)
+
+// build builds an example.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name+".exe")
+	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return program
+}
+
+// run runs a program and returns what it wrote.
+func run(t *testing.T, env []string, program string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = env
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	return out.String(), err
+}
+
+func TestFlashSale(t *testing.T) {
+	dsn := testserver.DSN(t, testserver.MySQL)
+	testserver.DSN(t, testserver.MariaDB)
+	testserver.DSN(t, testserver.Mongo)
+	strategies := "none,unique,version,findAndModify"
+	if s, err := mysqllock.Open(dsn, mysqllock.Options{Strategy: mysqllock.SelectForUpdate}); err == nil {
+		strategies += ",for-update"
+		s.Close()
+	} else if !errors.Is(err, rowlock.ErrNotSupported) {
+		t.Fatal(err)
+	}
+	result := filepath.Join(t.TempDir(), "result.json")
+	out, err := run(t, os.Environ(), build(t, "flashsale"), "-short", "-mariadb", "-strategies", strategies, "-json", result)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Log("\n" + out)
+
+	var report struct {
+		Items int
+		Sales []struct {
+			Server, Strategy       string
+			Sold, Oversold, Errors int
+		}
+		Takeovers []struct {
+			Server, Strategy string
+			Trials           []float64 `json:"trials_ms"`
+		}
+	}
+	data, err := os.ReadFile(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatal(err)
+	}
+	locked := map[string]bool{}
+	for _, s := range report.Sales {
+		if s.Errors > 0 {
+			t.Errorf("%s %s: %d errors", s.Server, s.Strategy, s.Errors)
+		}
+		if s.Strategy == "none" {
+			continue
+		}
+		locked[s.Server+" "+s.Strategy] = true
+		if s.Sold != report.Items || s.Oversold != 0 {
+			t.Errorf("%s %s: sold %d of %d items, %d too many", s.Server, s.Strategy, s.Sold, report.Items, s.Oversold)
+		}
+	}
+	if want := 2*(strings.Count(strategies, ",")-1) + 1; len(locked) != want {
+		t.Errorf("%d sales with a lock, want %d: %v", len(locked), want, locked)
+	}
+	for _, o := range report.Takeovers {
+		if len(o.Trials) == 0 {
+			t.Errorf("%s %s: no takeover was measured", o.Server, o.Strategy)
+		}
+		delete(locked, o.Server+" "+o.Strategy)
+	}
+	if len(locked) > 0 {
+		t.Errorf("no takeovers of %v", locked)
+	}
+}
+
+func TestCron(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.Mongo} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			out, err := run(t, os.Environ(), build(t, "cron"), "-short", "-backend", kind)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Log("\n" + out)
+		})
+	}
+}
+
+// TestNoServers: without servers the examples say what to do.
+func TestNoServers(t *testing.T) {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "ROWLOCK_TEST_") {
+			env = append(env, v)
+		}
+	}
+	for name, variable := range map[string]string{"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN"} {
+		out, err := run(t, env, build(t, name))
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+			t.Errorf("%s: %v, want exit code 2", name, err)
+		}
+		if !strings.Contains(out, variable) || !strings.Contains(out, "make demo") {
+			t.Errorf("%s does not name %s and make demo: %s", name, variable, out)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/servers"
+)
+
+// thinkTime is what a buyer does between looking at the stock and ordering. It is
+// part of every sale, with and without a lock.
+const thinkTime = time.Millisecond
+
+// run does everything and prints it. The error says that something was not as it
+// should be.
+func (d *demo) run(ctx context.Context) error {
+	begin := time.Now()
+	r := &report{Machine: machine(), Buyers: d.Buyers, Items: d.Items, Processes: d.Processes}
+	for _, s := range d.servers() {
+		about, err := s.About(ctx)
+		if err != nil {
+			return err
+		}
+		r.Servers = append(r.Servers, about)
+	}
+	r.printHead(os.Stdout)
+	var places []place
+	for _, s := range d.servers() {
+		space := servers.NewSpace("flashsale")
+		defer func() {
+			if err := s.Drop(space); err != nil {
+				fmt.Fprintln(os.Stderr, "flashsale:", err)
+			}
+		}()
+		places = append(places, d.runSales(ctx, r, s, space)...)
+	}
+	r.printSales(os.Stdout)
+	for _, p := range places {
+		if ctx.Err() != nil {
+			break
+		}
+		t, err := d.kill(ctx, p)
+		if err != nil {
+			r.fail(p, "takeover: "+err.Error())
+			continue
+		}
+		r.Takeovers = append(r.Takeovers, t)
+	}
+	r.printTakeovers(os.Stdout)
+	if ctx.Err() != nil {
+		r.Failures = append(r.Failures, "interrupted")
+	}
+	r.Seconds = time.Since(begin).Seconds()
+	r.printEnd(os.Stdout)
+	if d.JSON != "" {
+		if err := r.writeJSON(d.JSON); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Failures); n > 0 {
+		return fmt.Errorf("%d thing(s) went wrong, see above", n)
+	}
+	return nil
+}
+
+// runSales runs the sales of one server and returns the places that have a lock.
+func (d *demo) runSales(ctx context.Context, r *report, server servers.Server, space string) (locked []place) {
+	think := thinkTime
+	for _, strategy := range d.Strategies {
+		p := place{Server: server, Strategy: strategy, Space: space}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if strategy == unlocked {
+			think = d.sellUnlocked(ctx, r, p)
+			continue
+		}
+		if onSQL(strategy) == (server == servers.MongoDB) {
+			continue // a strategy of another server
+		}
+		s, b, err := d.hold(ctx, p, think)
+		if err != nil {
+			r.fail(p, err.Error())
+			continue
+		}
+		r.add(p, s)
+		if wrong := b.wrong(d.Items); wrong != "" {
+			r.fail(p, wrong)
+		}
+		locked = append(locked, p)
+	}
+	return locked
+}
+
+// sellUnlocked runs the sale without a lock, which should oversell. If by chance it
+// does not, it is repeated with buyers who think for longer, at most three times.
+// The think time of the last try, which all further sales have too, is returned.
+func (d *demo) sellUnlocked(ctx context.Context, r *report, p place) time.Duration {
+	think := thinkTime
+	for again := 3; ; again-- {
+		s, _, err := d.hold(ctx, p, think)
+		if err != nil {
+			r.fail(p, err.Error())
+			return think
+		}
+		r.add(p, s)
+		if s.Oversold > 0 {
+			return think
+		}
+		if again == 0 {
+			fmt.Printf("%s did not oversell. It was lucky: nothing prevents it.\n", p)
+			return think
+		}
+		fmt.Printf("%s did not oversell at a think time of %v. Again, with %v:\n", p, think, 2*think)
+		think *= 2
+	}
+}
+
+// add notes a sale.
+func (r *report) add(p place, s sale) {
+	r.Sales = append(r.Sales, s)
+	if s.Errors > 0 {
+		r.fail(p, fmt.Sprintf("%d buyers got an error; the first: %s", s.Errors, s.firstError))
+	}
+}
+
+// fail notes that something is not as it should be.
+func (r *report) fail(p place, what string) { r.Failures = append(r.Failures, p.String()+": "+what) }

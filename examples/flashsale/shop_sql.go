@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/servers"
+	mysqllock "github.com/rowlock/rowlock/mysql"
+)
+
+// sqlShop is the shop in MySQL or MariaDB: a row with the stock, a row an order.
+type sqlShop struct {
+	db            *sql.DB
+	dsn, space    string
+	stock, orders string // tables
+}
+
+func openSQL(server servers.Server, space string) (*sqlShop, error) {
+	dsn, err := server.DSN()
+	if err != nil {
+		return nil, err
+	}
+	db, err := server.SQL(shopConnections)
+	if err != nil {
+		return nil, err
+	}
+	return &sqlShop{db: db, dsn: dsn, space: space, stock: space + "_stock", orders: space + "_orders"}, nil
+}
+
+func (s *sqlShop) Fill(ctx context.Context, n int) error {
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS " + s.stock + " (item INT PRIMARY KEY, stock INT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + s.orders + " (id BIGINT AUTO_INCREMENT PRIMARY KEY, buyer INT NOT NULL, item INT NOT NULL)",
+		"TRUNCATE TABLE " + s.orders,
+		fmt.Sprintf("REPLACE INTO %s (item, stock) VALUES (1, %d)", s.stock, n),
+	} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("fill the shop: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *sqlShop) Buy(ctx context.Context, buyer int, think time.Duration) (bool, error) {
+	var stock int
+	if err := s.db.QueryRowContext(ctx, "SELECT stock FROM "+s.stock+" WHERE item = 1").Scan(&stock); err != nil {
+		return false, err
+	}
+	if stock <= 0 {
+		return false, nil
+	}
+	if err := pause(ctx, think); err != nil {
+		return false, err
+	}
+	if _, err := s.db.ExecContext(ctx, "UPDATE "+s.stock+" SET stock = ? WHERE item = 1", stock-1); err != nil {
+		return false, err
+	}
+	_, err := s.db.ExecContext(ctx, "INSERT INTO "+s.orders+" (buyer, item) VALUES (?, ?)", buyer, stock)
+	return err == nil, err
+}
+
+func (s *sqlShop) Count(ctx context.Context) (b books, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*), COUNT(DISTINCT item), (SELECT stock FROM "+s.stock+" WHERE item = 1) FROM "+s.orders).
+		Scan(&b.Orders, &b.Items, &b.Stock)
+	if err != nil {
+		err = fmt.Errorf("count the orders: %w", err)
+	}
+	return b, err
+}
+
+func (s *sqlShop) Locks(strategy string) (lockStore, error) {
+	how, err := mysqllock.ParseStrategy(strategy)
+	if err != nil {
+		return nil, err
+	}
+	return mysqllock.Open(s.dsn, mysqllock.Options{Strategy: how, Prefix: s.space})
+}
+
+func (s *sqlShop) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close the shop: %w", err)
+	}
+	return nil
+}
