@@ -156,6 +156,7 @@ func TestP2_DoneWithoutALook(t *testing.T) {
 		f := newFaultStore()
 		c := newClient2(t, f)
 		l := acquire(t, c, "k")
+		synctest.Wait() // the client sleeps until the renewal
 		f.freeze(time.Hour)
 		start := time.Now()
 		<-l.Done()
@@ -206,6 +207,28 @@ func TestP2_AHangingRenewalDelaysNoOther(t *testing.T) {
 		if slow.Err() != nil {
 			t.Error("the long lease is lost too")
 		}
+	})
+}
+
+// TestP2_AcknowledgedAfterAFreeze: the process stood still past the trust deadline
+// while a renewal was on its way. Its acknowledgement does not bring the lease
+// back, even if nobody had looked meanwhile.
+func TestP2_AcknowledgedAfterAFreeze(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		l := acquire(t, c, "k")
+		f.set(func(c call) verdict {
+			if c.op == "renew" {
+				f.freeze(18 * time.Second) // from 10s to 28s: past the deadline at 27s
+			}
+			return verdict{}
+		})
+		<-l.Done()
+		if got := reason(l.Err()); got != rowlock.ReasonExpired {
+			t.Errorf("Err = %v", l.Err())
+		}
+		f.set(nil)
 	})
 }
 
