@@ -143,7 +143,7 @@ func (f *faultStore) Release(ctx context.Context, holds []driver.Hold) ([]driver
 	return f.pass(ctx, holdsCall("release", holds), func(ctx context.Context) ([]driver.Result, error) {
 		results, err := f.Store.Release(ctx, holds)
 		for i := range results {
-			results[i].Final = false // as a network would have it
+			results[i].Final = results[i].Status == driver.Released // a network may still carry the attempt
 		}
 		return results, err
 	})

@@ -170,13 +170,10 @@ func (u *undoer) send(batch []*undoTask) {
 // undo that was sent at start.
 func (u *undoer) final(t *undoTask, r driver.Result, start, now time.Duration) bool {
 	gone := u.arrival(t) + max(t.hold.TTL, t.hold.Keep) // even a late attempt has expired by now
-	switch r.Status {
-	case driver.Released:
-		return true
-	case driver.Taken, driver.Forced, driver.Removed:
-		return r.Final || t.acknowledged || start > u.arrival(t) || now > gone
+	if r.Status == driver.Unknown {
+		return now > gone
 	}
-	return now > gone
+	return r.Final || t.acknowledged || start > u.arrival(t) || now > gone
 }
 
 func (u *undoer) remove(ended map[*undoTask]bool) {

@@ -90,8 +90,9 @@ type Result struct {
 	Err    error         // Unknown: the cause. May be an *Error
 
 	// Final, of a Release with Undo: the attempt can never take effect any more,
-	// however late it arrives. Without it the engine repeats the undo until an
-	// attempt that is still on its way would have arrived.
+	// however late it arrives, for example because this call ended its hold and an
+	// ID is sent only once. Without it the engine repeats the undo until an attempt
+	// that is still on its way would have arrived.
 	Final bool
 }
 
