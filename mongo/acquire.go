@@ -3,6 +3,7 @@ package mongolock
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -17,7 +18,7 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 		return nil, err
 	}
 	if len(reqs) == 1 {
-		r := s.acquire(ctx, reqs[0])
+		r := s.acquire(ctx, reqs[0], blockWait)
 		if r.Status == driver.Unknown {
 			return nil, r.Err
 		}
@@ -27,14 +28,14 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 }
 
 // acquire takes one key, in a session alone, so that it can be undone for good.
-func (s *Store) acquire(ctx context.Context, q driver.Request) driver.Result {
+func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("acquire %q", q.Key)
 	o, err := s.sessions.take()
 	if err != nil {
 		return unknown(&driver.Error{NotApplied: true, Err: s.fail(ctx, what, err)})
 	}
 	for tries := 0; ; tries++ {
-		raw, err := s.write(ctx, o, s.findAndModify(q), blockWait)
+		raw, err := s.write(ctx, o, s.findAndModify(q), wait)
 		switch {
 		case err == nil:
 		case conflicted(err) && tries < 3:
@@ -68,6 +69,19 @@ func (s *Store) acquire(ctx context.Context, q driver.Request) driver.Result {
 }
 
 func (s *Store) findAndModify(q driver.Request) bson.D {
+	return d{
+		{Key: "findAndModify", Value: s.leases},
+		{Key: "query", Value: op("_id", keyID(q.Key))},
+		{Key: "update", Value: a{s.taking(q)}},
+		{Key: "upsert", Value: true},
+		{Key: "new", Value: true},
+		{Key: "fields", Value: fields},
+	}
+}
+
+// taking is the update that takes the key of q. What comes from the caller is
+// literal: an owner may begin with a dollar sign.
+func (s *Store) taking(q driver.Request) d {
 	hold := holdID(q.ID)
 	var keep, fenced any = nil, "$fenced" // sticky; absent stays absent
 	if q.Keep > 0 {
@@ -76,15 +90,7 @@ func (s *Store) findAndModify(q driver.Request) bson.D {
 	if q.Guarded {
 		fenced = literal(true)
 	}
-	doc := grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced)
-	return d{
-		{Key: "findAndModify", Value: s.leases},
-		{Key: "query", Value: op("_id", keyID(q.Key))},
-		{Key: "update", Value: a{take(hold, doc)}},
-		{Key: "upsert", Value: true},
-		{Key: "new", Value: true},
-		{Key: "fields", Value: fields},
-	}
+	return take(hold, grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced))
 }
 
 // pinned answers for a key whose document a foreign transaction has written. A

@@ -12,33 +12,41 @@ import (
 
 // acquireMany takes several keys: one updateMany over the documents that exist,
 // a find that tells what became of them, and one command of upserts for the keys
-// that have no document yet. Whatever these leave open (a document that a foreign
-// transaction blocks, a key that was freed between two commands) goes on singly:
-// every command before was answered, so repeating a hold ID finds its own hold.
+// that have no document yet. If a foreign transaction blocks a document, the
+// others go on in parts (parts.go), and what is open at the end (a key that was
+// freed between two commands) singly: every command before was answered, so
+// repeating a hold ID finds its own hold.
 //
 // An updateMany has no number in a session. If it stays unanswered, its undo is
 // not final and the engine repeats it.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
-	var together, single []int
+	var together, alone []int
 	for i, q := range reqs {
 		if q.Pinned { // it would block the others again
-			single = append(single, i)
+			alone = append(alone, i)
 		} else {
 			together = append(together, i)
 		}
 	}
-	// The order of documents in which commands lock them, the same for everybody.
+	// The order in which commands lock documents is the same for everybody.
 	sort.Slice(together, func(x, y int) bool { return reqs[together[x]].Key < reqs[together[y]].Key })
 
-	if len(together) > 1 {
-		open, err := b.together(ctx, together)
-		if err != nil {
+	if len(alone) == 0 {
+		if err := b.take(ctx, together); err != nil {
 			return nil, err
 		}
-		together = open
+		return b.results, nil
 	}
-	b.singly(ctx, append(together, single...))
+	lanes := []func(){
+		func() { b.singly(ctx, alone) },
+		func() {
+			if err := b.take(ctx, together); err != nil {
+				b.fail(together, err)
+			}
+		},
+	}
+	each(len(lanes), func(i int) { lanes[i]() })
 	return b.results, nil
 }
 
@@ -49,32 +57,50 @@ type batch struct {
 	done    []bool
 }
 
-// together returns the entries it has no answer for. An error means unknown for all.
-func (b *batch) together(ctx context.Context, entries []int) (open []int, err error) {
+// take settles the entries, or returns an error that means unknown for all.
+func (b *batch) take(ctx context.Context, entries []int) error {
+	if len(entries) < 2 {
+		b.singly(ctx, entries)
+		return nil
+	}
 	s, what := b.s, fmt.Sprintf("acquire %d keys", len(entries))
-	_, err = s.write(ctx, nil, b.updateMany(entries), blockWait)
-	switch {
-	case err == nil:
-	case blocked(err): // some are taken, but not acknowledged by the majority
-		return entries, nil
-	case conflicted(err):
-		return entries, nil
-	default:
-		return nil, s.fail(ctx, what, err)
+	_, err := s.write(ctx, nil, b.updateMany(entries), batchWait(len(entries)))
+	if blocked(err) || conflicted(err) { // some may be taken, but the majority has not acknowledged it
+		b.inParts(ctx, entries)
+		return nil
+	}
+	if err != nil {
+		return s.fail(ctx, what, err)
 	}
 	missing, err := b.answer(ctx, entries)
 	if err != nil {
-		return nil, b.sent(s.fail(ctx, what, err))
+		return b.sent(s.fail(ctx, what, err))
 	}
 	if len(missing) > 1 {
-		if !b.insert(ctx, missing) {
-			return b.open(entries), nil
-		}
-		if _, err := b.answer(ctx, missing); err != nil {
-			return nil, b.sent(s.fail(ctx, what, err))
+		stopped := b.insert(ctx, missing)
+		if !stopped && len(b.open(missing)) > 0 {
+			if _, err := b.answer(ctx, missing); err != nil {
+				return b.sent(s.fail(ctx, what, err))
+			}
 		}
 	}
-	return b.open(entries), nil
+	b.singly(ctx, b.open(entries))
+	return nil
+}
+
+func (b *batch) inParts(ctx context.Context, entries []int) {
+	parts(len(entries), func(from, to int) {
+		if err := b.take(ctx, entries[from:to]); err != nil {
+			b.fail(entries[from:to], err)
+		}
+	})
+}
+
+// fail gives the entries without an answer an error for one.
+func (b *batch) fail(entries []int, err error) {
+	for _, i := range b.open(entries) {
+		b.results[i], b.done[i] = driver.Result{Status: driver.Unknown, Err: err}, true
+	}
 }
 
 // sent takes the proof out of an error of a later step: the first one was applied.
@@ -128,34 +154,33 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 }
 
 // insert creates the documents of keys that have none, by one command of upserts
-// in a session of its own. It reports false if there is nothing to be read: then
-// unknown entries are settled, with their session kept for the undo, and the
-// others are left to singly.
-func (b *batch) insert(ctx context.Context, entries []int) bool {
+// in a session alone. It reports whether the command was stopped by a document;
+// then some are taken, but not acknowledged. Where it stays unanswered, the
+// entries are unknown and their session is kept for the undo.
+func (b *batch) insert(ctx context.Context, entries []int) (stopped bool) {
 	s, what := b.s, fmt.Sprintf("acquire %d new keys", len(entries))
 	o, err := s.sessions.take()
-	if err == nil {
-		updates := make(a, len(entries))
-		ids := make([]driver.HoldID, len(entries))
-		for n, i := range entries {
-			fam := s.findAndModify(b.reqs[i])
-			updates[n] = d{{Key: "q", Value: fam[1].Value}, {Key: "u", Value: fam[2].Value}, {Key: "upsert", Value: true}}
-			ids[n] = b.reqs[i].ID
-		}
-		_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, blockWait)
-		if err == nil {
-			s.sessions.give(o)
-			return true
-		}
-		if blocked(err) || conflicted(err) {
-			s.sessions.give(o)
-			return false
-		}
-		s.sessions.keep(o, ids...)
+	if err != nil {
+		b.fail(entries, b.sent(s.fail(ctx, what, err)))
+		return false
 	}
-	failed := b.sent(s.fail(ctx, what, err))
-	for _, i := range entries {
-		b.results[i], b.done[i] = driver.Result{Status: driver.Unknown, Err: failed}, true
+	updates := make(a, len(entries))
+	ids := make([]driver.HoldID, len(entries))
+	for n, i := range entries {
+		q := b.reqs[i]
+		updates[n] = d{{Key: "q", Value: op("_id", keyID(q.Key))}, {Key: "u", Value: a{s.taking(q)}}, {Key: "upsert", Value: true}}
+		ids[n] = q.ID
+	}
+	_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, 2*batchWait(len(entries)))
+	switch {
+	case err == nil:
+		s.sessions.give(o)
+	case blocked(err) || conflicted(err):
+		s.sessions.give(o)
+		return true
+	default:
+		s.sessions.keep(o, ids...)
+		b.fail(entries, b.sent(s.fail(ctx, what, err)))
 	}
 	return false
 }
@@ -163,7 +188,7 @@ func (b *batch) insert(ctx context.Context, entries []int) bool {
 func (b *batch) singly(ctx context.Context, entries []int) {
 	each(len(entries), func(n int) {
 		i := entries[n]
-		b.results[i] = b.s.acquire(ctx, b.reqs[i])
+		b.results[i], b.done[i] = b.s.acquire(ctx, b.reqs[i], partWait), true
 	})
 }
 

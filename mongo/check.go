@@ -32,10 +32,10 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.checkServer(ctx); err != nil {
 		return err
 	}
-	if err := s.checkLayout(ctx); err != nil {
+	if err := s.checkCollections(ctx); err != nil {
 		return err
 	}
-	return s.checkCollections(ctx)
+	return s.checkLayout(ctx)
 }
 
 func (s *Store) checkServer(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (s *Store) checkCollections(ctx context.Context) error {
 		return s.fail(ctx, "check", fmt.Errorf("reply of listCollections: %w", err))
 	}
 	if len(docs) < len(names) {
-		return s.schema(fmt.Sprintf("of the collections %v only %d are there: run Migrate", names, len(docs)))
+		return s.schema(fmt.Sprintf("of the collections %v %d are there: run Migrate once, with a user who may create collections", names, len(docs)))
 	}
 	for _, doc := range docs {
 		name, _ := doc.Lookup("name").StringValueOK()

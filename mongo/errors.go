@@ -137,7 +137,11 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 		advice = ": check user, password and authSource of the connection string"
 	case command == codeUnauthorized:
 		e.Lasting, e.NotApplied = true, true
-		advice = fmt.Sprintf(": the user needs find, insert, update and remove on %s, %s, %s and %s of database %s", s.leases, s.fences, s.runs, s.txs, s.db.Name())
+		rights := "find, insert, update and remove"
+		if strings.HasPrefix(what, "migrate") {
+			rights += ", and for Migrate createCollection and createIndex,"
+		}
+		advice = fmt.Sprintf(": the user needs %s on %s, %s, %s and %s of database %s", rights, s.leases, s.fences, s.runs, s.txs, s.db.Name())
 	case command == codeIllegalOperation || command == codeClusterTimeMissing:
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrNotSupported, err)

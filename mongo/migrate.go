@@ -109,7 +109,7 @@ func (s *Store) checkLayout(ctx context.Context) error {
 		{Key: "singleBatch", Value: true},
 	})
 	if command, _ := codes(err); command == codeBadValue {
-		return s.schema(fmt.Sprintf("the index %s on name is missing: run Migrate (%v)", nameIndex, err))
+		return s.schema(fmt.Sprintf("the index %s on name is missing: run Migrate", nameIndex))
 	}
 	if err != nil {
 		return s.fail(ctx, "check", err)

@@ -59,7 +59,7 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	for n, i := range group {
 		some[n] = holds[i]
 	}
-	reply, err := s.write(ctx, nil, s.ending(some), blockWait)
+	reply, err := s.write(ctx, nil, s.ending(some), batchWait(len(some)))
 	var fates []driver.Status
 	switch {
 	case err == nil && matched(reply) >= int64(len(some)):
@@ -70,7 +70,7 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	case err == nil:
 		fates, err = s.fates(ctx, reply, some)
 	case blocked(err) || conflicted(err):
-		each(len(group), func(n int) { results[group[n]] = s.end(ctx, some[n]) })
+		parts(len(group), func(from, to int) { s.endMany(ctx, holds, group[from:to], results) })
 		return
 	}
 	var failed *driver.Error

@@ -2,7 +2,6 @@ package mongolock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 )
 
 // Renew implements driver.Store: one command for all holds. If a foreign
-// transaction blocks one document, the holds go on singly, so that only that one
-// is Unknown.
+// transaction blocks one document, the others go on in parts (parts.go), so that
+// only that one is Unknown.
 //
 // The expiry never moves back: the renewal may be the late ghost of an earlier
 // one. What the update did not match is read at the majority, not before the
@@ -23,43 +22,52 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if err := s.enter(ctx, "renew", len(holds)); err != nil {
 		return nil, err
 	}
-	reply, err := s.write(ctx, nil, s.renewal(holds), blockWait)
-	switch {
-	case err == nil:
-	case (blocked(err) || conflicted(err)) && len(holds) > 1:
-		results := make([]driver.Result, len(holds))
-		each(len(holds), func(i int) { results[i] = s.renewOne(ctx, holds[i]) })
-		return results, nil
-	default:
-		return nil, s.fail(ctx, "renew "+names(holds), err)
+	if len(holds) == 0 {
+		return nil, nil
+	}
+	wait := blockWait
+	if len(holds) > 1 {
+		wait = batchWait(len(holds))
 	}
 	results := make([]driver.Result, len(holds))
-	if matched(reply) >= int64(len(holds)) {
-		for i := range results {
-			results[i].Status = driver.Alive
-		}
-		return results, nil
-	}
-	fates, err := s.fates(ctx, reply, holds)
-	if err != nil {
-		return nil, s.fail(ctx, "renew "+names(holds), err)
-	}
-	for i := range results {
-		results[i].Status = fates[i]
+	if err := s.renew(ctx, holds, results, wait); err != nil {
+		return nil, err
 	}
 	return results, nil
 }
 
-func (s *Store) renewOne(ctx context.Context, h driver.Hold) driver.Result {
-	results, err := s.Renew(ctx, []driver.Hold{h})
-	if err == nil {
-		return results[0]
+// renew returns an error, or fills results.
+func (s *Store) renew(ctx context.Context, holds []driver.Hold, results []driver.Result, wait time.Duration) error {
+	reply, err := s.write(ctx, nil, s.renewal(holds), wait)
+	switch {
+	case err == nil:
+	case (blocked(err) || conflicted(err)) && len(holds) > 1:
+		parts(len(holds), func(from, to int) {
+			part := results[from:to]
+			if err := s.renew(ctx, holds[from:to], part, batchWait(to-from)); err != nil {
+				for i := range part {
+					part[i] = driver.Result{Status: driver.Unknown, Err: err}
+				}
+			}
+		})
+		return nil
+	default:
+		return s.fail(ctx, "renew "+names(holds), err)
 	}
-	var e *driver.Error
-	if !errors.As(err, &e) {
-		e = &driver.Error{Err: err}
+	if matched(reply) >= int64(len(holds)) {
+		for i := range results {
+			results[i].Status = driver.Alive
+		}
+		return nil
 	}
-	return unknown(e)
+	fates, err := s.fates(ctx, reply, holds)
+	if err != nil {
+		return s.fail(ctx, "renew "+names(holds), err)
+	}
+	for i := range results {
+		results[i].Status = fates[i]
+	}
+	return nil
 }
 
 // renewal is one update statement for each length of time that is asked for.

@@ -162,17 +162,3 @@ func (ss *sessions) close() []bson.Raw {
 	ss.idle, ss.kept = nil, nil
 	return ids
 }
-
-// each runs do for 0 to n-1, a few at a time, and returns when all have.
-func each(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			do(i)
-		})
-	}
-	wg.Wait()
-}

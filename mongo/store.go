@@ -17,17 +17,19 @@ const (
 	// maxBatch is the largest number of keys in one command.
 	maxBatch = 500
 
-	// blockWait is how long the server may wait for the open transaction of
-	// somebody else that has written the same document: its maxTimeMS.
+	// blockWait is how long the server may work on one key, and wait for the open
+	// transaction of somebody else that has written the same document: its
+	// maxTimeMS. partWait is the same for a key of a batch that was stopped.
 	blockWait = 50 * time.Millisecond
+	partWait  = 25 * time.Millisecond
 
 	// undoWait is the same for an undo. It is longer, because an undo also waits
 	// for the attempt it takes back, if that is still running.
 	undoWait = 250 * time.Millisecond
 
 	// parallel is how many commands a batch sends at a time when it has to go on
-	// key by key.
-	parallel = 16
+	// in parts.
+	parallel = 8
 )
 
 // Store keeps locks in a collection. It implements driver.Store, driver.Reaper,

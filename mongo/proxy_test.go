@@ -1,0 +1,187 @@
+package mongolock
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// proxy stands between a client and a mongod, and can keep a command or its
+// reply back.
+type proxy struct {
+	t      testing.TB
+	listen net.Listener
+	server string
+
+	mu      sync.Mutex
+	hold    []byte        // commands that contain this are kept
+	drop    []byte        // the connection is cut after these were executed
+	free    chan struct{} // closed: what is kept goes on
+	kept    int
+	replies bytes.Buffer // to commands that were kept
+}
+
+// newProxy returns a proxy before the server of uri, and the uri of the proxy.
+func newProxy(t testing.TB, uri string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{t: t, listen: listen, server: u.Host, free: make(chan struct{})}
+	t.Cleanup(func() { _ = listen.Close(); p.letGo() })
+	go func() {
+		for {
+			c, err := listen.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	return p, "mongodb://" + listen.Addr().String() + "/?directConnection=true"
+}
+
+// keep holds every command from now on that contains text.
+func (p *proxy) keep(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold, p.free = []byte(text), make(chan struct{})
+}
+
+// pass lets new commands through; what was kept stays.
+func (p *proxy) pass() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = nil
+}
+
+// letGo sends on what was kept.
+func (p *proxy) letGo() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.free:
+	default:
+		close(p.free)
+	}
+}
+
+// lose cuts the connection instead of handing on the reply to the next command
+// that contains text.
+func (p *proxy) lose(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop = []byte(text)
+}
+
+// answered waits for a reply to a kept command that contains text.
+func (p *proxy) answered(text string) bool {
+	for range 200 {
+		p.mu.Lock()
+		found := bytes.Contains(p.replies.Bytes(), []byte(text))
+		p.mu.Unlock()
+		if found {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+func (p *proxy) waitKept(n int) {
+	p.t.Helper()
+	for range 500 {
+		p.mu.Lock()
+		kept := p.kept
+		p.mu.Unlock()
+		if kept >= n {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	p.t.Fatalf("the proxy kept fewer than %d commands", n)
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var mu sync.Mutex
+	late, cut := false, false
+	go func() { // replies
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buf)
+			mu.Lock()
+			isLate, isCut := late, cut
+			mu.Unlock()
+			if isLate {
+				p.mu.Lock()
+				p.replies.Write(buf[:n])
+				p.mu.Unlock()
+			}
+			if isCut && n > 0 {
+				_ = client.Close()
+				return
+			}
+			if _, werr := client.Write(buf[:n]); err != nil || werr != nil && !isLate {
+				return
+			}
+		}
+	}()
+	for {
+		message, err := readMessage(client)
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		free := p.free
+		hold := p.hold != nil && bytes.Contains(message, p.hold)
+		drop := p.drop != nil && bytes.Contains(message, p.drop)
+		if drop {
+			p.drop = nil
+		}
+		if hold {
+			p.kept++
+		}
+		p.mu.Unlock()
+		mu.Lock()
+		late, cut = late || hold, cut || drop
+		mu.Unlock()
+		if hold {
+			<-free // even if the client is gone by now
+		}
+		if _, err := server.Write(message); err != nil {
+			return
+		}
+		if hold {
+			// The client has given up long ago: stay for the reply.
+			time.Sleep(2 * time.Second)
+			return
+		}
+	}
+}
+
+func readMessage(c net.Conn) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return nil, err
+	}
+	size := int(head[0]) | int(head[1])<<8 | int(head[2])<<16 | int(head[3])<<24
+	message := make([]byte, size)
+	copy(message, head)
+	_, err := io.ReadFull(c, message[4:])
+	return message, err
+}
