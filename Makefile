@@ -8,9 +8,10 @@ MODULES := $(sort $(patsubst ./%,%,$(patsubst %/go.mod,%,$(shell find . -name go
 TOOLS := $(CURDIR)/.cache
 TESTENV := $(TOOLS)/testenv
 
-# each runs a command in every module that has packages, without the workspace: as a user of that module would.
-each = for m in $(MODULES); do ( cd "$$m"; export GOWORK=off; \
-	[ -n "$$(go list ./... 2>/dev/null)" ] || exit 0; echo "== $$m"; $(1) ); done
+# each runs a command in every module that has packages, without the workspace: as a user of that module would. It goes
+# on after a failure, and fails at the end.
+each = rc=0; for m in $(MODULES); do ( cd "$$m"; export GOWORK=off; \
+	[ -n "$$(go list ./... 2>/dev/null)" ] || exit 0; echo "== $$m"; $(1) ) || rc=1; done; exit $$rc
 
 .PHONY: help
 help: ## this list
@@ -45,7 +46,7 @@ lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck and untidy go.mod files
 
 .PHONY: build
 build: ## every module on its own, and for macOS and Windows
-	@$(call each,for os in "" darwin windows; do GOOS=$$os go build ./...; done)
+	@$(call each,for os in "" darwin windows; do GOOS=$$os go build ./... || exit 1; done)
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module

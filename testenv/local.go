@@ -41,14 +41,11 @@ func startPackages(ctx context.Context, kind Kind, args []string) (*Server, erro
 
 // launch starts the processes of one server on free ports and a fresh data folder.
 func launch(ctx context.Context, kind Kind, p program, args []string) (*Server, error) {
-	dir, err := os.MkdirTemp(os.Getenv("ROWLOCK_TEST_DATA"), "rowlock-testenv-")
+	dir, remove, err := dataFolder()
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
-	s := &Server{kind: kind, source: Local, cleanup: func() error { return os.RemoveAll(dir) }}
+	s := &Server{kind: kind, source: Local, cleanup: remove}
 	for i := range kind.members() {
 		port, err := freePort()
 		if err != nil {

@@ -90,6 +90,39 @@ func TestRunKilledCommand(t *testing.T) {
 	nothingLeft(t, data)
 }
 
+// TestRunKilled: when testenv itself is killed outright, its servers end with it, and the next start removes the data.
+func TestRunKilled(t *testing.T) {
+	if os.Getenv("ROWLOCK_TEST_MODE") == "docker" {
+		t.Skip("containers outlive a killed process; the reaper of testcontainers ends them")
+	}
+	data := t.TempDir()
+	c := command(t, data, "serve", "mongo")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	noProcesses(t, data)
+	if err := command(t, data, "serve", "mongo").Run(); err != nil { // its input ends at once
+		t.Fatal(err)
+	}
+	nothingLeft(t, data)
+}
+
 // TestServe drives a server by lines, and removes it at the end of the input.
 func TestServe(t *testing.T) {
 	data := t.TempDir()
@@ -111,12 +144,17 @@ func TestServe(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// nothingLeft looks for folders below data and for processes that work there.
+// nothingLeft looks for files below data and for processes that work there.
 func nothingLeft(t *testing.T, data string) {
 	t.Helper()
 	if left, _ := os.ReadDir(data); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+	noProcesses(t, data)
+}
+
+func noProcesses(t *testing.T, data string) {
+	t.Helper()
 	deadline := time.Now().Add(5 * time.Second)
 	for {
 		left := processesOf(data)
