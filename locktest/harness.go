@@ -1,10 +1,3 @@
-// Package locktest is the conformance suite of rowlock: what any Store, ours or
-// a stranger's, must pass. It drives a Store through the engine of package
-// rowlock and directly, against a real server where the backend has one.
-//
-//	func TestMain(m *testing.M) { locktest.Main(m, open) }
-//
-//	func TestConformance(t *testing.T) { locktest.Run(t, locktest.Harness{...}) }
 package locktest
 
 import (
@@ -40,23 +33,31 @@ type Harness struct {
 	Connections func(t testing.TB, s driver.Store) int
 
 	// MaxConnections is the bound of Connections for a Store that holds and waits
-	// for the given numbers of keys.
+	// for the given numbers of keys. Where it grows with them, the suite uses fewer
+	// keys at a time. Nil: it does not grow, and is not checked.
 	MaxConnections func(held, waited int) int
 
 	// Dead writes n rows of keys that died long ago (older than any grace),
 	// each with the name prefix + a number.
 	Dead func(t testing.TB, prefix string, n int)
 
+	// Floor returns the floor of a lease cycle for benchmarks: a function that makes
+	// two durable commits by hand, without this library, on a connection and a row of
+	// its own. [BenchCycle] compares with it in the same run.
+	Floor func(t testing.TB) func() error
+
 	// LateLoss is how much later than the database the holder may learn of a
 	// loss that the server or network caused by ending its session (the exception
 	// to P2 of SelectForUpdate); 0: never later.
 	LateLoss time.Duration
 
-	// Concurrency scales the load of the stress cases; 0: the suite's own numbers.
+	// Concurrency bounds the goroutines of each stress case, for a backend that
+	// needs a connection for each; 0: the suite's own numbers, up to 64.
 	Concurrency int
 }
 
-// Server is a database server that the suite may harm.
+// Server is a database server that the suite may harm. The suite calls it from the
+// goroutine of the test that started it; a method that fails ends that test.
 type Server interface {
 	Pause()   // freeze it: sockets stay open, nothing answers
 	Resume()  // undo Pause

@@ -259,6 +259,9 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	return before, nil
 }
 
+// reapMost is the most rows that one Reap removes.
+const reapMost = 500
+
 // Reap implements driver.Reaper. It takes any grace, because in memory no
 // statement waits with an old token.
 func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
@@ -275,7 +278,9 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		}
 		if now.Sub(death) > olderThan {
 			delete(s.rows, k)
-			n++
+			if n++; n == reapMost {
+				break
+			}
 		}
 	}
 	return n, nil

@@ -1,0 +1,163 @@
+// P12, the second half: Close frees everything it can reach and ends every wait,
+// and nothing leaks a goroutine.
+
+package locktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+)
+
+var closing = []testCase{
+	{name: "P12_CloseReleasesAll", run: closeReleases},
+	{name: "P12_CloseEndsWaits", run: closeEndsWaits},
+	{name: "P12_UseAfterClose", run: useAfterClose},
+	{name: "P12_NoGoroutineLeft", run: noGoroutineLeft},
+}
+
+func names(err error, key string) bool { return err != nil && strings.Contains(err.Error(), key) }
+
+func closeReleases(t *testing.T, e *env) {
+	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	var leases []*rowlock.Lease
+	for range e.hold(50) {
+		leases = append(leases, acquire(t, a, e.key(t)))
+	}
+	if err := a.Close(soon(t)); err != nil {
+		t.Fatalf("P12: close: %v", err)
+	}
+	for _, lease := range leases {
+		if err := lease.Err(); reasonOf(err) != rowlock.ReasonClosed {
+			t.Errorf("P12: Err after Close is %v, want ErrLost for reason closed", err)
+		}
+		next, err := b.TryAcquire(soon(t), lease.Key()) // at once
+		if err != nil {
+			t.Errorf("P12: a key after its holder's Close: %v", err)
+			continue
+		}
+		release1(t, next)
+	}
+}
+
+func closeEndsWaits(t *testing.T, e *env) {
+	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	key, own := e.key(t), e.key(t)
+	lease := acquire(t, b, key)
+	acquire(t, a, own)
+	errs := make(chan error)
+	const n = 10
+	for i := range n {
+		go func() {
+			_, err := a.Acquire(context.Background(), []string{key, own}[i%2])
+			errs <- err
+		}()
+	}
+	until(t, "the callers wait", func() bool { return a.Stats().Waiting == n })
+	if err := a.Close(soon(t)); err != nil {
+		t.Fatalf("P12: close: %v", err)
+	}
+	for range n {
+		if err := <-errs; !errors.Is(err, rowlock.ErrClosed) {
+			t.Errorf("P12: a wait that Close ended: %v, want ErrClosed", err)
+		}
+	}
+	release1(t, lease)
+	freeSoon(t, b, key)
+	freeSoon(t, b, own)
+}
+
+func useAfterClose(t *testing.T, e *env) {
+	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	key := e.key(t)
+	lease := acquire(t, a, key)
+	ctx := lease.Context(context.Background())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := a.Close(soon(t)); err != nil {
+				t.Errorf("P12: close: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	_, err1 := a.Acquire(soon(t), key)
+	_, err2 := a.TryAcquire(soon(t), key)
+	_, err3 := a.Inspect(soon(t), key)
+	for _, err := range []error{err1, err2, err3} {
+		if !errors.Is(err, rowlock.ErrClosed) {
+			t.Errorf("P12: use after Close: %v, want ErrClosed", err)
+		}
+	}
+	if ctx.Err() == nil || !errors.Is(context.Cause(ctx), rowlock.ErrLost) {
+		t.Errorf("the lease's context after Close: %v, cause %v", ctx.Err(), context.Cause(ctx))
+	}
+	next := acquire(t, b, key)
+	if err := lease.Release(context.Background()); !errors.Is(err, rowlock.ErrLost) {
+		t.Errorf("release after Close: %v, want ErrLost", err)
+	}
+	if err := lease.Renew(context.Background()); !errors.Is(err, rowlock.ErrLost) {
+		t.Errorf("renewal after Close: %v, want ErrLost", err)
+	}
+	if err := next.Renew(soon(t)); err != nil {
+		t.Errorf("P5: the next holder: %v", err)
+	}
+	release1(t, next)
+}
+
+// noGoroutineLeft counts the goroutines that a busy client and its Store started,
+// by a profiler label, which goroutines inherit: other cases run meanwhile.
+func noGoroutineLeft(t *testing.T, e *env) {
+	mark := e.key(t)
+	pprof.Do(context.Background(), pprof.Labels("locktest", mark), func(context.Context) {
+		t.Run("work", func(t *testing.T) { work(t, e) }) // its end closes the Store
+	})
+	left := ""
+	until(t, "the goroutines of a closed client and Store have ended", func() bool {
+		var b bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
+			t.Fatal(err)
+		}
+		left = ""
+		for _, group := range strings.Split(b.String(), "\n\n") {
+			if strings.Contains(group, fmt.Sprintf("%q:%q", "locktest", mark)) {
+				left += group + "\n\n"
+			}
+		}
+		return left == ""
+	})
+}
+
+// work uses all parts of a client: renewals, waits that are given up, undos, losses.
+func work(t *testing.T, e *env) {
+	f := NewFault(e.Open(t))
+	a := e.clientOn(t, f, rowlock.Options{TTL: e.ttl, Reap: time.Hour})
+	b := e.client(t, rowlock.Options{})
+	key, other := e.key(t), e.key(t)
+	theirs := acquire(t, b, key)
+	mine := acquire(t, a, other)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			_, _ = a.Acquire(ctx, []string{key, other}[i%2])
+		})
+	}
+	f.On(OpAcquire, Once(LoseReply))
+	_, _ = a.TryAcquire(soon(t), e.key(t))
+	acquire(t, a, e.key(t), rowlock.NoRenew()) // left to Close
+	renewals := a.Stats().Renewals
+	until(t, "a renewal", func() bool { return a.Stats().Renewals > renewals || mine.Err() != nil })
+	cancel()
+	wg.Wait()
+	_ = mine.Release(ctx)
+	release1(t, theirs)
+}

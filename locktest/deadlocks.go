@@ -1,0 +1,178 @@
+// P8: deadlocks, lock-wait time-outs, write conflicts and duplicate keys inside
+// the library never reach the caller.
+
+package locktest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+var deadlocks = []testCase{
+	{name: "P8_RaceForAFreshKey", run: freshKey},
+	{name: "P8_HotKeys", run: hotKeys},
+	{name: "P8_BatchesInAnyOrder", run: crossedBatches},
+}
+
+// freshKey has many racers for keys that never existed.
+func freshKey(t *testing.T, e *env) {
+	const programs, rounds = 4, 8
+	var clients []*rowlock.Client
+	for range programs {
+		clients = append(clients, e.client(t, rowlock.Options{}))
+	}
+	for range rounds {
+		key := e.key(t)
+		start := make(chan struct{})
+		var mu sync.Mutex
+		var won []*rowlock.Lease
+		var wg sync.WaitGroup
+		for i := range e.load(64) {
+			wg.Go(func() {
+				<-start
+				lease, err := clients[i%programs].TryAcquire(soon(t), key)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won = append(won, lease)
+				} else if !errors.Is(err, rowlock.ErrHeld) {
+					t.Errorf("P8: a racer for a new key: %v", err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		if len(won) != 1 {
+			t.Fatalf("P1: %d racers for a new key won it", len(won))
+		}
+		release1(t, won[0])
+	}
+}
+
+// hotKeys has many clients on a few keys, with leases that often end by expiry,
+// beside a reaper and readers.
+func hotKeys(t *testing.T, e *env) {
+	const programs, nkeys = 4, 4
+	var names [nkeys]string
+	for i := range names {
+		names[i] = e.key(t)
+	}
+	end := time.Now().Add(8 * e.short)
+	var wg sync.WaitGroup
+	for range programs {
+		s := e.Open(t)
+		for range e.load(24) / programs {
+			c := e.clientOn(t, s, rowlock.Options{TTL: e.short})
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					lease, err := c.Acquire(soon(t), names[rand.IntN(nkeys)], rowlock.NoRenew())
+					if err != nil {
+						t.Errorf("P8: acquire: %v", err)
+						return
+					}
+					if rand.IntN(6) == 0 {
+						<-lease.Done()
+					}
+					if err := lease.Release(context.Background()); err != nil && !errors.Is(err, rowlock.ErrLost) {
+						t.Errorf("P8: release: %v", err)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				if _, err := s.Inspect(soon(t), names[:]); err != nil {
+					t.Errorf("P8: inspect: %v", err)
+				}
+				if e.lister {
+					if _, err := s.(driver.Lister).List(soon(t), e.id, "", 100); err != nil {
+						t.Errorf("P8: list: %v", err)
+					}
+				}
+				if e.reaper {
+					if _, err := s.(driver.Reaper).Reap(soon(t), 24*time.Hour); err != nil {
+						t.Errorf("P8: reap: %v", err)
+					}
+				}
+				time.Sleep(e.short / 5)
+			}
+		})
+	}
+	wg.Wait()
+	c := e.client(t, rowlock.Options{})
+	for _, key := range names {
+		freeSoon(t, c, key)
+	}
+}
+
+// crossedBatches takes, renews and releases overlapping sets of keys, each in an
+// order of its own, straight at the seam.
+func crossedBatches(t *testing.T, e *env) {
+	const programs, nkeys, rounds = 4, 8, 12
+	var names []string
+	for range nkeys {
+		names = append(names, e.key(t))
+	}
+	each := func(what string, n int, results []driver.Result, err error, want ...driver.Status) {
+		if err != nil || len(results) != n {
+			t.Errorf("P8: %s of %d keys: %d answers, %v", what, n, len(results), err)
+			return
+		}
+		for _, r := range results {
+			ok := false
+			for _, w := range want {
+				ok = ok || r.Status == w
+			}
+			if !ok {
+				t.Errorf("P8: %s of %d keys: an answer is %v (%v), want %v", what, n, r.Status, r.Err, want)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range programs {
+		s := e.Open(t)
+		for range 2 {
+			wg.Go(func() {
+				for range rounds {
+					var reqs []driver.Request
+					for _, i := range rand.Perm(nkeys)[:min(2+rand.IntN(nkeys-2), e.limits.Batch)] {
+						reqs = append(reqs, driver.Request{Key: names[i], ID: newID(), Owner: "locktest", TTL: longTTL})
+					}
+					results, err := s.Acquire(context.Background(), reqs)
+					each("acquire", len(reqs), results, err, driver.Granted, driver.Held, driver.Pinned)
+					if err != nil {
+						return
+					}
+					var holds []driver.Hold
+					for i, r := range results {
+						if r.Status == driver.Granted {
+							holds = append(holds, holdOf(reqs[i], r))
+						}
+					}
+					if len(holds) == 0 {
+						continue
+					}
+					rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
+					results, err = s.Renew(context.Background(), holds)
+					each("renew", len(holds), results, err, driver.Alive)
+					results, err = s.Release(context.Background(), holds)
+					each("release", len(holds), results, err, driver.Released)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	s := e.Open(t)
+	for _, key := range names {
+		if i := inspect(t, s, key); i.Held {
+			t.Errorf("%q is still held: %+v", key, i)
+		}
+	}
+}
