@@ -35,6 +35,7 @@ type Store struct {
 	checked atomic.Bool
 	checks  chan struct{}
 
+	watchdog   *watchdog
 	cannotKill atomic.Bool
 	closed     atomic.Bool
 	background sync.WaitGroup
@@ -130,6 +131,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		db: db, options: o, names: newNames(o.Prefix),
 		alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
 	}
+	s.watchdog = newWatchdog(s)
 	s.control = newLane(s, controlConnections)
 	s.writes = newLane(s, writeConnections)
 	s.acquires = newLane(s, o.Connections-controlConnections-writeConnections)
