@@ -36,6 +36,7 @@ type Store struct {
 	checks  chan struct{}
 
 	watchdog   *watchdog
+	pace       atomic.Int64 // nanoseconds an answer usually takes
 	cannotKill atomic.Bool
 	closed     atomic.Bool
 	background sync.WaitGroup
@@ -140,6 +141,10 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		s.keep = newVersion(s)
 	case UniqueInsert:
 		s.keep = newUnique(s)
+	case SelectForUpdate:
+		if s.keep, err = newForUpdate(s); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("%w: strategy %s is not built yet", driver.ErrNotSupported, o.Strategy)
 	}
