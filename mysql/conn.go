@@ -177,8 +177,16 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func() error)
 	}
 	e := c.s.watchdog.watch(c, bound)
 	err = send()
-	ended = c.s.watchdog.stop(ctx, e)
+	if ended = c.s.watchdog.stop(ctx, e); err == nil {
+		c.s.keepPace(time.Since(e.since))
+	}
 	return ended, err
+}
+
+// keepPace notes how long an answer took. An update that gets lost does no harm.
+func (s *Store) keepPace(took time.Duration) {
+	old := s.pace.Load()
+	s.pace.Store(old + (int64(took)-old)/16)
 }
 
 // lose marks a connection of which we do not know what it does now. A statement
