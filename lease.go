@@ -19,6 +19,7 @@ type Lease struct {
 
 	mu       sync.Mutex
 	deadline time.Duration // the trust deadline
+	last     bool          // the renewal that set it was shortened by MaxHold
 	cause    error         // the last failed renewal since an acknowledged one
 	ended    error         // nil while held
 	done     chan struct{}
@@ -93,7 +94,7 @@ func (l *Lease) checkLocked() bool {
 		return false
 	}
 	reason, cause := ReasonExpired, l.cause
-	if l.maxHoldEnd() <= l.deadline {
+	if l.last || l.maxHoldEnd() <= l.deadline {
 		reason, cause = ReasonMaxHold, nil
 	}
 	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason, Err: cause})

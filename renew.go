@@ -68,7 +68,7 @@ func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 			if r.Left > 0 {
 				ttl = min(ttl, r.Left)
 			}
-			l.extend(start + ttl - l.set.margin)
+			l.extend(start+ttl-l.set.margin, holds[i].TTL < l.set.ttl)
 			c.renewals.Add(1)
 		case driver.Taken, driver.Forced, driver.Removed, driver.Released:
 			l.lose(lostReason(r.Status), false)
@@ -93,12 +93,14 @@ func (l *Lease) renewalFailed(err error) {
 	l.cause = err
 }
 
-// extend moves the trust deadline, never back, and never revives.
-func (l *Lease) extend(deadline time.Duration) {
+// extend moves the trust deadline, never back, and never revives. last: MaxHold
+// allows no later one.
+func (l *Lease) extend(deadline time.Duration, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended == nil && l.c.now() < l.deadline {
 		l.deadline = max(l.deadline, deadline)
+		l.last = l.last || last
 		l.cause = nil
 	}
 }
