@@ -233,7 +233,7 @@ func TestKillOnlyOurOwn(t *testing.T) {
 	must(t, s.step(ctx, s.acquires, func(c *conn) error {
 		err := s.kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
 		if !errors.Is(err, errCannotKill) || !strings.Contains(err.Error(), "younger") {
-			t.Errorf("a statement older than the control connection: %v", err)
+			t.Errorf("a session last heard of before the control connection was there: %v", err)
 		}
 		if s.cannotKill.Load() {
 			t.Error("that says nothing of the next statement")
