@@ -170,11 +170,12 @@ func forceRelease(t *testing.T, e *env) {
 		t.Errorf("a key that never was, after a force release: %+v", i)
 	}
 	h := grant(t, s, driver.Request{Key: e.key(t), TTL: longTTL, Keep: longTTL, Owner: "held"})
+	before := inspect(t, s, h.Key)
 	if i := force(t, s, h.Key); !i.Held || i.Owner != "held" || i.Token > h.Token || i.Token == 0 {
 		t.Errorf("force release says the key was %+v, want held with token %d", i, h.Token)
 	}
-	if i := inspect(t, s, h.Key); i.Held {
-		t.Errorf("a key after a force release: %+v", i)
+	if i := inspect(t, s, h.Key); i.Held || i.Token <= before.Token {
+		t.Errorf("a key after a force release: %+v, want free, with a token over %d", i, before.Token)
 	}
 	answer(t, s.Renew, h, driver.Forced)
 	answer(t, s.Release, h, driver.Forced)
