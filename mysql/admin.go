@@ -91,7 +91,10 @@ func (l *leases) list(ctx context.Context, prefix, after string, limit int) (inf
 // transaction like a takeover and is bounded like one; between its tries it waits
 // by asking.
 func (l *leases) force(ctx context.Context, key string) (info driver.Info, err error) {
-	for end := time.Now().Add(lockWait); ; {
+	// The row of a busy key has a queue. The second try stands in it for longer: the
+	// operator waits for that, and nobody waits behind a place in a queue.
+	bound := l.s.bound(0)
+	for end := time.Now().Add(lockWait); ; bound = bounds[len(bounds)-1] {
 		err = l.s.slow(ctx, func(c *conn) error {
 			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {
@@ -110,7 +113,7 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 			if guarded {
 				return errBlocked
 			}
-			_, err = c.exec(ctx, l.s.bound(0), forced(l.table, key))
+			_, err = c.exec(ctx, bound, forced(l.table, key))
 			return err
 		})
 		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
