@@ -111,7 +111,7 @@ func renewMaxHold(t *testing.T, e *env) {
 // not; nor does the hold of a key that had no Keep.
 func keepAndUndo(t *testing.T, e *env) {
 	s := e.Open(t)
-	q := driver.Request{Key: e.key(t), TTL: e.limits.MinTTL, Keep: longTTL}
+	q := driver.Request{Key: e.key(t), TTL: longTTL / 4, Keep: longTTL}
 	h := grant(t, s, q)
 	answer(t, s.Release, h, driver.Released)
 	i := inspect(t, s, q.Key)
@@ -122,7 +122,7 @@ func keepAndUndo(t *testing.T, e *env) {
 		t.Errorf("acquire of a kept key: %v, want held", r.Status)
 	}
 
-	q.Key = e.key(t) // without a release: the hold expires, Keep lasts
+	q.Key, q.TTL = e.key(t), e.limits.MinTTL // without a release: the hold expires, Keep lasts
 	grant(t, s, q)
 	time.Sleep(2 * e.limits.MinTTL)
 	if r := one(t, s, q); r.Status != driver.Held {
