@@ -15,7 +15,10 @@ import (
 	"github.com/rowlock/rowlock/locktest"
 )
 
-func TestMain(m *testing.M) { locktest.Main(m, openChild) }
+func TestMain(m *testing.M) {
+	testserver.Examples(testserver.Mongo)
+	locktest.Main(m, openChild)
+}
 
 // openChild opens the Store of a child process, of which the end of the process
 // is the end.

@@ -15,6 +15,7 @@ import (
 // TestMain also is the child process of the suite: its configuration is a strategy
 // and a DSN.
 func TestMain(m *testing.M) {
+	testserver.Examples(testserver.MySQL)
 	locktest.Main(m, func(config string) (driver.Store, error) {
 		name, dsn, _ := strings.Cut(config, " ")
 		strategy, err := ParseStrategy(name)
