@@ -62,7 +62,7 @@ func (f *forUpdate) raise(ctx context.Context, key string) (before state, err er
 		if !unlocked[key] {
 			return errBlocked
 		}
-		res, err := c.exec(ctx, bounds[0], f.disown(key, s.token))
+		res, err := c.exec(ctx, f.s.bound(0), f.disown(key, s.token))
 		if err != nil {
 			return err
 		}

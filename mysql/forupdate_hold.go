@@ -17,6 +17,7 @@ type hold struct {
 	id      driver.HoldID
 	token   int64
 	ttl     time.Duration // at the grant
+	granted time.Duration // before the acquire, by clock.Now
 	keeps   bool          // granted with MinHold
 	session *session
 	turn    chan struct{} // the right to use the session
@@ -24,8 +25,9 @@ type hold struct {
 
 	mu       sync.Mutex
 	beating  *heartbeat
-	heard    time.Duration // before the last heartbeat that was answered, by clock.Now
+	heard    time.Duration // before the last heartbeat that was answered
 	rowUntil time.Duration // until when the lease row is good, counted from before its renewal
+	trusted  time.Duration // until when the holder was told that it holds
 }
 
 // heartbeat is one statement on the session of a hold. One that the server does
@@ -42,9 +44,8 @@ var errUnanswered = errors.New("the session has not answered yet")
 // beats is how often the engine calls Renew.
 func beats(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 
-// startBeat starts a heartbeat, or joins the one under way. ttl and maxHold are the
-// renewal's.
-func (f *forUpdate) startBeat(h *hold, ttl, maxHold time.Duration) *heartbeat {
+// startBeat starts a heartbeat, or joins the one under way.
+func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.beating != nil {
@@ -56,7 +57,7 @@ func (f *forUpdate) startBeat(h *hold, ttl, maxHold time.Duration) *heartbeat {
 	go func() {
 		defer f.s.background.Done()
 		start := clock.Now()
-		b.stale, b.err = f.beatOnce(h, ttl, maxHold)
+		b.stale, b.err = f.beatOnce(h, ttl)
 		h.mu.Lock()
 		h.beating = nil
 		if b.err == nil {
@@ -69,7 +70,7 @@ func (f *forUpdate) startBeat(h *hold, ttl, maxHold time.Duration) *heartbeat {
 }
 
 // beatOnce sends the statement. It has as much time as the hold can be trusted.
-func (f *forUpdate) beatOnce(h *hold, ttl, maxHold time.Duration) (stale bool, err error) {
+func (f *forUpdate) beatOnce(h *hold, ttl time.Duration) (stale bool, err error) {
 	ctx, cancel := context.WithTimeout(f.life, ttl)
 	defer cancel()
 	select {
@@ -81,9 +82,9 @@ func (f *forUpdate) beatOnce(h *hold, ttl, maxHold time.Duration) (stale bool, e
 	if h.over || h.session.c.broken {
 		return false, errors.New("the session has ended")
 	}
-	// The last renewals before MaxHold are shorter. Others never shorten: an earlier
-	// one is trusted for longer.
-	if s := secondsOf(ttl); s > h.session.seconds || s < h.session.seconds && maxHold > 0 {
+	// The last renewals before MaxHold are shorter. But a renewal never shortens what
+	// the holder trusts by an earlier one.
+	if s := secondsOf(ttl); s > h.session.seconds || s < h.session.seconds && h.mayShorten(time.Duration(s)*time.Second) {
 		if err := h.session.last(ctx, s); err != nil {
 			h.session.c.broken = true
 			return false, err
@@ -114,10 +115,27 @@ func (b *heartbeat) wait(giveUp <-chan struct{}) (stale bool, err error) {
 
 // left is how long the hold is good from now, the start of a call, on: until the
 // earlier of the session's silence and the lease row's expiry.
-func (h *hold) left(now, ttl time.Duration) time.Duration {
+func (h *hold) left(now, ttl, maxHold time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return min(h.heard+ttl, h.rowUntil) - now
+	until := min(h.heard+ttl, h.rowUntil)
+	if maxHold > 0 {
+		until = min(until, h.granted+maxHold)
+	}
+	return until - now
+}
+
+// trust notes until when the holder is told that it holds.
+func (h *hold) trust(until time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trusted = max(h.trusted, until)
+}
+
+func (h *hold) mayShorten(to time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return clock.Now()+to >= h.trusted
 }
 
 // rowDue tells whether the lease row is to be renewed too: a third of its time is

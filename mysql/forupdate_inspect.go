@@ -90,6 +90,10 @@ func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.
 	return infos, classify(f.lease.what("inspect"), err)
 }
 
+// listPart is how many rows list looks at in one statement: while it runs, acquires
+// of the free ones are refused.
+const listPart = 50
+
 // list reads the names from the lease rows, then the states in parts.
 func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var names []string
@@ -100,7 +104,7 @@ func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (
 		}
 		return err
 	})
-	for part := range slices.Chunk(names, f.limits().Batch) {
+	for part := range slices.Chunk(names, listPart) {
 		if err != nil {
 			break
 		}

@@ -55,7 +55,7 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn, key, old string) (gone
 		}
 	}()
 	if states[key].lockable { // else its maker went away between the two
-		if free, err := f.lease.keySet(ctx, c, f.free([]string{key})); err != nil || !free[key] {
+		if free, err := f.lease.keySet(ctx, c, f.unlocked([]string{key}, "FOR UPDATE SKIP LOCKED")); err != nil || !free[key] {
 			return false, err
 		}
 	}
@@ -63,7 +63,7 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn, key, old string) (gone
 		string(text(nil).add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old)),
 		string(text(nil).add("DELETE FROM ", f.rows, " WHERE name=").key(key)),
 	} {
-		res, err := c.exec(ctx, bounds[0], statement)
+		res, err := c.exec(ctx, f.s.bound(0), statement)
 		if err != nil {
 			return false, err
 		}

@@ -3,7 +3,6 @@ package mysqllock
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -17,18 +16,12 @@ import (
 // session is gone at the latest after its wait_timeout, which is over when the
 // engine stops to repeat the undo.
 func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, notSent(f.lease.what("release"), err)
+	}
 	results := make([]driver.Result, len(holds))
 	ends := make([]ending, len(holds))
-	one := func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) }
-	if len(holds) == 1 {
-		one(0)
-	} else {
-		var wg sync.WaitGroup
-		for i := range holds {
-			wg.Go(func() { one(i) })
-		}
-		wg.Wait()
-	}
+	side(len(holds), func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) })
 	var strange, dead []int
 	for i, e := range ends {
 		switch e {
@@ -43,7 +36,7 @@ func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
 	}
-	return results, nil
+	return whole(ctx, results)
 }
 
 // ending is what releaseOne found.

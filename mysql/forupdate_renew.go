@@ -16,6 +16,9 @@ import (
 // no other from its answer: after a moment it is unknown, and its heartbeat goes
 // on. Alive with Left says until when the hold is good, by the earlier of the two.
 func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, notSent(f.lease.what("renew"), err)
+	}
 	now := clock.Now()
 	results := make([]driver.Result, len(holds))
 	own := make([]*hold, len(holds))
@@ -30,8 +33,8 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		if own[i].rowDue(now, h.TTL) {
 			due = append(due, i)
 		}
-		patience = max(patience, beats(h.TTL), bounds[0])
-		beating[i] = f.startBeat(own[i], h.TTL, h.MaxHold)
+		patience = max(patience, beats(h.TTL), f.s.bound(0))
+		beating[i] = f.startBeat(own[i], h.TTL)
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -43,7 +46,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		}
 		stale, err := beating[i].wait(waiting.Done())
 		row, asked := rows[i]
-		left := own[i].left(now, h.TTL)
+		left := own[i].left(now, h.TTL, h.MaxHold)
 		switch {
 		case errors.Is(err, errUnanswered):
 			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: %w", h.Key, err)}
@@ -54,6 +57,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		case left <= 0:
 			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: the session lives, but the lease row could not be renewed: %w", h.Key, row.Err)}
 		default:
+			own[i].trust(now + left)
 			results[i] = driver.Result{Status: driver.Alive, Left: left}
 		}
 	}
@@ -61,7 +65,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		f.finish(ctx, own[i])
 	}
 	f.tell(ctx, "renew", holds, strange, dead, results)
-	return results, nil
+	return whole(ctx, results)
 }
 
 // renewRows extends the lease rows of the holds that are due and gives the answers

@@ -20,10 +20,11 @@ func (f *forUpdate) lockRow(key string) string {
 // createLease and createRow make the rows of a key, in this order: who finds the
 // second finds the first too. They are not run by a session, whose transaction
 // would not end, and only for a row that is missing: an INSERT IGNORE of one that
-// is locked waits.
+// is locked waits. The lease row counts as released now, or the reaper would take it
+// for dead at once.
 func (f *forUpdate) createLease(key string) string {
 	return string(text(nil).add("INSERT IGNORE INTO ", f.lease.table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
-		key(key).add("," + none + ",'',0," + never + "," + never + "," + never + ")"))
+		key(key).add("," + none + ",'',0," + never + "," + never + "," + now + ")"))
 }
 
 func (f *forUpdate) createRow(key string) string {
@@ -43,10 +44,10 @@ func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) string {
 	return string(t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")"))
 }
 
-// present is what the lease row says now: its token, how long MinHold keeps the
-// key, and whose it was.
+// present is what the lease row says now: its token, for how long the hold and
+// MinHold last, and whose it is or was.
 func (f *forUpdate) present(key string) string {
-	return string(make(text, 0, 300).add("SELECT token,IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner FROM ", f.lease.table, " WHERE name=").key(key))
+	return string(make(text, 0, 300).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner FROM ", f.lease.table, " WHERE name=").key(key))
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
@@ -62,10 +63,17 @@ func (f *forUpdate) revoke(key string, id driver.HoldID) string {
 }
 
 // free asks which of the keys' rows no session has locked. It locks them itself for
-// as long as it takes, so an acquire that it refused tries again.
+// as long as it takes, shared, so that those who ask do not see each other; an
+// acquire that it refused tries again. MySQL has SKIP LOCKED only with FOR SHARE,
+// which MariaDB does not know; each takes the other's comment for one:
+// https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
 func (f *forUpdate) free(keys []string) string {
-	t := make(text, 0, 100+64*len(keys)).add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	return string(t.in(len(keys), func(t text, i int) text { return t.key(keys[i]) }).add(" FOR UPDATE SKIP LOCKED"))
+	return f.unlocked(keys, "/*!80001 FOR SHARE */ /*M!100600 LOCK IN SHARE MODE */ SKIP LOCKED")
+}
+
+func (f *forUpdate) unlocked(keys []string, mode string) string {
+	t := make(text, 0, 200+64*len(keys)).add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	return string(t.in(len(keys), func(t text, i int) text { return t.key(keys[i]) }).add(" ", mode))
 }
 
 // states reads the lease rows, and whether there is a row to lock at all.

@@ -309,8 +309,8 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			n, done, err := f.sessions.get(ctx, q.TTL)
 			must(t, err)
 			x := &seizure{f: f, r: q, n: n}
-			if locked, err := x.lock(ctx); !locked || err != nil {
-				t.Fatalf("lock: %v, %v", locked, err)
+			if r, err := x.lock(ctx); r.Status != driver.Unknown || err != nil {
+				t.Fatalf("lock: %+v, %v", r, err)
 			}
 			kill := func() {
 				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))

@@ -54,16 +54,11 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 	n, keeps := x.session, x.keeps
 	f.mu.Unlock()
 	if n != nil {
-		if _, gone := f.sessions.kill(ctx, n); !gone {
-			// Nothing more can be done: see release.
-			if ctx.Err() != nil {
-				return driver.Result{Err: notSent(f.lease.what("release"), ctx.Err())}
-			}
-			if !keeps {
-				return driver.Result{Status: driver.Removed}
-			}
-		} else {
+		if _, gone := f.sessions.kill(ctx, n); gone {
 			n = nil
+		} else if locked, err := f.locked(ctx, q.Key); err != nil || locked {
+			// Whoever has the row: wait_timeout ends the session, see release.
+			return driver.Result{Err: maybeApplied(f.lease.what("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
 		}
 	}
 	if keeps {
@@ -86,7 +81,7 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 // takeBack ends the MinHold of a hold in the lease row.
 func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
 	err = f.s.step(ctx, f.s.writes, func(c *conn) error {
-		res, err := c.exec(ctx, bounds[0], f.revoke(q.Key, q.ID))
+		res, err := c.exec(ctx, f.s.bound(0), f.revoke(q.Key, q.ID))
 		if err == nil {
 			affected, err = res.RowsAffected()
 		}
@@ -96,4 +91,14 @@ func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 		return classify(f.lease.what("undo"), err)
 	})
 	return affected, err
+}
+
+// locked tells whether any session has the key.
+func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
+	err = f.s.step(ctx, f.s.writes, func(c *conn) error {
+		states, err := f.read(ctx, c, []string{key})
+		locked = states[key].locked
+		return notSent(f.lease.what("undo"), err)
+	})
+	return locked, err
 }

@@ -1,0 +1,210 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// steps are (1) to (4). Status Unknown without an error, of one of them, means: go on.
+func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
+	for _, step := range []func(context.Context) (driver.Result, error){a.lock, a.write} {
+		if result, err := step(ctx); err != nil || result.Status != driver.Unknown {
+			return result, err
+		}
+	}
+	switch mine, err := a.confirm(ctx); {
+	case err != nil:
+		return driver.Result{}, err
+	case !mine:
+		a.sent = false
+		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: released by force in the same moment", a.r.Key)}
+	}
+	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token}, nil
+}
+
+// lock is (1) and (2). A refusal is tried once more, because it may have met a
+// probe; and some times more if the lease row says that nobody has the key. Status
+// Unknown without an error means that the session has the lock.
+func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
+	refused, made := 0, 0
+	for {
+		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), func(rows *sql.Rows) (t0 sql.NullInt64, err error) { return t0, rows.Scan(&t0) })
+		switch {
+		case number(err) == erNoWait, errors.Is(err, errBlocked):
+			if refused++; refused > 1 {
+				p, ok, err := a.present(ctx)
+				if err != nil {
+					return driver.Result{}, err
+				}
+				if left := max(p.left, p.kept); ok && left > 0 || refused == len(refusedPauses) {
+					return driver.Result{Status: driver.Held, Left: max(left, 0), Owner: p.owner}, nil
+				}
+			}
+			if !pause(ctx, refusedPauses[refused]) {
+				return driver.Result{}, ctx.Err()
+			}
+		case err != nil:
+			return driver.Result{}, err
+		case len(found) == 1 && found[0].Valid:
+			a.t0 = found[0].Int64
+			return driver.Result{}, nil
+		default:
+			if made++; made == 5 {
+				return driver.Result{}, fmt.Errorf("the rows of %q vanish as soon as they are made", a.r.Key)
+			}
+			missing := []string{a.f.createLease(a.r.Key)}
+			if len(found) == 0 {
+				missing = append(missing, a.f.createRow(a.r.Key))
+			}
+			if err := a.f.make(ctx, missing...); err != nil {
+				return driver.Result{}, err
+			}
+		}
+	}
+}
+
+// refusedPauses come before the tries after a refusal, by their number.
+var refusedPauses = [...]time.Duration{1: 2 * time.Millisecond, 2: 4 * time.Millisecond, 3: 8 * time.Millisecond, 4: 16 * time.Millisecond, 5: 0}
+
+// lessee is what the lease row says.
+type lessee struct {
+	token      int64
+	left, kept time.Duration // of the hold; of MinHold
+	owner      string
+}
+
+// present reads the lease row on the session.
+func (a *seizure) present(ctx context.Context) (p lessee, ok bool, err error) {
+	found, err := ask(ctx, a.n, a.f.present(a.r.Key), func(rows *sql.Rows) (p lessee, err error) {
+		var left, kept int64
+		err = rows.Scan(&p.token, &left, &kept, &p.owner)
+		p.left, p.kept = time.Duration(left)*time.Microsecond, time.Duration(kept)*time.Microsecond
+		return p, err
+	})
+	if err != nil || len(found) == 0 {
+		return p, false, err
+	}
+	return found[0], true, nil
+}
+
+// make creates rows. One that is there by now and locked is as good.
+func (f *forUpdate) make(ctx context.Context, statements ...string) error {
+	return f.s.step(ctx, f.s.acquires, func(c *conn) error {
+		for _, statement := range statements {
+			if _, err := c.exec(ctx, f.s.bound(0), statement); err != nil && !errors.Is(err, errBlocked) {
+				return classify(f.lease.what("create a row"), err)
+			}
+		}
+		return nil
+	})
+}
+
+// write is (3): Status Unknown without an error means that it is done.
+func (a *seizure) write(ctx context.Context) (driver.Result, error) {
+	look := a.r.Pinned || a.f.s.cannotKill.Load()
+	changed := 0
+	for try := 0; try < len(bounds) && changed < 5; {
+		if look {
+			if pinned, err := a.pinned(ctx); err != nil || pinned {
+				return driver.Result{Status: driver.Pinned}, err
+			}
+		}
+		affected, err := a.update(ctx, a.f.s.bound(try))
+		switch {
+		case errors.Is(err, errBlocked):
+			if try++; a.f.s.cannotKill.Load() {
+				try = len(bounds) // it took a second
+			}
+			look = true
+			continue
+		case err != nil:
+			return driver.Result{}, err
+		case affected == 1:
+			return driver.Result{}, nil
+		}
+		changed++
+		result, err := a.look(ctx)
+		if err != nil || result.Status != driver.Unknown {
+			return result, err
+		}
+	}
+	if changed > 0 {
+		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row keeps changing", a.r.Key)}
+	}
+	return driver.Result{Status: driver.Pinned}, nil
+}
+
+// update sends (3) once.
+func (a *seizure) update(ctx context.Context, bound time.Duration) (affected int64, err error) {
+	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
+		a.sent = true
+		res, err := c.exec(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0))
+		if errors.Is(err, errBlocked) {
+			a.sent = false
+			return err
+		}
+		if err == nil {
+			affected, err = res.RowsAffected()
+		}
+		if err == nil && affected == 1 {
+			a.token, err = res.LastInsertId()
+		}
+		err = classify(a.f.lease.what("acquire"), err)
+		if driver.IsNotApplied(err) || err == nil && affected == 0 {
+			a.sent = false
+		}
+		return err
+	})
+	return affected, err
+}
+
+// pinned asks without waiting whether a transaction has locked the guard entry. A
+// probe of another client may have, for a moment: so it asks twice.
+func (a *seizure) pinned(ctx context.Context) (pinned bool, err error) {
+	for try := 1; try <= 2; try++ {
+		err = a.f.s.slow(ctx, func(c *conn) error {
+			unlocked, err := a.f.lease.unlocked(ctx, c, []row{{key: a.r.Key, token: a.t0}})
+			pinned = !unlocked[a.r.Key]
+			return notSent(a.f.lease.what("acquire"), err)
+		})
+		if err != nil || !pinned || !pause(ctx, busyPause) {
+			break
+		}
+	}
+	return pinned, err
+}
+
+// look finds out, on the session, why (3) changed nothing: MinHold keeps the key,
+// or the token is another by now.
+func (a *seizure) look(ctx context.Context) (driver.Result, error) {
+	p, ok, err := a.present(ctx)
+	switch {
+	case err != nil:
+		return driver.Result{}, err
+	case !ok:
+		a.t0 = 0
+		return driver.Result{}, a.f.make(ctx, a.f.createLease(a.r.Key))
+	case p.kept > 0:
+		return driver.Result{Status: driver.Held, Left: p.kept, Owner: p.owner}, nil
+	}
+	a.t0 = p.token
+	return driver.Result{}, nil
+}
+
+// confirm is (4).
+func (a *seizure) confirm(ctx context.Context) (mine bool, err error) {
+	found, err := ask(ctx, a.n, a.f.beat(a.r.Key), scanHold)
+	return len(found) == 1 && found[0] == a.r.ID, err
+}
+
+func scanHold(rows *sql.Rows) (id driver.HoldID, err error) {
+	var b sql.RawBytes
+	err = rows.Scan(&b)
+	copy(id[:], b)
+	return id, err
+}
