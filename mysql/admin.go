@@ -31,7 +31,8 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 // hold is no error.
 //
 // An open guarded transaction of the holder must end first: it is waited for until
-// ctx ends, at most for a second, in pieces that stop nobody; the error then says so.
+// ctx ends, at most for a second, in a way that stops nobody; the error then says
+// so. A key that many clients fight for is tried for five seconds.
 func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
 	if err := s.ready(ctx); err != nil {
 		return driver.Info{}, err
@@ -87,14 +88,17 @@ func (l *leases) list(ctx context.Context, prefix, after string, limit int) (inf
 	return infos, classify(l.what("list"), err)
 }
 
+// busyPatience is how long ForceRelease tries for a key whose row others are writing.
+const busyPatience = 5 * time.Second
+
 // force writes the guard's index entry, so it waits for an open guarded
 // transaction like a takeover and is bounded like one; between its tries it waits
 // by asking.
 func (l *leases) force(ctx context.Context, key string) (info driver.Info, err error) {
 	// The row of a busy key has a queue. The second try stands in it for longer: the
 	// operator waits for that, and nobody waits behind a place in a queue.
-	bound := l.s.bound(0)
-	for end := time.Now().Add(lockWait); ; bound = bounds[len(bounds)-1] {
+	bound, guarded := l.s.bound(0), false
+	for start := time.Now(); ; bound = bounds[len(bounds)-1] {
 		err = l.s.slow(ctx, func(c *conn) error {
 			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {
@@ -106,8 +110,7 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 				return nil
 			}
 			info = r.info()
-			guarded, err := l.guarded(ctx, c, r)
-			if err != nil {
+			if guarded, err = l.guarded(ctx, c, r); err != nil {
 				return err
 			}
 			if guarded {
@@ -116,7 +119,11 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 			_, err = c.exec(ctx, bound, forced(l.table, key))
 			return err
 		})
-		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
+		patience := busyPatience
+		if guarded {
+			patience = lockWait
+		}
+		if !errors.Is(err, errBlocked) || time.Since(start) > patience || !pause(ctx, 50*time.Millisecond) {
 			break
 		}
 	}
