@@ -51,6 +51,20 @@ func LoseReply(ctx context.Context, _ *Call, send Send) ([]driver.Result, error)
 	return nil, ErrFault
 }
 
+// loseGrant is a hook that loses the first reply which grants. A lost refusal is of
+// no use with a long TTL: its undo finds nothing, and a Store may not be able to say
+// that this is final before the TTL has passed.
+func loseGrant() Hook {
+	var once sync.Once
+	return func(ctx context.Context, _ *Call, send Send) ([]driver.Result, error) {
+		results, err := send(ctx)
+		if err == nil && len(results) > 0 && results[0].Status == driver.Granted {
+			once.Do(func() { results, err = nil, ErrFault })
+		}
+		return results, err
+	}
+}
+
 // Hang does not send and returns when the context ends.
 func Hang(ctx context.Context, _ *Call, _ Send) ([]driver.Result, error) {
 	<-ctx.Done()

@@ -128,16 +128,17 @@ func tryAnyMoment(t *testing.T, e *env) {
 func givenUpMinHold(t *testing.T, e *env) {
 	a, f := e.faulty(t, rowlock.Options{})
 	b := e.client(t, rowlock.Options{})
-	for name, hook := range map[string]Hook{"reply lost": LoseReply, "given up": func(ctx context.Context, _ *Call, send Send) ([]driver.Result, error) {
+	for name, hook := range map[string]Hook{"reply lost": loseGrant(), "given up": func(ctx context.Context, _ *Call, send Send) ([]driver.Result, error) {
 		results, err := send(ctx)
 		time.Sleep(100 * time.Millisecond) // the caller's patience is less
 		return results, err
 	}} {
 		key := e.key(t)
-		f.On(OpAcquire, Once(hook))
+		f.On(OpAcquire, hook)
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		lease, err := a.TryAcquire(ctx, key, rowlock.MinHold(longTTL))
 		cancel()
+		f.Clear()
 		if err == nil {
 			t.Fatalf("%s: granted (token %d) although the answer did not come in time", name, lease.Token())
 		}

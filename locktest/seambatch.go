@@ -263,7 +263,7 @@ func list(t *testing.T, e *env) {
 				}
 				got = append(got, i.Key)
 			}
-			if len(infos) < limit {
+			if len(infos) < limit || len(got) > 2*len(want) {
 				break
 			}
 		}
