@@ -63,7 +63,7 @@ func (k *keeper) add(l *Lease) {
 	}
 	heap.Push(&k.tasks, t)
 	if !k.running {
-		k.running = k.c.goWork(k.run) // false: Close is at work, and ends the lease
+		k.running = k.c.work.goWork(k.run) // false: Close is at work, and ends the lease
 		return
 	}
 	if t.due < k.sleeps {

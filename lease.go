@@ -24,6 +24,8 @@ type Lease struct {
 	done     chan struct{}
 	contexts map[*leaseContext]struct{}
 	release  *releasing // set by the first Release
+	released releasing
+	sending  call[driver.Hold]
 
 	task keeperTask // the keeper's; guarded by its mutex
 }
@@ -183,8 +185,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 // background, and at the latest the TTL frees the key. Err and Done tell of the
 // end before the release is sent.
 func (l *Lease) Release(_ context.Context) error {
-	if l.c.enter() {
-		defer l.c.exit()
+	if l.c.work.enter() {
+		defer l.c.work.exit()
 	} else {
 		l.close()
 	}
@@ -204,14 +206,14 @@ func (l *Lease) Release(_ context.Context) error {
 		return err
 	}
 	l.endLocked(ErrReleased)
-	r := &releasing{done: make(chan struct{})}
+	r := &l.released
+	r.done = make(chan struct{})
 	l.release = r
-	left := l.deadline - l.c.now()
+	trusted := l.deadline
 	l.mu.Unlock()
 
 	l.c.keeper.remove(l)
-	r.err = l.c.sendRelease(l, left)
-	l.c.localEnd(l.hold.Key)
-	close(r.done)
+	l.c.sendRelease(l, trusted)
+	<-r.done
 	return r.err
 }

@@ -10,7 +10,7 @@ import (
 
 // startRenewal sends one batch in the background.
 func (c *Client) startRenewal(batch []*Lease) {
-	c.goWork(func() { // a closed client renews no more
+	c.work.goWork(func() { // a closed client renews no more
 		now := c.now()
 		left := never
 		for _, l := range batch {
