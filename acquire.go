@@ -156,5 +156,5 @@ func (c *Client) giveBack(l *Lease) {
 	h := l.hold
 	h.Undo = true
 	c.undoer.add(undoTask{hold: h, acknowledged: true, sent: c.now()})
-	c.localEnd(h.Key)
+	c.localEnd(h.Key, false)
 }

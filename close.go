@@ -41,7 +41,7 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 		c.log.Warn("release not answered; repeating it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
 		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
 	}
-	c.localEnd(l.hold.Key)
+	c.localEnd(l.hold.Key, true)
 	l.released.err = err
 	close(l.released.done)
 }
@@ -100,5 +100,5 @@ func (l *Lease) close() {
 	c.losses.Add(1)
 	c.log.Warn("client closed with a lease held; releasing it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
 	c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
-	c.localEnd(l.hold.Key)
+	c.localEnd(l.hold.Key, false)
 }

@@ -54,7 +54,7 @@ func (k *keeper) add(l *Lease) {
 	t := &l.task
 	t.due = l.deadline
 	if !l.set.noRenew {
-		t.due = min(t.due, l.began+k.c.renewEvery(l.set.ttl))
+		t.due = min(t.due, l.renewedAt+k.c.renewEvery(l.set.ttl))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,6 +169,8 @@ func (k *keeper) collect() (due [][]*Lease, over []*Lease) {
 			t.due = never
 		case t.renewing || l.set.noRenew || l.maxHoldEnd() <= deadline:
 			t.due = deadline // nothing to send: wait for the end
+		case !l.renewalStarts():
+			t.due = never // it has ended
 		default:
 			ahead = max(ahead, k.c.renewEvery(l.set.ttl)/2)
 			t.renewing, t.due = true, deadline

@@ -17,15 +17,21 @@ type Lease struct {
 	set   settings
 	began time.Duration // the start of the attempt that was granted
 
-	mu       sync.Mutex
-	deadline time.Duration // the trust deadline
-	cause    error         // the last failed renewal since an acknowledged one
-	ended    error         // nil while held
-	done     chan struct{}
-	contexts map[*leaseContext]struct{}
-	release  *releasing // set by the first Release
-	released releasing
-	sending  call[driver.Hold]
+	granted time.Duration // the start of the attempt that the database granted: earlier than began if the hold was handed on
+	first   int64         // the token of that grant
+
+	mu        sync.Mutex
+	deadline  time.Duration // the trust deadline
+	renewedAt time.Duration // the start of the last statement that was acknowledged
+	renewals  int           // on their way
+	guarded   bool          // a guard was asked for: never handed on
+	cause     error         // the last failed renewal since an acknowledged one
+	ended     error         // nil while held
+	done      chan struct{}
+	contexts  map[*leaseContext]struct{}
+	release   *releasing // set by the first Release
+	released  releasing
+	sending   call[driver.Hold]
 
 	task keeperTask // the keeper's; guarded by its mutex
 }
@@ -43,10 +49,13 @@ func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.D
 			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
 			TTL: s.ttl, MaxHold: s.maxHold, Keep: s.minHold, Guarded: s.guarded,
 		},
-		set:      s,
-		began:    began,
-		deadline: began + s.ttl - s.margin,
-		done:     make(chan struct{}),
+		set:       s,
+		began:     began,
+		renewedAt: began,
+		granted:   began,
+		first:     r.Token,
+		deadline:  began + s.ttl - s.margin,
+		done:      make(chan struct{}),
 	}
 	l.task.lease = l
 	return l
@@ -145,7 +154,7 @@ func (l *Lease) afterLoss(undo bool) {
 		// to stop, and the key stays taken meanwhile.
 		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, notBefore: c.now() + l.set.margin, sent: c.now()})
 	}
-	c.localEnd(l.hold.Key)
+	c.localEnd(l.hold.Key, false)
 }
 
 // Renew extends the lease now by its TTL, for a lease made with NoRenew or to be
@@ -161,6 +170,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
+	if !l.renewalStarts() {
+		return fmt.Errorf("renew %q: %w", l.hold.Key, l.Err())
+	}
 	began := l.c.now()
 	err := l.c.renew(ctx, []*Lease{l})[0]
 	if err == nil {
@@ -205,6 +217,8 @@ func (l *Lease) Release(_ context.Context) error {
 		}
 		return err
 	}
+	now := l.c.now()
+	mayHandOn := l.mayHandOn(now)
 	l.endLocked(ErrReleased)
 	r := &l.released
 	r.done = make(chan struct{})
@@ -212,6 +226,10 @@ func (l *Lease) Release(_ context.Context) error {
 	trusted := l.deadline
 	l.mu.Unlock()
 
+	if mayHandOn && l.c.handOn(l, now) {
+		close(r.done)
+		return nil
+	}
 	l.c.keeper.remove(l)
 	l.c.sendRelease(l, trusted)
 	<-r.done

@@ -22,6 +22,8 @@ type queue struct {
 	pace    pace
 	spot    spot // its place in the prober
 	leave   context.CancelFunc
+	refused time.Duration // when another was last seen to have the key
+	turns   int           // times that the key went back to the database while somebody waited here
 }
 
 type queueState uint8
@@ -250,6 +252,7 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		}
 		q.endIfEmpty()
 	case errors.As(err, &held):
+		q.refused = c.now()
 		q.blocked(held)
 		q.pace.step = 0
 		q.pace.held(held)
@@ -301,14 +304,21 @@ func (q *queue) blocked(err error) {
 	}
 }
 
-// localEnd notes that a lease of key has ended, and its release was answered.
-func (c *Client) localEnd(key string) {
+// localEnd notes that a lease of key has ended, and its release was answered. With
+// yield the local queue gives others the precedence.
+func (c *Client) localEnd(key string, yield bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.local[key]--; c.local[key] <= 0 {
 		delete(c.local, key)
 	}
-	if q := c.queues[key]; q != nil {
+	q := c.queues[key]
+	switch {
+	case q == nil:
+	case yield && q.state == resting:
+		q.rest(q.turn(c.now()))
+		q.spot.attempt = true
+	default:
 		q.wake()
 	}
 }
