@@ -68,12 +68,17 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 
 // turn says how long a queue with local waiters stays away from the key after a
 // hold went back to the database, so that other programs, which find out by
-// probes, get their turn. Where nothing tells of others, that is most often short.
-// Called under Client.mu.
+// probes, get their turn. Where others are known to want the key, all of them and
+// this client have the same chance. Where nothing tells of others it is short, but
+// now and then so long that any other must have probed and taken the key, which
+// tells of it. Called under Client.mu.
 func (q *queue) turn(now time.Duration) time.Duration {
 	q.turns++
-	if q.turns%4 == 0 || q.refused > 0 && now-q.refused < contended {
+	switch {
+	case q.refused > 0 && now-q.refused < contended:
 		return rand.N(lastProbe)
+	case q.turns%12 == 3:
+		return lastProbe * 3 / 2
 	}
 	return rand.N(firstProbe)
 }

@@ -128,7 +128,7 @@ func TestP3_HandOnTokens(t *testing.T) {
 		wg.Wait()
 		for _, c := range clients {
 			if turns[c] < 3 {
-				t.Errorf("turns %v: a client was starved", turns)
+				t.Errorf("turns %d %d %d: a client was starved", turns[clients[0]], turns[clients[1]], turns[clients[2]])
 			}
 		}
 	})
