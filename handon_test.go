@@ -3,6 +3,7 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -92,30 +93,27 @@ func TestHandOn(t *testing.T) {
 }
 
 // TestP3_HandOnTokens: tokens are strictly increasing over local and remote
-// holders, and the key goes back to the database in time.
+// holders, and the key goes round among the programs that want it.
 func TestP3_HandOnTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		clients := []*rowlock.Client{newClient2(t, f), newClient2(t, f), newClient2(t, f)}
 		var mu sync.Mutex
 		var last int64
-		var prev *rowlock.Client
-		turns := make(map[*rowlock.Client]int)
+		held := make([]int, len(clients))
+		end := time.Now().Add(10 * time.Second)
 		var wg sync.WaitGroup
-		for _, c := range clients {
+		for i, c := range clients {
 			for range 8 {
 				wg.Go(func() {
-					for range 20 {
+					for time.Now().Before(end) {
 						l := acquire(t, c, "k")
 						mu.Lock()
 						if l.Token() <= last {
 							t.Errorf("token %d after %d", l.Token(), last)
 						}
 						last = l.Token()
-						if prev != c {
-							turns[c]++
-							prev = c
-						}
+						held[i]++
 						mu.Unlock()
 						time.Sleep(5 * time.Millisecond)
 						if err := l.Release(context.Background()); err != nil {
@@ -126,10 +124,8 @@ func TestP3_HandOnTokens(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		for _, c := range clients {
-			if turns[c] < 3 {
-				t.Errorf("turns %d %d %d: a client was starved", turns[clients[0]], turns[clients[1]], turns[clients[2]])
-			}
+		if slices.Max(held) > 4*slices.Min(held) {
+			t.Errorf("holds of each client: %v", held)
 		}
 	})
 }
