@@ -75,7 +75,7 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 func (q *queue) turn(now time.Duration) time.Duration {
 	q.turns++
 	switch {
-	case q.refused > 0 && now-q.refused < contended:
+	case now < q.contested:
 		return rand.N(lastProbe)
 	case q.turns%12 == 3:
 		return lastProbe * 3 / 2
@@ -83,5 +83,5 @@ func (q *queue) turn(now time.Duration) time.Duration {
 	return rand.N(firstProbe)
 }
 
-// contended is for how long a refusal says that others want the key.
-const contended = 10 * time.Second
+// contested is for how long a hold of another program says that others want the key.
+const contested = 10 * time.Second

@@ -171,6 +171,7 @@ func (p *prober) look(queues []*queue) {
 			if c.local[q.key] > 0 {
 				q.rest(localProbe)
 			} else {
+				q.contested = c.now() + contested
 				q.rest(q.pace.next())
 			}
 		default:

@@ -15,15 +15,15 @@ import (
 // by what happens: a caller comes or leaves, an answer, a probe, a push, the end
 // of a local lease. It lives while somebody waits. Guarded by Client.mu.
 type queue struct {
-	c       *Client
-	key     string
-	waiters []*waiter
-	state   queueState
-	pace    pace
-	spot    spot // its place in the prober
-	leave   context.CancelFunc
-	refused time.Duration // when another was last seen to have the key
-	turns   int           // times that the key went back to the database while somebody waited here
+	c         *Client
+	key       string
+	waiters   []*waiter
+	state     queueState
+	pace      pace
+	spot      spot // its place in the prober
+	leave     context.CancelFunc
+	contested time.Duration // until then others are taken to want the key
+	turns     int           // times that the key went back to the database while somebody waited here
 }
 
 type queueState uint8
@@ -252,7 +252,7 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		}
 		q.endIfEmpty()
 	case errors.As(err, &held):
-		q.refused = c.now()
+		q.contested = c.now() + contested
 		q.blocked(held)
 		q.pace.step = 0
 		q.pace.held(held)
