@@ -31,7 +31,7 @@ type spot struct {
 }
 
 const (
-	probeRate    = 15 // statements a second, on average
+	probeRate    = 18 // statements a second, on average
 	probeBurst   = 5
 	probeTimeout = time.Second
 
@@ -192,7 +192,7 @@ type pace struct {
 
 const (
 	firstProbe = 2 * time.Millisecond
-	lastProbe  = 64 * time.Millisecond
+	lastProbe  = 70 * time.Millisecond
 	lastRetry  = time.Second
 )
 
@@ -226,9 +226,10 @@ func (p *pace) failed() time.Duration {
 	return jitter(d)
 }
 
-// jitter spreads d by a quarter, so that programs do not march in step.
+// jitter spreads d by half, so that no program marches in step with the holds of
+// another and never finds the key free.
 func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1)
+	return d/2 + rand.N(d+1)
 }
 
 // spotHeap is a container/heap by due.
