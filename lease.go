@@ -23,6 +23,7 @@ type Lease struct {
 	mu        sync.Mutex
 	deadline  time.Duration // the trust deadline
 	renewedAt time.Duration // the start of the last statement that was acknowledged
+	last      bool          // the renewal that set the deadline was shortened by MaxHold
 	renewals  int           // on their way
 	guarded   bool          // a guard was asked for: never handed on
 	cause     error         // the last failed renewal since an acknowledged one
@@ -104,7 +105,7 @@ func (l *Lease) checkLocked() bool {
 		return false
 	}
 	reason, cause := ReasonExpired, l.cause
-	if l.maxHoldEnd() <= l.deadline {
+	if l.last || l.maxHoldEnd() <= l.deadline {
 		reason, cause = ReasonMaxHold, nil
 	}
 	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason, Err: cause})

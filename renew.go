@@ -83,7 +83,7 @@ func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 			if r.Left > 0 {
 				ttl = min(ttl, r.Left)
 			}
-			l.extend(start, ttl)
+			l.extend(start, ttl, holds[i].TTL < l.set.ttl)
 			c.renewals.Add(1)
 		case driver.Taken, driver.Forced, driver.Removed, driver.Released:
 			l.lose(lostReason(r.Status), false)
@@ -108,13 +108,15 @@ func (l *Lease) renewalFailed(err error) {
 	l.cause = err
 }
 
-// extend moves the trust deadline, never back, and never revives.
-func (l *Lease) extend(start, ttl time.Duration) {
+// extend moves the trust deadline, never back, and never revives. last: MaxHold
+// allows no later one.
+func (l *Lease) extend(start, ttl time.Duration, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended == nil && l.c.now() < l.deadline {
 		l.deadline = max(l.deadline, start+ttl-l.set.margin)
 		l.renewedAt = max(l.renewedAt, start)
+		l.last = l.last || last
 		l.cause = nil
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,26 +115,35 @@ func hotKeys(t *testing.T, e *env) {
 }
 
 // crossedBatches takes, renews and releases overlapping sets of keys, each in an
-// order of its own, straight at the seam.
+// order of its own, straight at the seam. A step that another transaction kept
+// waiting for too long may be answered Unknown; it is repeated, as the engine does.
 func crossedBatches(t *testing.T, e *env) {
 	const programs, nkeys, rounds = 4, 8, 12
 	var names []string
 	for range nkeys {
 		names = append(names, e.key(t))
 	}
-	each := func(what string, n int, results []driver.Result, err error, want ...driver.Status) {
-		if err != nil || len(results) != n {
-			t.Errorf("P8: %s of %d keys: %d answers, %v", what, n, len(results), err)
-			return
-		}
-		for _, r := range results {
-			ok := false
-			for _, w := range want {
-				ok = ok || r.Status == w
+	var answers, unknown atomic.Int64
+	// settle repeats a step until each hold has an answer.
+	settle := func(do step, holds []driver.Hold, want driver.Status) {
+		for end := time.Now().Add(patience); len(holds) > 0; {
+			rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
+			results, err := do(context.Background(), holds)
+			if err != nil || len(results) != len(holds) || time.Now().After(end) {
+				t.Errorf("P8: %d answers for %d holds, %v, want %v", len(results), len(holds), err, want)
+				return
 			}
-			if !ok {
-				t.Errorf("P8: %s of %d keys: an answer is %v (%v), want %v", what, n, r.Status, r.Err, want)
+			var again []driver.Hold
+			for i, r := range results {
+				answers.Add(1)
+				if r.Status == driver.Unknown {
+					unknown.Add(1)
+					again = append(again, holds[i])
+				} else if r.Status != want {
+					t.Errorf("P8: an answer is %v, want %v", r.Status, want)
+				}
 			}
+			holds = again
 		}
 	}
 	var wg sync.WaitGroup
@@ -146,29 +157,32 @@ func crossedBatches(t *testing.T, e *env) {
 						reqs = append(reqs, driver.Request{Key: names[i], ID: newID(), Owner: "locktest", TTL: longTTL})
 					}
 					results, err := s.Acquire(context.Background(), reqs)
-					each("acquire", len(reqs), results, err, driver.Granted, driver.Held, driver.Pinned)
-					if err != nil {
+					if err != nil || len(results) != len(reqs) {
+						t.Errorf("P8: acquire %d keys: %d answers, %v", len(reqs), len(results), err)
 						return
 					}
 					var holds []driver.Hold
 					for i, r := range results {
-						if r.Status == driver.Granted {
+						answers.Add(1)
+						switch r.Status {
+						case driver.Granted:
 							holds = append(holds, holdOf(reqs[i], r))
+						case driver.Held, driver.Pinned:
+						default:
+							t.Errorf("P8: acquire %d keys: an answer is %v (%v)", len(reqs), r.Status, r.Err)
 						}
 					}
-					if len(holds) == 0 {
-						continue
-					}
-					rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
-					results, err = s.Renew(context.Background(), holds)
-					each("renew", len(holds), results, err, driver.Alive)
-					results, err = s.Release(context.Background(), holds)
-					each("release", len(holds), results, err, driver.Released)
+					settle(s.Renew, slices.Clone(holds), driver.Alive)
+					settle(s.Release, holds, driver.Released)
 				}
 			})
 		}
 	}
 	wg.Wait()
+	t.Logf("%d of %d answers were unknown", unknown.Load(), answers.Load())
+	if unknown.Load() > answers.Load()/4 {
+		t.Errorf("P8: %d of %d answers were unknown", unknown.Load(), answers.Load())
+	}
 	s := e.Open(t)
 	for _, key := range names {
 		if i := inspect(t, s, key); i.Held {

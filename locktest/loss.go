@@ -280,8 +280,15 @@ func reasonRemoved(t *testing.T, e *env) {
 	lostFor(t, lease, rowlock.ReasonRemoved)
 }
 
+// reasonMaxHold has renewals that take longer than the grant did, so that the time
+// which the server says is left at the end falls short of MaxHold.
 func reasonMaxHold(t *testing.T, e *env) {
-	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	a, f := e.faulty(t, rowlock.Options{})
+	b := e.client(t, rowlock.Options{})
+	f.On(OpRenew, func(ctx context.Context, _ *Call, send Send) ([]driver.Result, error) {
+		time.Sleep(20 * time.Millisecond)
+		return send(ctx)
+	})
 	key := e.key(t)
 	e.patiently(t, func(ttl time.Duration) error {
 		lease := acquire(t, a, key, rowlock.TTL(ttl), rowlock.MaxHold(2*ttl))

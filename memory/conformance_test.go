@@ -55,3 +55,5 @@ func TestP12_Release(t *testing.T)   { t.Parallel(); locktest.P12(t, harness(t))
 func TestP15_Isolation(t *testing.T) { t.Parallel(); locktest.P15(t, harness(t)) }
 func TestHold_Times(t *testing.T)    { t.Parallel(); locktest.Hold(t, harness(t)) }
 func TestStore_Seam(t *testing.T)    { t.Parallel(); locktest.Store(t, harness(t)) }
+
+func BenchmarkStore(b *testing.B) { locktest.Bench(b, harness(b)) }

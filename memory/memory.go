@@ -296,7 +296,7 @@ func (s *Store) Expire(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, now := s.rows[key], time.Now()
-	if r == nil || !r.releasedAt.IsZero() {
+	if r == nil || !r.releasedAt.IsZero() || !r.expiresAt.After(now) {
 		return false
 	}
 	*r = row{id: another, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now, releasedAt: now}

@@ -35,6 +35,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		{Key: "query", Value: op("_id", keyID(key))},
 		{Key: "update", Value: d{
 			{Key: "$unset", Value: d{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
+			{Key: "$set", Value: op("forced", true)},
 			{Key: "$inc", Value: op("token", int64(driver.TokenRange))},
 			{Key: "$currentDate", Value: op("expiresAt", true)},
 		}},

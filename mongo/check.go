@@ -32,10 +32,23 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.checkServer(ctx); err != nil {
 		return err
 	}
-	if err := s.checkCollections(ctx); err != nil {
-		return err
+	return firstOf(
+		func() error { return s.checkCollections(ctx) },
+		func() error { return s.checkLayout(ctx) },
+	)
+}
+
+// firstOf runs all at once, because the first use of a Store with a short TTL has
+// little time, and returns the first error in the order of the arguments.
+func firstOf(checks ...func() error) error {
+	errs := make([]error, len(checks))
+	each(len(checks), func(i int) { errs[i] = checks[i]() })
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
-	return s.checkLayout(ctx)
+	return nil
 }
 
 func (s *Store) checkServer(ctx context.Context) error {
@@ -95,6 +108,7 @@ func (s *Store) checkCollections(ctx context.Context) error {
 	if len(docs) < len(names) {
 		return s.schema(fmt.Sprintf("of the collections %v %d are there: run Migrate once, with a user who may create collections", names, len(docs)))
 	}
+	var indexes []func() error
 	for _, doc := range docs {
 		name, _ := doc.Lookup("name").StringValueOK()
 		if kind, _ := doc.Lookup("type").StringValueOK(); kind != "collection" {
@@ -106,11 +120,9 @@ func (s *Store) checkCollections(ctx context.Context) error {
 		if _, err := doc.LookupErr("options", "validator"); err == nil {
 			return s.schema(name + " has a validator: it can refuse the documents of locks")
 		}
-		if err := s.checkIndexes(ctx, name); err != nil {
-			return err
-		}
+		indexes = append(indexes, func() error { return s.checkIndexes(ctx, name) })
 	}
-	return nil
+	return firstOf(indexes...)
 }
 
 func (s *Store) checkIndexes(ctx context.Context, name string) error {

@@ -55,8 +55,12 @@ func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson
 //
 // If only the majority is late (a write concern error with code 50 or 64) the
 // same command goes out again with all the time that ctx leaves: it changes
-// nothing more and waits for the majority only.
-func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Duration) (bson.Raw, error) {
+// nothing more and waits for the majority only. A numbered one gets its first
+// answer again. One without a number gets an answer of its own, which is the one
+// to trust (a failover may have rolled the first one back); but a release that
+// finds nothing the second time wants to know what it found the first time, so
+// the earlier count comes along.
+func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Duration) (answer, error) {
 	cmd = append(cmd, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})
 	var sess *mongo.Session
 	if o != nil && !s.standalone.Load() {
@@ -65,6 +69,7 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 		cmd = append(cmd, bson.E{Key: "txnNumber", Value: o.number})
 	}
 	doubt := false // an earlier sending may have been applied
+	earlier := int64(0)
 	for tries := 0; ; tries++ {
 		limit := min(wait, left(ctx))
 		raw, err := s.send(ctx, sess, append(cmd[:len(cmd):len(cmd)], maxTime(limit)))
@@ -72,15 +77,22 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 		switch {
 		case again && majorityLate(err):
 			wait, doubt = time.Minute, true
+			earlier = max(earlier, matched(raw))
 		case again && (nothingSent(err) || sess != nil && notPrimary(err)):
 		case again && sess != nil && repeatable(err):
 			doubt = true
 		case err != nil && doubt:
-			return raw, &doubtful{err}
+			return answer{raw, earlier}, &doubtful{err}
 		default:
-			return raw, err
+			return answer{raw, earlier}, err
 		}
 	}
+}
+
+// answer is the reply to a write.
+type answer struct {
+	bson.Raw
+	earlier int64 // documents that an earlier sending of it matched
 }
 
 // doubtful is an error that says nothing about an earlier sending of the same

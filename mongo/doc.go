@@ -15,7 +15,7 @@
 // # How a lock is kept
 //
 // One document a key, for ever: {_id: the key's bytes, name: the key as text,
-// hold, owner, token, acquiredAt, expiresAt, fenced, keepUntil}. An acquire is
+// hold, owner, token, acquiredAt, expiresAt, fenced, keepUntil, forced}. An acquire is
 // one findAndModify that changes the document only if the server's own clock
 // ($$NOW) says that it is free. A release removes the field hold; the token stays
 // and rises with every grant.

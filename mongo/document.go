@@ -12,10 +12,11 @@ import (
 // by the server's clock at the start of the command:
 //
 //	{_id: Binary, name, hold: Binary(16), owner, token: long, acquiredAt: date,
-//	 expiresAt: date, fenced: true, keepUntil: date}
+//	 expiresAt: date, fenced: true, keepUntil: date, forced: true}
 //
 // hold is absent in a released document; expiresAt is then the moment of the
-// release, fenced and keepUntil are absent unless needed. The time of death of a
+// release. fenced and keepUntil are absent unless needed, forced until
+// ForceRelease ends the hold. The time of death of a
 // document that is free is therefore the larger of expiresAt and keepUntil.
 
 type (
@@ -49,7 +50,7 @@ var leftOf = op("$subtract", a{until, now})
 
 // fields is what a reply says about a document.
 var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1},
-	{Key: "acquiredAt", Value: 1}, {Key: "left", Value: leftOf}}
+	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "left", Value: leftOf}}
 
 // nextToken is above the stored token and above every token that the key may
 // have had before its document was reaped. The logical clock of a replica set
@@ -97,6 +98,7 @@ type row struct {
 	owner   string
 	token   int64
 	fenced  bool
+	forced  bool
 	since   time.Time
 	left    time.Duration
 	hasLeft bool
@@ -117,6 +119,7 @@ func parse(doc bson.Raw) row {
 	r.owner, _ = doc.Lookup("owner").StringValueOK()
 	r.token, _ = doc.Lookup("token").AsInt64OK()
 	r.fenced, _ = doc.Lookup("fenced").BooleanOK()
+	r.forced, _ = doc.Lookup("forced").BooleanOK()
 	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
 		r.since = time.UnixMilli(ms)
 	}

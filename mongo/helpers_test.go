@@ -19,7 +19,7 @@ import (
 // connect opens a client that is closed with the test.
 func connect(t testing.TB, uri string, opts ...*options.ClientOptions) *mongo.Client {
 	t.Helper()
-	o := options.Client().ApplyURI(uri).SetConnectTimeout(2 * time.Second).SetServerSelectionTimeout(2 * time.Second).
+	o := options.Client().ApplyURI(uri).SetConnectTimeout(10 * time.Second).SetServerSelectionTimeout(10 * time.Second).
 		SetHeartbeatInterval(500 * time.Millisecond)
 	c, err := mongo.Connect(append([]*options.ClientOptions{o}, opts...)...)
 	if err != nil {

@@ -77,6 +77,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 // checkLayout reads the number of the layout and uses the index on name once.
 // Both need no right but find.
 func (s *Store) checkLayout(ctx context.Context) error {
+	return firstOf(
+		func() error { return s.checkNumber(ctx) },
+		func() error { return s.checkNameIndex(ctx) },
+	)
+}
+
+func (s *Store) checkNumber(ctx context.Context) error {
 	reply, err := s.read(ctx, d{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("_id", layoutID)},
@@ -99,7 +106,11 @@ func (s *Store) checkLayout(ctx context.Context) error {
 	case number > layout:
 		return s.schema(fmt.Sprintf("the collection has layout %d, this release knows %d: use the release that wrote it, or a newer one", number, layout))
 	}
-	_, err = s.read(ctx, d{
+	return nil
+}
+
+func (s *Store) checkNameIndex(ctx context.Context) error {
+	_, err := s.read(ctx, d{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("name", op("$gt", ""))},
 		{Key: "projection", Value: op("_id", 1)},

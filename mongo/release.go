@@ -62,13 +62,13 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	reply, err := s.write(ctx, nil, s.ending(some), batchWait(len(some)))
 	var fates []driver.Status
 	switch {
-	case err == nil && matched(reply) >= int64(len(some)):
+	case err == nil && max(matched(reply.Raw), reply.earlier) >= int64(len(some)):
 		fates = make([]driver.Status, len(some))
 		for n := range fates {
 			fates[n] = driver.Released
 		}
 	case err == nil:
-		fates, err = s.fates(ctx, reply, some)
+		fates, err = s.fates(ctx, reply.Raw, some)
 	case blocked(err) || conflicted(err):
 		parts(len(group), func(from, to int) { s.endMany(ctx, holds, group[from:to], results) })
 		return
@@ -92,10 +92,10 @@ func (s *Store) end(ctx context.Context, h driver.Hold) driver.Result {
 	for tries := 0; ; tries++ {
 		reply, err := s.write(ctx, nil, s.ending([]driver.Hold{h}), blockWait)
 		switch {
-		case err == nil && matched(reply) > 0:
-			return driver.Result{Status: driver.Released}
+		case err == nil && max(matched(reply.Raw), reply.earlier) > 0:
+			return ended(driver.Released, h)
 		case err == nil:
-			fates, err := s.fates(ctx, reply, []driver.Hold{h})
+			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h})
 			if err != nil {
 				return unknown(s.fail(ctx, what, err))
 			}
@@ -107,14 +107,15 @@ func (s *Store) end(ctx context.Context, h driver.Hold) driver.Result {
 	}
 }
 
-// ended turns the fate of a hold that a release did not match into its answer. A
-// hold that is there after all came later than the release: an attempt that was
-// still on its way.
+// ended turns the fate of a hold into the answer to its release. A hold that is
+// there after all came later than the release: an attempt that was still on its
+// way. An undo that ended the hold is final: no second sending of its ID can be
+// under way, because one that may be applied is repeated only under its number.
 func ended(fate driver.Status, h driver.Hold) driver.Result {
 	if fate == driver.Alive {
 		return unknown(&driver.Error{Err: fmt.Errorf("mongo: release %q: its acquire arrived after the release", h.Key)})
 	}
-	return driver.Result{Status: fate}
+	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released}
 }
 
 // ending removes the holds. Plain operators, not a pipeline, so that a change

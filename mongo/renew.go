@@ -54,13 +54,13 @@ func (s *Store) renew(ctx context.Context, holds []driver.Hold, results []driver
 	default:
 		return s.fail(ctx, "renew "+names(holds), err)
 	}
-	if matched(reply) >= int64(len(holds)) {
+	if matched(reply.Raw) >= int64(len(holds)) {
 		for i := range results {
 			results[i].Status = driver.Alive
 		}
 		return nil
 	}
-	fates, err := s.fates(ctx, reply, holds)
+	fates, err := s.fates(ctx, reply.Raw, holds)
 	if err != nil {
 		return s.fail(ctx, "renew "+names(holds), err)
 	}
@@ -140,7 +140,8 @@ func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) 
 }
 
 // fate says what became of a hold. A released document keeps the token of its
-// last hold; a forced one has a higher token, and no hold.
+// last hold. One that is free with a higher token was forced, or had another hold
+// meanwhile; force leaves a mark until the next grant.
 func fate(r row, there bool, h driver.Hold) driver.Status {
 	stored := h.Stored
 	if stored == 0 {
@@ -155,8 +156,10 @@ func fate(r row, there bool, h driver.Hold) driver.Status {
 		return driver.Taken
 	case stored == 0:
 		return driver.Removed
-	case r.token > stored:
+	case r.token > stored && r.forced:
 		return driver.Forced
+	case r.token > stored:
+		return driver.Taken
 	}
 	return driver.Released
 }

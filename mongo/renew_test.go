@@ -85,6 +85,13 @@ func TestLossHasAReason(t *testing.T) {
 			t.Errorf("renew k%d alone: %v, want %v", i, one, want[i])
 		}
 	}
+	// Taken by another that is gone again is not forced.
+	gone := granted(t, s, request("gone"))
+	release(t, s, gone)
+	release(t, s, granted(t, s, request("gone")))
+	if st := renew(t, s, gone); st != driver.Taken {
+		t.Errorf("renew after another's hold: %v, want taken", st)
+	}
 	if i := inspect(t, s, "k3"); i.Held {
 		t.Errorf("P5: a renewal revived a forced hold: %+v", i)
 	}

@@ -43,7 +43,7 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 		switch {
 		case err == nil:
 			s.sessions.settle(h.ID)
-			if matched(reply) > 1 {
+			if matched(reply.Raw) > 1 {
 				return driver.Result{Status: driver.Released, Final: true}
 			}
 			return driver.Result{Status: driver.Removed, Final: true}

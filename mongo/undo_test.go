@@ -146,8 +146,8 @@ func TestUndoOfABatchIsNotFinal(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if r := release(t, s, undoOf(reqs[0])); r.Status != driver.Released {
-		t.Errorf("undo again: %v, want released", r.Status)
+	if r := release(t, s, undoOf(reqs[0])); r.Status != driver.Released || !r.Final {
+		t.Errorf("undo again: %+v, want released and final", r)
 	}
 }
 
@@ -257,6 +257,13 @@ func TestWriteConcernErrors(t *testing.T) {
 		if r := release(t, s, h); r.Status != driver.Released {
 			t.Errorf("release: %v", r.Status)
 		}
+	}
+	// The repeat of a release finds nothing; that the first sending did counts, even
+	// if the document could not tell any more.
+	h := granted(t, s, request("r"))
+	failCommand(t, s, "wce", "update", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+	if r := release(t, s, driver.Hold{Key: h.Key, ID: h.ID}); r.Status != driver.Released {
+		t.Errorf("release: %v", r.Status)
 	}
 	// One that says so about the primary is unknown, unless the repeat is answered.
 	failCommand(t, s, "wce", "findAndModify", concern(100, "UnsatisfiableWriteConcern")...)

@@ -11,12 +11,19 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// bounds are how long the tries of one acquire may stay unanswered. A takeover
-// holds the row's lock while it waits for the old holder's guarded transaction,
-// and everybody's statements on that key wait behind it: so it must not wait. The
-// last try knows that none of its keys is pinned, so what it may be waiting for is
-// a slow server.
-var bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
+// bounds are how long the tries of one step may stay unanswered. A takeover holds
+// the row's lock while it waits for the old holder's guarded transaction, and
+// everybody's statements on that key wait behind it: so it must not wait. The last
+// try knows that none of its keys is locked, so what it may be waiting for is a
+// slow server.
+var bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
+
+// bound is how long the n-th try may stay unanswered. Where the server is so slow that statements
+// which wait for nobody come near the bound, ending them helps nobody: the bound
+// follows four times the usual time of an answer, at most to the last bound.
+func (s *Store) bound(n int) time.Duration {
+	return min(max(bounds[n], 4*time.Duration(s.pace.Load())), bounds[len(bounds)-1])
+}
 
 // attempt is one Acquire.
 type attempt struct {
@@ -77,13 +84,13 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		open = append(open, look...)
 		slices.Sort(open)
 	}
-	for _, bound := range bounds {
+	for n := range bounds {
 		if len(open) == 0 {
 			return nil
 		}
 		blocked = false
 		before := len(open)
-		open, err = a.take(ctx, c, open, bound)
+		open, err = a.take(ctx, c, open, a.s.bound(n))
 		if errors.Is(err, errBlocked) {
 			blocked = true
 			open, err = a.look(ctx, c, open)

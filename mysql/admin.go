@@ -110,7 +110,7 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 			if !unlocked[key] {
 				return errBlocked
 			}
-			_, err = c.exec(ctx, bounds[0], forced(l.table, key))
+			_, err = c.exec(ctx, l.s.bound(0), forced(l.table, key))
 			return err
 		})
 		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {

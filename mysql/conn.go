@@ -41,6 +41,9 @@ const (
 	// lockWait is the session's innodb_lock_wait_timeout.
 	lockWait = time.Second
 
+	// freshFor is how long a connection is taken to be alive after its last answer.
+	freshFor = time.Millisecond
+
 	// quietFor is how long a connection may rest before it is asked for a sign of
 	// life: a firewall that forgot it would let the next statement hang.
 	quietFor = 30 * time.Second
@@ -90,13 +93,17 @@ func (c *conn) close() {
 // socket costs no trip; it sees a server that closed the connection (wait_timeout,
 // restart).
 func (c *conn) alive(ctx context.Context) bool {
+	rested := time.Since(c.used)
+	if rested < freshFor {
+		return true
+	}
 	err := c.sc.Raw(func(dc any) error {
 		if r, ok := dc.(sqldriver.SessionResetter); ok && r.ResetSession(ctx) != nil {
 			return sqldriver.ErrBadConn
 		}
 		return nil
 	})
-	if err == nil && time.Since(c.used) > quietFor {
+	if err == nil && rested > quietFor {
 		ctx, cancel := context.WithTimeout(ctx, pingWait)
 		err = c.sc.PingContext(ctx)
 		cancel()
@@ -168,10 +175,18 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func() error)
 	if bound <= 0 {
 		return false, send()
 	}
-	e := c.endAfter(bound)
+	e := c.s.watchdog.watch(c, bound)
 	err = send()
-	ended = e.stop(ctx)
+	if ended = c.s.watchdog.stop(ctx, e); err == nil {
+		c.s.keepPace(time.Since(e.since))
+	}
 	return ended, err
+}
+
+// keepPace notes how long an answer took. An update that gets lost does no harm.
+func (s *Store) keepPace(took time.Duration) {
+	old := s.pace.Load()
+	s.pace.Store(old + (int64(took)-old)/16)
 }
 
 // lose marks a connection of which we do not know what it does now. A statement

@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/internal/testserver"
 )
 
-// sessions are the connection ids of a user on the server.
-func sessions(t testing.TB, l *lab, user string) (ids []int) {
+// sessionsOf are the connection ids of a user on the server.
+func sessionsOf(t testing.TB, l *lab, user string) (ids []int) {
 	t.Helper()
 	rows, err := l.db.Query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER='" + user + "'")
 	must(t, err)
@@ -75,11 +75,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if n := len(sessions(t, l, user)); n > most || n < 3 {
+			if n := len(sessionsOf(t, l, user)); n > most || n < 3 {
 				t.Errorf("%d connections, want at most %d", n, most)
 			}
 			must(t, s.Close())
-			eventually(t, "all connections closed", func() bool { return len(sessions(t, l, user)) == 0 })
+			eventually(t, "all connections closed", func() bool { return len(sessionsOf(t, l, user)) == 0 })
 			exec(t, l.db, "DROP USER "+user+"@'%'")
 		}
 	})
@@ -94,14 +94,14 @@ func TestDeadConnections(t *testing.T) {
 		c := client{t: t, Store: s}
 		for i := range 10 {
 			h := c.granted(fmt.Sprint("k", i), time.Minute)
-			ids := sessions(t, l, user)
+			ids := sessionsOf(t, l, user)
 			if len(ids) < 2 {
 				t.Fatalf("%d connections", len(ids))
 			}
 			for _, id := range ids {
 				exec(t, l.db, fmt.Sprint("KILL ", id))
 			}
-			eventually(t, "all connections ended", func() bool { return len(sessions(t, l, user)) == 0 })
+			eventually(t, "all connections ended", func() bool { return len(sessionsOf(t, l, user)) == 0 })
 			switch i % 3 {
 			case 0:
 				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
@@ -114,6 +114,7 @@ func TestDeadConnections(t *testing.T) {
 		if s.cannotKill.Load() {
 			t.Error("the store thinks that it cannot KILL")
 		}
+		c.inspect("k0") // on the control connection: it is looked after every 100 ms only
 		pin(l, c, "pinned")
 		start := time.Now()
 		c.wants("pinned", c.acquire(request("pinned", time.Minute))[0].Status, driver.Pinned)

@@ -4,47 +4,104 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
 // killWait bounds a KILL: longer than that its answer is not worth waiting for.
 const killWait = time.Second
 
-var errCannotKill = errors.New("KILL is not possible here")
+var (
+	errCannotKill     = errors.New("KILL is not possible here")
+	errKillUnanswered = errors.New("KILL was not answered")
+)
 
-// ender ends a statement that stays unanswered.
-type ender struct {
-	c     *conn
+// watchdog ends statements that stay unanswered. It is one timer for all of them,
+// which is left alone while statements are answered in time: arming a timer wakes
+// the runtime's poller, which a statement of half a millisecond would feel.
+type watchdog struct {
+	s     *Store
+	mu    sync.Mutex
+	waits map[*ender]struct{}
 	timer *time.Timer
-	done  chan struct{} // closed when the KILL was answered, or given up
-	ok    atomic.Bool   // the server acknowledged the KILL
+	armed time.Time // when the timer fires; zero: it does not
 }
 
-// endAfter ends the statement that is about to be sent on c by KILL QUERY if it
-// is not answered within d. The caller calls stop as soon as it has its answer.
-func (c *conn) endAfter(d time.Duration) *ender {
-	e := &ender{c: c, done: make(chan struct{})}
-	since := time.Now()
-	e.timer = time.AfterFunc(d, func() {
-		defer close(e.done)
-		ctx, cancel := context.WithTimeout(context.Background(), killWait)
-		defer cancel()
-		e.ok.Store(c.s.kill(ctx, c, "QUERY", since) == nil)
-	})
+// ender is the watch over one statement.
+type ender struct {
+	c     *conn
+	since time.Time
+	at    time.Time
+	done  chan struct{} // closed when the KILL was answered, or given up
+	open  bool          // then: it was not answered, so it may still come
+}
+
+func newWatchdog(s *Store) *watchdog {
+	return &watchdog{s: s, waits: make(map[*ender]struct{})}
+}
+
+// watch ends the statement that is about to be sent on c by KILL QUERY if it is
+// not answered within d. The caller calls stop as soon as it has its answer.
+func (w *watchdog) watch(c *conn, d time.Duration) *ender {
+	now := time.Now()
+	e := &ender{c: c, since: now, at: now.Add(d), done: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waits[e] = struct{}{}
+	w.arm(now, e.at)
 	return e
+}
+
+// arm sees to it that the timer fires by then. The caller has the lock.
+func (w *watchdog) arm(now, then time.Time) {
+	if !w.armed.IsZero() && !w.armed.After(then) {
+		return
+	}
+	w.armed = then
+	if w.timer == nil {
+		w.timer = time.AfterFunc(then.Sub(now), w.fire)
+	} else {
+		w.timer.Reset(then.Sub(now))
+	}
+}
+
+func (w *watchdog) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.armed = time.Time{}
+	for e := range w.waits {
+		if e.at.After(now) {
+			w.arm(now, e.at)
+			continue
+		}
+		delete(w.waits, e)
+		go func() {
+			defer close(e.done)
+			ctx, cancel := context.WithTimeout(context.Background(), killWait)
+			defer cancel()
+			e.open = errors.Is(w.s.kill(ctx, e.c, "QUERY", e.since), errKillUnanswered)
+		}()
+	}
 }
 
 // stop is called when the statement was answered. A KILL that is on its way must
 // not hit the next statement of the connection, so its own answer is waited for;
 // where that does not come the connection is not used again. It tells whether a
 // KILL was sent.
-func (e *ender) stop(ctx context.Context) bool {
-	if e.timer.Stop() {
+func (w *watchdog) stop(ctx context.Context, e *ender) bool {
+	w.mu.Lock()
+	_, waiting := w.waits[e]
+	delete(w.waits, e)
+	w.mu.Unlock()
+	if waiting {
 		return false
 	}
 	select {
 	case <-e.done:
+		if e.open {
+			e.c.broken = true
+		}
 	case <-ctx.Done():
 		e.c.broken = true
 	}
@@ -77,7 +134,7 @@ func (s *Store) kill(ctx context.Context, target *conn, what string, since time.
 		s.cannotKill.Store(true) // a proxy, whose numbers are not the server's
 	case 0:
 		if err != nil {
-			target.broken = true // it may still come
+			return fmt.Errorf("%w: %w", errKillUnanswered, err)
 		}
 	}
 	return err

@@ -83,7 +83,12 @@ func (l *lab) store(parameters ...string) *Store {
 }
 
 // table is the lease table of the lab's strategy.
-func (l *lab) table() string { return "rowlock_" + l.strategy.String() }
+func (l *lab) table() string {
+	if l.strategy == SelectForUpdate {
+		return "rowlock_session"
+	}
+	return "rowlock_" + l.strategy.String()
+}
 
 // age moves the times of a key's row into the past.
 func (l *lab) age(key string, d time.Duration) {

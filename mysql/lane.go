@@ -19,7 +19,7 @@ type lane struct {
 	mu       sync.Mutex
 	idle     []*conn // the one put back last is used first
 	closed   bool
-	retireAt time.Time // keep: do not try to open before
+	keepFrom time.Time // keep does nothing before
 }
 
 func newLane(s *Store, size int) *lane {
@@ -86,32 +86,37 @@ func (l *lane) put(c *conn) {
 	}
 }
 
+// keepEvery is how often keep looks, however often it is called.
+const keepEvery = 100 * time.Millisecond
+
 // keep sees to it that a lane that is not in use has a connection that lives.
-// The control lane needs it: see kill.
+// The control lane needs it before a statement is sent: see kill.
 func (l *lane) keep(ctx context.Context) {
+	now := time.Now()
+	l.mu.Lock()
+	wait := now.Before(l.keepFrom)
+	if !wait {
+		l.keepFrom = now.Add(keepEvery)
+	}
+	l.mu.Unlock()
+	if wait {
+		return
+	}
 	select {
 	case l.slots <- struct{}{}:
 	default:
 		return // in use, so it lives
 	}
-	l.mu.Lock()
-	wait := time.Now().Before(l.retireAt)
-	l.mu.Unlock()
-	if wait {
-		<-l.slots
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
-	c, err := l.take(ctx)
-	if err != nil {
-		l.mu.Lock()
-		l.retireAt = time.Now().Add(time.Second)
-		l.mu.Unlock()
-		<-l.slots
+	if c, err := l.take(ctx); err == nil {
+		l.put(c)
 		return
 	}
-	l.put(c)
+	<-l.slots
+	l.mu.Lock()
+	l.keepFrom = time.Now().Add(time.Second)
+	l.mu.Unlock()
 }
 
 // close closes what rests now and what is put back later.

@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -12,18 +13,63 @@ import (
 // those that are pinned, and returns the rest: free rows that nobody has locked,
 // and keys without a row.
 func (a *attempt) look(ctx context.Context, c *conn, open []int) ([]int, error) {
-	rows, err := a.rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
+	rest, free, entries, err := a.readFree(ctx, c, open)
+	if err != nil || len(free) == 0 {
+		return rest, err
+	}
+	unlocked, err := a.unlocked(ctx, c, entries)
 	if err != nil {
 		return open, err
 	}
-	rest := open[:0:0]
-	var free []int
-	var entries []row
+	var locked []int
+	for _, i := range free {
+		if unlocked[a.reqs[i].Key] {
+			rest = append(rest, i)
+		} else {
+			locked = append(locked, i)
+		}
+	}
+	if len(locked) == 0 {
+		return rest, nil
+	}
+	// A guard locks the index entry only. Where the row is locked as well, another
+	// client may just be taking the key: then it will be held in a moment.
+	writable, err := a.writable(ctx, c, len(locked), func(i int) string { return a.reqs[locked[i]].Key })
+	if err != nil {
+		return open, err
+	}
+	var busy []int
+	for _, i := range locked {
+		a.results[i] = driver.Result{Status: driver.Pinned}
+		if !writable[a.reqs[i].Key] {
+			busy = append(busy, i)
+		}
+	}
+	if len(busy) > 0 && pause(ctx, busyPause) {
+		absent, _, _, err := a.readFree(ctx, c, busy)
+		if err != nil {
+			return open, err
+		}
+		rest = append(rest, absent...)
+	}
+	return rest, nil
+}
+
+// busyPause is how long a row that another client is taking is left alone.
+const busyPause = 5 * time.Millisecond
+
+// readFree answers the open keys that are held. It returns those without a row and
+// those that are free, with their rows.
+func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, free []int, entries []row, err error) {
+	rows, err := a.rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
+	if err != nil {
+		return open, nil, nil, err
+	}
 	for _, i := range open {
 		r, ok := rows[a.reqs[i].Key]
 		switch {
 		case !ok:
-			rest = append(rest, i)
+			absent = append(absent, i)
 		case r.left > 0:
 			a.settle(i, rows)
 		default:
@@ -31,21 +77,7 @@ func (a *attempt) look(ctx context.Context, c *conn, open []int) ([]int, error) 
 			entries = append(entries, r)
 		}
 	}
-	if len(free) == 0 {
-		return rest, nil
-	}
-	unlocked, err := a.unlocked(ctx, c, entries)
-	if err != nil {
-		return open, err
-	}
-	for _, i := range free {
-		if unlocked[a.reqs[i].Key] {
-			rest = append(rest, i)
-		} else {
-			a.results[i] = driver.Result{Status: driver.Pinned}
-		}
-	}
-	return rest, nil
+	return absent, free, entries, nil
 }
 
 // unlocked tells which of the rows no transaction has locked, by their entries in
@@ -67,10 +99,10 @@ func (l *leases) unlocked(ctx context.Context, c *conn, rows []row) (map[string]
 }
 
 // writable tells which of the keys' rows no transaction has locked.
-func (l *leases) writable(ctx context.Context, c *conn, holds []driver.Hold) (map[string]bool, error) {
-	t := make(text, 0, 100+64*len(holds))
+func (l *leases) writable(ctx context.Context, c *conn, n int, key func(int) string) (map[string]bool, error) {
+	t := make(text, 0, 100+64*n)
 	t = t.add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	t = t.in(len(holds), func(t text, i int) text { return t.key(holds[i].Key) })
+	t = t.in(n, func(t text, i int) text { return t.key(key(i)) })
 	return l.keySet(ctx, c, string(t.add(" FOR UPDATE SKIP LOCKED")))
 }
 

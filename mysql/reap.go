@@ -54,7 +54,7 @@ func (l *leases) reap(ctx context.Context, grace time.Duration) (removed int, er
 		statement := string(text(nil).add("DELETE t FROM ", l.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old))
 		// One turn on the slow connection each, so that a pinned key need not wait for all.
 		err := l.s.slow(ctx, func(c *conn) error {
-			res, err := c.exec(ctx, bounds[0], statement)
+			res, err := c.exec(ctx, l.s.bound(0), statement)
 			if err != nil {
 				return err
 			}

@@ -90,77 +90,82 @@ func (b *batch) renew(ctx context.Context, c *conn) error {
 	type terms struct{ ttl, maxHold time.Duration }
 	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold} })
 	return b.each(list, func(group []int) error {
-		sent, affected, err := b.change(ctx, c, group, extend)
-		if err != nil || len(sent) == 0 {
-			return err
-		}
-		if affected == int64(len(sent)) {
-			for _, i := range sent {
-				b.results[i] = driver.Result{Status: driver.Alive}
-			}
-			return nil
-		}
-		// Fewer rows does not mean lost: a renewal that could not extend changes nothing.
-		rows, err := b.rows(ctx, c, len(sent), func(i int) string { return b.holds[sent[i]].Key })
-		if err != nil {
-			return maybeApplied(b.what("renew"), err)
-		}
-		for _, i := range sent {
-			if !b.settleGone(i, rows) {
-				r := rows[b.holds[i].Key]
-				if r.left > 0 {
-					b.results[i] = driver.Result{Status: driver.Alive, Left: r.left}
-				} else { // no Left would say: for the whole TTL
-					b.results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: renew %q: the hold has run out and cannot be extended (MaxHold)", b.holds[i].Key)}}
+		return b.change(ctx, c, group, extend, func(sent []int, affected int64) error {
+			if affected == int64(len(sent)) {
+				for _, i := range sent {
+					b.results[i] = driver.Result{Status: driver.Alive}
 				}
+				return nil
 			}
-		}
-		return nil
+			return b.tellRenewed(ctx, c, sent)
+		})
 	})
+}
+
+// tellRenewed finds out which of the holds live. Fewer rows than holds does not
+// mean lost: a renewal that could not extend changes nothing.
+func (b *batch) tellRenewed(ctx context.Context, c *conn, sent []int) error {
+	rows, err := b.read(ctx, c, sent)
+	if err != nil {
+		return maybeApplied(b.what("renew"), err)
+	}
+	for _, i := range sent {
+		if b.settleGone(i, rows) {
+			continue
+		}
+		if left := rows[b.holds[i].Key].left; left > 0 {
+			b.results[i] = driver.Result{Status: driver.Alive, Left: left}
+		} else { // Alive without Left would say: for the whole TTL
+			b.results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: renew %q: the hold has run out and cannot be extended (MaxHold)", b.holds[i].Key)}}
+		}
+	}
+	return nil
 }
 
 func (b *batch) release(ctx context.Context, c *conn) error {
 	type terms struct {
-		keep   time.Duration
-		delete bool
+		keep    time.Duration
+		deleted bool
 	}
-	list := groups(b, func(h driver.Hold) terms {
-		t := terms{keep: h.Keep}
-		if h.Undo {
-			t.keep = 0
+	by := func(h driver.Hold) terms {
+		var t terms
+		if !h.Undo {
+			t.keep = h.Keep
 		}
-		t.delete = b.deletes && t.keep == 0 && !h.Guarded
+		t.deleted = b.deletes && t.keep == 0 && !h.Guarded
 		return t
-	})
-	return b.each(list, func(group []int) error {
-		h := b.holds[group[0]]
-		keep := h.Keep
-		if h.Undo {
-			keep = 0
+	}
+	return b.each(groups(b, by), func(group []int) error {
+		t := by(b.holds[group[0]])
+		if !t.deleted {
+			return b.change(ctx, c, group,
+				func(table string, holds []driver.Hold) string { return end(table, holds, t.keep) },
+				func(sent []int, affected int64) error { return b.tellReleased(ctx, c, sent, affected, false) })
 		}
-		deleted := b.deletes && keep == 0 && !h.Guarded
-		sent, affected, err := b.change(ctx, c, group, func(table string, holds []driver.Hold) string {
-			if deleted {
-				return remove(table, holds)
+		if len(group) > 1 {
+			// Afterwards a deleted row and one that never was look the same.
+			rows, err := b.read(ctx, c, group)
+			if err != nil {
+				return notSent(b.what("release"), err)
 			}
-			return end(table, holds, keep)
-		})
-		if err != nil || len(sent) == 0 {
-			return err
-		}
-		if affected == int64(len(sent)) {
-			for _, i := range sent {
-				b.results[i] = driver.Result{Status: driver.Released, Final: true}
+			if group = b.settleAll(group, rows); len(group) == 0 {
+				return nil
 			}
-			return nil
 		}
-		return b.tell(ctx, c, sent, affected, deleted)
+		return b.change(ctx, c, group, remove,
+			func(sent []int, affected int64) error { return b.tellReleased(ctx, c, sent, affected, true) })
 	})
 }
 
-// tell finds out which of the holds a release ended, where it did not end all.
-func (b *batch) tell(ctx context.Context, c *conn, sent []int, affected int64, deleted bool) error {
-	rows, err := b.rows(ctx, c, len(sent), func(i int) string { return b.holds[sent[i]].Key })
+// tellReleased finds out which of the holds a release ended.
+func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, affected int64, deleted bool) error {
+	if affected == int64(len(sent)) {
+		for _, i := range sent {
+			b.results[i] = driver.Result{Status: driver.Released, Final: true}
+		}
+		return nil
+	}
+	rows, err := b.read(ctx, c, sent)
 	if err != nil {
 		return maybeApplied(b.what("release"), err)
 	}
@@ -174,13 +179,10 @@ func (b *batch) tell(ctx context.Context, c *conn, sent []int, affected int64, d
 		_, ok := rows[b.holds[i].Key]
 		switch {
 		case !ok && deleted && affected > 0:
-			// More rows absent than deleted: some were gone before, and nothing tells which.
-			// All that were there are released now; only an undo must not rely on it.
+			// All were there a moment ago. If more are absent than were deleted, somebody
+			// else ended one at the same time; only an undo must not rely on it.
 			b.results[i] = driver.Result{Status: driver.Released, Final: absent == affected}
 		case b.settleGone(i, rows):
-			// A row that shows this hold as released proves that the attempt came: it
-			// cannot come again.
-			b.results[i].Final = b.results[i].Status == driver.Released
 		default:
 			b.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: release %q: the row still shows the hold: is there a proxy that reads from a replica?", b.holds[i].Key)}}
 		}
@@ -188,92 +190,125 @@ func (b *batch) tell(ctx context.Context, c *conn, sent []int, affected int64, d
 	return nil
 }
 
-// settleGone answers a hold that the rows show to be over; false: it is live.
+// read reads the rows of some of the holds.
+func (b *batch) read(ctx context.Context, c *conn, some []int) (map[string]row, error) {
+	return b.rows(ctx, c, len(some), func(i int) string { return b.holds[some[i]].Key })
+}
+
+// settleGone answers a hold that the rows show to be over; false: it is live. A row
+// that shows this hold as released proves that the attempt came, so it cannot come
+// again: that is final for an undo.
 func (b *batch) settleGone(i int, rows map[string]row) bool {
 	r, ok := rows[b.holds[i].Key]
 	switch {
 	case !ok:
 		b.results[i] = driver.Result{Status: driver.Removed}
 	case !r.mine(b.holds[i].ID):
-		b.results[i] = driver.Result{Status: r.gone(b.holds[i].ID)}
+		status := r.gone(b.holds[i].ID)
+		b.results[i] = driver.Result{Status: status, Final: status == driver.Released}
 	default:
 		return false
 	}
 	return true
 }
 
-// change sends one statement for the holds of a group. None of the statements
-// touches a guard index entry that a guard may have locked (a DELETE is sent only
-// for leases without a guard), so what they can wait for is a row lock: of a
-// takeover, which is ended after 50 ms, or of a stranger's transaction. Behind one
-// such row the others must not wait, so an unanswered statement is ended, and sent
-// again for the rows that nobody has locked; the locked ones are unknown. So a call
-// occupies its connection for about 100 ms at most.
-//
-// It returns the holds that the last statement was sent for and how many rows it
-// changed.
-func (b *batch) change(ctx context.Context, c *conn, group []int, statement func(string, []driver.Hold) string) (sent []int, affected int64, err error) {
-	sent = group
-	for _, bound := range bounds {
-		holds := make([]driver.Hold, len(sent))
-		for i, o := range sent {
-			holds[i] = b.holds[o]
-		}
-		res, err := c.exec(ctx, bound, statement(b.table, holds))
-		if err == nil {
-			affected, err = res.RowsAffected()
-			return sent, affected, maybeApplied(b.what(b.name), err)
-		}
-		if !errors.Is(err, errBlocked) {
-			return nil, 0, classify(b.what(b.name), err)
-		}
-		blocked := err
-		if sent, err = b.unblocked(ctx, c, sent, blocked); err != nil {
-			return nil, 0, classify(b.what(b.name), err)
-		}
-		if len(sent) == 0 {
-			return nil, 0, nil
-		}
-		err = blocked
-		if b.s.cannotKill.Load() {
-			break
-		}
-	}
-	for _, i := range sent {
-		b.results[i] = driver.Result{Err: classify(b.what(b.name), errBlocked)}
-	}
-	return nil, 0, nil
-}
-
-// unblocked answers the holds that are over and those whose rows are locked, and
-// returns the others.
-func (b *batch) unblocked(ctx context.Context, c *conn, sent []int, blocked error) ([]int, error) {
-	rows, err := b.rows(ctx, c, len(sent), func(i int) string { return b.holds[sent[i]].Key })
-	if err != nil {
-		return nil, err
-	}
-	var live []int
-	var holds []driver.Hold
-	for _, i := range sent {
+// settleAll answers the holds that are over and returns the live ones.
+func (b *batch) settleAll(some []int, rows map[string]row) (live []int) {
+	for _, i := range some {
 		if !b.settleGone(i, rows) {
 			live = append(live, i)
-			holds = append(holds, b.holds[i])
 		}
 	}
-	if len(live) == 0 {
-		return nil, nil
+	return live
+}
+
+// change sends one statement for the holds of a group and hands what it changed to
+// settle. None of the statements touches a guard index entry that a guard may have
+// locked (a DELETE is sent only for leases without a guard), so what they can wait
+// for is a row lock: of another client's statement, which is over soon, or of a
+// stranger's transaction. Behind one such row the others must not wait, so an
+// unanswered statement is ended, and sent again for the rows that nobody has
+// locked; then the locked ones have another try, and are unknown if that fails too.
+// So a call occupies its connection for about 100 ms at most.
+func (b *batch) change(ctx context.Context, c *conn, group []int, statement func(string, []driver.Hold) string, settle func(sent []int, affected int64) error) error {
+	start := time.Now()
+	var locked []int
+	pending, again := group, false // again: pending was locked
+	for n := 0; n < len(bounds); {
+		bound := b.s.bound(n)
+		if again {
+			if bound = min(bound, time.Until(start.Add(2*b.s.bound(0)))); bound <= 0 || b.s.cannotKill.Load() {
+				break
+			}
+		} else {
+			n++
+		}
+		res, err := c.exec(ctx, bound, statement(b.table, b.some(pending)))
+		switch {
+		case err == nil:
+			affected, err := res.RowsAffected()
+			if err == nil {
+				err = settle(pending, affected)
+			}
+			if err != nil {
+				return maybeApplied(b.what(b.name), err)
+			}
+			pending = nil
+		case errors.Is(err, errBlocked):
+			var more []int
+			if pending, more, err = b.part(ctx, c, pending); err != nil {
+				return classify(b.what(b.name), err)
+			}
+			locked = append(locked, more...)
+			if b.s.cannotKill.Load() && len(pending) == 0 {
+				n = len(bounds) // it took a second
+			}
+		default:
+			return classify(b.what(b.name), err)
+		}
+		again = false
+		if len(pending) == 0 {
+			if len(locked) == 0 {
+				return nil
+			}
+			pending, locked, again = locked, nil, true
+		}
 	}
-	writable, err := b.writable(ctx, c, holds)
+	for _, i := range append(pending, locked...) {
+		b.results[i] = driver.Result{Err: classify(fmt.Sprintf("%s of %q", b.what(b.name), b.holds[i].Key), errBlocked)}
+	}
+	return nil
+}
+
+func (b *batch) some(which []int) []driver.Hold {
+	holds := make([]driver.Hold, len(which))
+	for i, o := range which {
+		holds[i] = b.holds[o]
+	}
+	return holds
+}
+
+// part answers the holds that are over, and parts the others into those that can
+// be written and those whose rows are locked.
+func (b *batch) part(ctx context.Context, c *conn, pending []int) (free, locked []int, err error) {
+	rows, err := b.read(ctx, c, pending)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	free := live[:0]
+	live := b.settleAll(pending, rows)
+	if len(live) == 0 {
+		return nil, nil, nil
+	}
+	writable, err := b.writable(ctx, c, len(live), func(i int) string { return b.holds[live[i]].Key })
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, i := range live {
 		if writable[b.holds[i].Key] {
 			free = append(free, i)
 		} else {
-			b.results[i] = driver.Result{Err: classify(fmt.Sprintf("%s %q", b.name, b.holds[i].Key), blocked)}
+			locked = append(locked, i)
 		}
 	}
-	return free, nil
+	return free, locked, nil
 }

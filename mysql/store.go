@@ -35,6 +35,8 @@ type Store struct {
 	checked atomic.Bool
 	checks  chan struct{}
 
+	watchdog   *watchdog
+	pace       atomic.Int64 // nanoseconds an answer usually takes
 	cannotKill atomic.Bool
 	closed     atomic.Bool
 	background sync.WaitGroup
@@ -130,6 +132,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		db: db, options: o, names: newNames(o.Prefix),
 		alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
 	}
+	s.watchdog = newWatchdog(s)
 	s.control = newLane(s, controlConnections)
 	s.writes = newLane(s, writeConnections)
 	s.acquires = newLane(s, o.Connections-controlConnections-writeConnections)
@@ -138,6 +141,10 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		s.keep = newVersion(s)
 	case UniqueInsert:
 		s.keep = newUnique(s)
+	case SelectForUpdate:
+		if s.keep, err = newForUpdate(s); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("%w: strategy %s is not built yet", driver.ErrNotSupported, o.Strategy)
 	}

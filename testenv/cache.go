@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"syscall"
+	"time"
 )
 
 //go:embed provision.sh
@@ -42,7 +45,7 @@ func Provision(ctx context.Context, log io.Writer, kinds ...Kind) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := lockFile(filepath.Join(cache, "lock"))
+	unlock, err := lockCache(cache)
 	if err != nil {
 		return err
 	}
@@ -54,16 +57,34 @@ func Provision(ctx context.Context, log io.Writer, kinds ...Kind) error {
 	cmd := exec.CommandContext(ctx, "bash", args...)
 	cmd.Stdin = bytes.NewReader(provisionScript)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes what it has begun
+	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("fetch packages: %w", err)
 	}
 	return nil
 }
 
+// lockCache makes this process the only one that changes the cache, and removes what a killed one left half done.
+func lockCache(cache string) (unlock func(), err error) {
+	unlock, err = lockFile(filepath.Join(cache, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	left, _ := filepath.Glob(filepath.Join(cache, ".work.*"))
+	for _, dir := range left {
+		_ = os.RemoveAll(dir)
+	}
+	return unlock, nil
+}
+
 // canProvision tells whether this is a machine the script is for.
 func canProvision() error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("%w: packages are for Debian on x86_64", ErrUnavailable)
+	}
+	if system, _ := os.ReadFile("/etc/os-release"); !regexp.MustCompile(`(?m)^ID="?debian"?$`).Match(system) {
+		return fmt.Errorf("%w: packages are for Debian", ErrUnavailable)
 	}
 	for _, tool := range []string{"bash", "apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -84,7 +105,7 @@ func once(name string, build func(dir string) error) (string, error) {
 	if _, err := os.Stat(want); err == nil {
 		return want, nil
 	}
-	unlock, err := lockFile(filepath.Join(cache, "lock"))
+	unlock, err := lockCache(cache)
 	if err != nil {
 		return "", err
 	}

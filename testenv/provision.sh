@@ -70,7 +70,7 @@ try() {
   libs=$(printf '%s:' $(ls -d "$tree"/{usr/,}lib/*-linux-gnu 2>/dev/null || true))
   borrowed=$("$loader" --library-path "$libs" --list "$file" | awk -v t="$tree/" '/=>/ && index($3, t) != 1')
   [ -z "$borrowed" ] || { say "libraries missing beside ${2##*/}:" $borrowed; return 1; }
-  "$loader" --library-path "$libs" "$file" --version | head -n 1 >&2
+  "$loader" --library-path "$libs" "$file" --version | sed "s|$tree/usr/||;q" >&2
 }
 
 mysql() {

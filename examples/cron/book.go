@@ -59,6 +59,7 @@ func (b *book) note(pod int, e event) {
 		t.refused++
 	case alert:
 		b.problem("tick %d, pod %d: %s", e.Tick, pod, e.Problem)
+		fmt.Fprintf(b.w, "      ALERT: pod %d: %s\n", pod, e.Problem)
 	}
 	t.answered[pod] = true
 	b.print()

@@ -20,11 +20,11 @@ type message struct {
 	err error
 }
 
+var errInterrupted = errors.New("interrupted")
+
 // run starts the pods and prints a line for each tick. The error says which ticks
 // did not run exactly once.
 func (s *schedule) run(ctx context.Context, w io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // kills what still runs
 	space := servers.NewSpace("cron")
 	defer func() {
 		if err := s.Backend.Drop(space); err != nil {
@@ -34,7 +34,12 @@ func (s *schedule) run(ctx context.Context, w io.Writer) error {
 	if err := makeTables(ctx, s.Backend, space); err != nil {
 		return fmt.Errorf("make the lock tables: %w", err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	pods := make([]*fleet.Process, s.Pods)
+	defer func() {
+		cancel() // kills what still runs
+		fleet.Reap(pods...)
+	}()
 	var lates []string
 	for i := range pods {
 		late := s.Skew * time.Duration(i) / time.Duration(max(1, s.Pods-1))
@@ -66,10 +71,14 @@ func (s *schedule) run(ctx context.Context, w io.Writer) error {
 	b := newBook(s, begin, w)
 	alive := s.Pods
 	for alive > 0 && b.open() {
-		m := <-messages
+		var m message
+		select {
+		case m = <-messages:
+		case <-ctx.Done():
+			return errInterrupted
+		}
 		switch {
 		case m.err != nil && m.pod == b.killed:
-			pods[m.pod-1].Reap()
 			alive--
 			b.gone(m.pod)
 		case m.err != nil:
@@ -85,9 +94,6 @@ func (s *schedule) run(ctx context.Context, w io.Writer) error {
 			}
 			b.kill(pod)
 		}
-	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
 	}
 	err := b.verdict()
 	for i, p := range pods {

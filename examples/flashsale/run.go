@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -12,6 +13,8 @@ import (
 // thinkTime is what a buyer does between looking at the stock and ordering. It is
 // part of every sale, with and without a lock.
 const thinkTime = time.Millisecond
+
+var errInterrupted = errors.New("interrupted")
 
 // run does everything and prints it. The error says that something was not as it
 // should be.
@@ -36,12 +39,15 @@ func (d *demo) run(ctx context.Context) error {
 		}()
 		places = append(places, d.runSales(ctx, r, s, space)...)
 	}
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	r.printSales(os.Stdout)
 	for _, p := range places {
-		if ctx.Err() != nil {
-			break
-		}
 		t, err := d.kill(ctx, p)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
 		if err != nil {
 			r.fail(p, "takeover: "+err.Error())
 			continue
@@ -49,9 +55,6 @@ func (d *demo) run(ctx context.Context) error {
 		r.Takeovers = append(r.Takeovers, t)
 	}
 	r.printTakeovers(os.Stdout)
-	if ctx.Err() != nil {
-		r.Failures = append(r.Failures, "interrupted")
-	}
 	r.Seconds = time.Since(begin).Seconds()
 	r.printEnd(os.Stdout)
 	if d.JSON != "" {
@@ -70,9 +73,6 @@ func (d *demo) runSales(ctx context.Context, r *report, server servers.Server, s
 	think := thinkTime
 	for _, strategy := range d.Strategies {
 		p := place{Server: server, Strategy: strategy, Space: space}
-		if ctx.Err() != nil {
-			return nil
-		}
 		if strategy == unlocked {
 			think = d.sellUnlocked(ctx, r, p)
 			continue
@@ -81,6 +81,9 @@ func (d *demo) runSales(ctx context.Context, r *report, server servers.Server, s
 			continue // a strategy of another server
 		}
 		s, b, err := d.hold(ctx, p, think)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			r.fail(p, err.Error())
 			continue
@@ -101,6 +104,9 @@ func (d *demo) sellUnlocked(ctx context.Context, r *report, p place) time.Durati
 	think := thinkTime
 	for again := 3; ; again-- {
 		s, _, err := d.hold(ctx, p, think)
+		if ctx.Err() != nil {
+			return think
+		}
 		if err != nil {
 			r.fail(p, err.Error())
 			return think

@@ -86,8 +86,11 @@ const saleLimit = 3 * time.Minute
 // what they saw.
 func (d *demo) sell(ctx context.Context, p place, think time.Duration) (outcomes []outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // kills what still runs
 	processes := make([]*fleet.Process, d.Processes)
+	defer func() {
+		cancel() // kills what still runs
+		fleet.Reap(processes...)
+	}()
 	for i := range processes {
 		first, next := d.Buyers*i/d.Processes, d.Buyers*(i+1)/d.Processes
 		if processes[i], err = fleet.Start(ctx, roleBuyers, crowd{Place: p, First: first, Size: next - first, Think: think}); err != nil {

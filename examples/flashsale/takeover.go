@@ -126,10 +126,14 @@ const settle = 300 * time.Millisecond
 
 // trial kills one holder, delay after another process began to wait for its key,
 // and returns how long that one had to wait from then on.
-func trial(ctx context.Context, c claim, delay time.Duration) (time.Duration, error) {
+func trial(ctx context.Context, c claim, delay time.Duration) (took time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // kills what still runs
-	holder, err := fleet.Start(ctx, roleHolder, c)
+	var holder, waiter *fleet.Process
+	defer func() {
+		cancel() // kills what still runs
+		fleet.Reap(holder, waiter)
+	}()
+	holder, err = fleet.Start(ctx, roleHolder, c)
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +141,7 @@ func trial(ctx context.Context, c claim, delay time.Duration) (time.Duration, er
 	if err := holder.Receive(&said); err != nil {
 		return 0, err
 	}
-	waiter, err := fleet.Start(ctx, roleWaiter, c)
+	waiter, err = fleet.Start(ctx, roleWaiter, c)
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +158,6 @@ func trial(ctx context.Context, c claim, delay time.Duration) (time.Duration, er
 	if err := waiter.Receive(&said); err != nil {
 		return 0, err
 	}
-	took := time.Since(killed)
-	holder.Reap()
+	took = time.Since(killed)
 	return took, waiter.Close()
 }

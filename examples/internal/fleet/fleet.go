@@ -93,8 +93,15 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Reap waits for the end of a killed process.
-func (p *Process) Reap() { _ = p.wait() }
+// Reap waits for the end of processes that are killed, or whose context has
+// ended; nil ones never started.
+func Reap(processes ...*Process) {
+	for _, p := range processes {
+		if p != nil {
+			_ = p.wait()
+		}
+	}
+}
 
 // Close tells the process that nothing more will come and waits for its end,
 // which is an error unless its exit code is 0.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"sync"
 )
 
@@ -37,6 +38,7 @@ func Run(roles map[string]Role) {
 		fmt.Fprintf(os.Stderr, "%s=%s names no role of this program\n", variable, name)
 		os.Exit(2)
 	}
+	signal.Ignore(os.Interrupt) // Ctrl-C reaches every process of a terminal; the parent decides
 	ctx, cancel := context.WithCancelCause(context.Background())
 	inbox := make(chan json.RawMessage)
 	go func() {

@@ -1,0 +1,115 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
+)
+
+func TestMain(m *testing.M) { locktest.Main(m, openChild) }
+
+// openChild opens the Store of a child process, of which the end of the process
+// is the end.
+func openChild(config string) (driver.Store, error) {
+	uri, db, _ := strings.Cut(config, " ")
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return nil, err
+	}
+	return New(client.Database(db).Collection("locks"), Options{})
+}
+
+// poolSize is the bound of connections for commands; the driver has two more
+// for each server, to watch it.
+const poolSize = 20
+
+// harness is the lock space of one database on the server of uri.
+type harness struct {
+	uri string
+	db  *mongo.Database
+
+	mu   sync.Mutex
+	apps map[driver.Store]string
+}
+
+func newHarness(t testing.TB, uri string) *harness {
+	h := &harness{uri: uri, db: database(t, uri), apps: make(map[driver.Store]string)}
+	open(t, h.db, Options{})
+	return h
+}
+
+func (h *harness) open(t testing.TB) driver.Store {
+	t.Helper()
+	app := "rowlock-" + newID().String()
+	client := connect(t, h.uri, options.Client().SetAppName(app).SetMaxPoolSize(poolSize))
+	s, err := New(client.Database(h.db.Name()).Collection("locks"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.apps[s] = app
+	return s
+}
+
+func (h *harness) block(t testing.TB, key string) func() {
+	t.Helper()
+	coll := h.db.Collection("locks")
+	// The document must be there: an upsert that meets another transaction's
+	// insert ignores maxTimeMS in mongod 6.0.
+	_, err := coll.UpdateByID(context.Background(), keyID(key), op("$setOnInsert", op("name", key)), options.UpdateOne().SetUpsert(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blockDocument(t, coll, keyID(key))
+}
+
+// ownServer is a server with the verbs of the suite.
+type ownServer struct{ s *testserver.Server }
+
+func (o ownServer) Pause()   { o.s.Pause() }
+func (o ownServer) Resume()  { o.s.Resume() }
+func (o ownServer) Kill()    { o.s.Kill() }
+func (o ownServer) Restart() { o.s.Restart() }
+
+func conformance(t testing.TB) locktest.Harness {
+	uri := testserver.DSN(t, testserver.Mongo)
+	h := newHarness(t, uri)
+	watch := connect(t, uri)
+	return locktest.Harness{
+		Open:   h.open,
+		Config: fmt.Sprint(uri, " ", h.db.Name()),
+		Server: func(t testing.TB) (locktest.Server, func(testing.TB) driver.Store) {
+			srv := testserver.Start(t, testserver.Mongo)
+			own := newHarness(t, srv.DSN())
+			return ownServer{srv}, own.open
+		},
+		Block: h.block,
+		Connections: func(t testing.TB, s driver.Store) int {
+			h.mu.Lock()
+			app := h.apps[s]
+			h.mu.Unlock()
+			return connections(t, watch, app)
+		},
+		MaxConnections: func(held, waited int) int { return poolSize + 2 },
+		Dead: func(t testing.TB, prefix string, n int) {
+			s, err := New(h.db.Collection("locks"), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeDead(t, s, prefix, n)
+		},
+	}
+}
+
+func TestConformance(t *testing.T) { locktest.Run(t, conformance(t)) }

@@ -1,0 +1,145 @@
+package mysqllock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// forUpdate is the strategy SelectForUpdate (pessimistic): a hold is the lock that
+// one database session has on the key's row in rowlock_session_row. The server
+// drops it when the session ends, so a process that dies frees its keys at once.
+//
+// Beside the row there is the lease row in rowlock_session, as in the other
+// strategies: it gives the token, tells who holds, keeps MinHold, and is what a
+// guarded transaction locks. It does not decide who holds the key; the row lock does.
+//
+// # An acquire
+//
+//	(1+2) session     lock the row without waiting, and read the lease row's token t0
+//	(3)   other conn  write the hold into the lease row where the token is still t0
+//	(4)   session     read it back
+//
+// Granted only after (4): whoever has the row lock before (3) and still after it
+// is the only one who can have written. A (3) that arrives late, when its session
+// is dead, changes a row whose token somebody else has raised, or grants nothing
+// because (4) fails. (3) is a commit of its own, because the session must not write:
+// its transaction stays open as long as the hold. It waits for an open guarded
+// transaction of the old holder, so it is bounded like any takeover.
+//
+// # While it is held
+//
+// The server ends a session that is silent for wait_timeout, here the TTL in whole
+// seconds, rounded up: https://dev.mysql.com/doc/refman/9.7/en/server-system-variables.html#sysvar_wait_timeout
+// So each session gets a heartbeat (the engine calls Renew every min(TTL/10, 1s)),
+// and the lease rows are renewed, all in one statement, when the last time was a
+// third of the TTL ago. A hold is trusted until the earlier of the two runs out.
+//
+// # The exception to P2
+//
+// A session can end before its time: KILL, a restart of the server, a firewall, a
+// proxy. The key is free at that moment, and the holder learns of it at its next
+// heartbeat. Until then two believe that they hold the key. Guarded transactions
+// are not deceived: the next grant raises the token.
+//
+// # The end
+//
+// A release is ROLLBACK on the session; the lease row keeps what it has, with
+// kept_until for MinHold, written at the grant so that a crash keeps it too. The
+// session then serves the next acquire. A session of which we do not know what it
+// does is closed, and KILLed where that is allowed; where not, wait_timeout ends it.
+type forUpdate struct {
+	s     *Store
+	lease *leases // the lease rows; only its statements that do not take a key are used
+	rows  string  // the table whose rows are locked
+
+	sessions *sessions
+
+	life context.Context // ends with the Store
+	end  context.CancelFunc
+
+	mu     sync.Mutex
+	holds  map[driver.HoldID]*hold    // granted, by this Store
+	failed map[driver.HoldID]*failure // attempts whose outcome is not known
+}
+
+// minSessionTTL is the smallest TTL: the server counts wait_timeout in seconds.
+const minSessionTTL = time.Second
+
+// newForUpdate makes the strategy. A pool of the caller's that is bounded must
+// leave room for at least one session.
+func newForUpdate(s *Store) (strategy, error) {
+	f := &forUpdate{
+		s:      s,
+		lease:  &leases{s: s, table: s.names.session, guard: []string{"token", "name"}},
+		rows:   s.names.sessionRow,
+		holds:  make(map[driver.HoldID]*hold),
+		failed: make(map[driver.HoldID]*failure),
+	}
+	f.sessions = newSessions(s)
+	if most, room := f.sessions.room(); room < 1 {
+		return nil, fmt.Errorf("%w: the pool allows %d connections, and strategy for-update needs one for each held key beside %d of Options.Connections and %d for your own transactions: SetMaxOpenConns(0), or at least %d and one more for each further key",
+			driver.ErrInvalid, most, s.options.Connections, spareConnections, s.options.Connections+spareConnections+1)
+	}
+	f.life, f.end = context.WithCancel(context.Background())
+	return f, nil
+}
+
+func (f *forUpdate) limits() driver.Limits {
+	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: lockWait, Heartbeat: true}
+}
+
+func (f *forUpdate) layout() []layout {
+	tables := f.lease.layout()
+	tables[0].columns = append(tables[0].columns, "kept_until", "conn_id")
+	return append(tables, layout{table: f.rows, columns: []string{"name"}})
+}
+
+// close ends all sessions, and with them what they hold.
+func (f *forUpdate) close() {
+	f.end()
+	f.sessions.close()
+	f.mu.Lock()
+	holds := f.holds
+	f.holds = make(map[driver.HoldID]*hold)
+	f.mu.Unlock()
+	for _, h := range holds {
+		h.turn <- struct{}{} // a heartbeat under way has just been cancelled
+		f.sessions.drop(h.session)
+	}
+}
+
+// put takes a granted hold into care; false: the Store was closed.
+func (f *forUpdate) put(h *hold) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life.Err() != nil {
+		return false
+	}
+	f.holds[h.id] = h
+	return true
+}
+
+// get finds a granted hold of this Store; nil: there is none.
+func (f *forUpdate) get(key string, id driver.HoldID) *hold {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h := f.holds[id]; h != nil && h.key == key {
+		return h
+	}
+	return nil
+}
+
+// take is get for whoever ends the hold: only one does.
+func (f *forUpdate) take(h *hold) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.holds[h.id] != h {
+		return false
+	}
+	delete(f.holds, h.id)
+	return true
+}

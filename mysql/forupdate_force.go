@@ -1,0 +1,144 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// forceWait is how long a live holder has to free the row by itself, after force
+// has changed the lease row: its heartbeats come at least once a second.
+const forceWait = 1200 * time.Millisecond
+
+// force writes the lease row: the token is raised, so that guarded transactions of
+// the holder that begin later fail, the hold is zero, MinHold ends. The holder's
+// next heartbeat sees it and frees the row.
+//
+// A holder that has not done so after a second is silent: its session is ended by
+// KILL. Where KILL is refused (another user's session), or nothing proves that the
+// session which the row names still has the key, the row is free when the server
+// ends the session, at most a TTL (in whole seconds) after its last heartbeat.
+func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, err error) {
+	var before state
+	for end := time.Now().Add(lockWait); ; {
+		before, err = f.raise(ctx, key)
+		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
+			break
+		}
+	}
+	if errors.Is(err, errBlocked) {
+		err = fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or end it: %w", err)
+	}
+	info = driver.Info{Key: key}
+	if before.key != "" {
+		info = before.info()
+	}
+	if err == nil && before.locked {
+		err = f.endHolder(ctx, before)
+	}
+	return info, classify(fmt.Sprintf("force release of %q in table %s", key, f.lease.table), err)
+}
+
+// raise writes the lease row, if it still is as it was read, and gives the state before.
+func (f *forUpdate) raise(ctx context.Context, key string) (before state, err error) {
+	err = f.s.slow(ctx, func(c *conn) error {
+		states, err := f.read(ctx, c, []string{key})
+		if err != nil {
+			return err
+		}
+		s, ok := states[key]
+		before = s
+		if !ok || s.token == 0 {
+			return nil // nobody was ever granted the key
+		}
+		unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
+		if err != nil {
+			return err
+		}
+		if !unlocked[key] {
+			return errBlocked
+		}
+		res, err := c.exec(ctx, bounds[0], f.disown(key, s.token))
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, errBlocked) // it changed: once more
+		}
+		return nil
+	})
+	return before, err
+}
+
+// endHolder waits until the row is free, or another's, and ends the session of a
+// holder that is silent.
+func (f *forUpdate) endHolder(ctx context.Context, before state) error {
+	killed := false
+	for end := time.Now().Add(forceWait); ; {
+		var s state
+		if err := f.s.read(ctx, func(c *conn) error {
+			states, err := f.read(ctx, c, []string{before.key})
+			s = states[before.key]
+			return err
+		}); err != nil {
+			return err
+		}
+		if !s.locked || s.id != (driver.HoldID{}) {
+			return nil
+		}
+		if time.Now().After(end) {
+			if killed || !f.killSession(ctx, before) {
+				return nil // wait_timeout will
+			}
+			killed, end = true, time.Now().Add(killWait)
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// killSession ends the session that the lease row named. A number means something
+// only on the server, and in the run of it, that gave it, and a session may have
+// gone on to another key: so it is not done when the server is younger than the
+// grant, or a younger grant names the same session. The row was locked for more
+// than a second after the lease row was taken away: an acquire under way would have
+// written it by then.
+func (f *forUpdate) killSession(ctx context.Context, before state) bool {
+	if before.session == 0 {
+		return false
+	}
+	proved := false
+	err := f.s.slow(ctx, func(c *conn) error {
+		status, err := query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
+			var name string
+			return seconds, rows.Scan(&name, &seconds)
+		})
+		if err != nil || len(status) != 1 {
+			return err
+		}
+		ages, err := query(ctx, c, 0, f.grants(before.session, before.token), func(rows *sql.Rows) (n [2]int64, err error) {
+			return n, rows.Scan(&n[0], &n[1])
+		})
+		if err != nil || len(ages) != 1 {
+			return err
+		}
+		younger, now := ages[0][0], ages[0][1]
+		proved = younger == 0 && (now-before.sinceMicros)/1e6+2 < status[0]
+		return nil
+	})
+	if err != nil || !proved {
+		return false
+	}
+	ctl, err := f.s.control.get(ctx)
+	if err != nil {
+		return false
+	}
+	defer f.s.control.put(ctl)
+	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL CONNECTION %d", before.session))
+	return err == nil
+}

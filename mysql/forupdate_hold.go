@@ -1,0 +1,135 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/clock"
+)
+
+// hold is a key that a session of this Store has.
+type hold struct {
+	key     string
+	id      driver.HoldID
+	token   int64
+	ttl     time.Duration // at the grant
+	keeps   bool          // granted with MinHold
+	session *session
+	turn    chan struct{} // the right to use the session
+	over    bool          // the session is the hold's no more; for who has the turn
+
+	mu       sync.Mutex
+	beating  *heartbeat
+	heard    time.Duration // before the last heartbeat that was answered, by clock.Now
+	rowUntil time.Duration // until when the lease row is good, counted from before its renewal
+}
+
+// heartbeat is one statement on the session of a hold. One that the server does
+// not answer goes on after the call that sent it, because giving it up would close
+// the session; the next call waits for the same one.
+type heartbeat struct {
+	done  chan struct{} // closed at the answer
+	err   error         // the session is dead, or was not used
+	stale bool          // the lease row has another hold, or none
+}
+
+var errUnanswered = errors.New("the session has not answered yet")
+
+// beats is how often the engine calls Renew.
+func beats(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
+
+// startBeat starts a heartbeat, or joins the one under way. ttl and maxHold are the
+// renewal's.
+func (f *forUpdate) startBeat(h *hold, ttl, maxHold time.Duration) *heartbeat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.beating != nil {
+		return h.beating
+	}
+	b := &heartbeat{done: make(chan struct{})}
+	h.beating = b
+	f.s.background.Add(1)
+	go func() {
+		defer f.s.background.Done()
+		start := clock.Now()
+		b.stale, b.err = f.beatOnce(h, ttl, maxHold)
+		h.mu.Lock()
+		h.beating = nil
+		if b.err == nil {
+			h.heard = start
+		}
+		h.mu.Unlock()
+		close(b.done)
+	}()
+	return b
+}
+
+// beatOnce sends the statement. It has as much time as the hold can be trusted.
+func (f *forUpdate) beatOnce(h *hold, ttl, maxHold time.Duration) (stale bool, err error) {
+	ctx, cancel := context.WithTimeout(f.life, ttl)
+	defer cancel()
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return false, fmt.Errorf("%w: %w", errUnanswered, ctx.Err())
+	}
+	if h.over || h.session.c.broken {
+		return false, errors.New("the session has ended")
+	}
+	// The last renewals before MaxHold are shorter. Others never shorten: an earlier
+	// one is trusted for longer.
+	if s := secondsOf(ttl); s > h.session.seconds || s < h.session.seconds && maxHold > 0 {
+		if err := h.session.last(ctx, s); err != nil {
+			h.session.c.broken = true
+			return false, err
+		}
+	}
+	found, err := ask(ctx, h.session, f.beat(h.key), scanHold)
+	if err != nil {
+		h.session.c.broken = true
+		return false, err
+	}
+	return len(found) != 1 || found[0] != h.id, nil
+}
+
+// wait waits for the answer, at most until the channel is closed or receives.
+func (b *heartbeat) wait(giveUp <-chan struct{}) (stale bool, err error) {
+	select {
+	case <-b.done:
+		return b.stale, b.err
+	case <-giveUp:
+	}
+	select {
+	case <-b.done:
+		return b.stale, b.err
+	default:
+		return false, errUnanswered
+	}
+}
+
+// left is how long the hold is good from now, the start of a call, on: until the
+// earlier of the session's silence and the lease row's expiry.
+func (h *hold) left(now, ttl time.Duration) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return min(h.heard+ttl, h.rowUntil) - now
+}
+
+// rowDue tells whether the lease row is to be renewed too: a third of its time is
+// over, or there were no heartbeats (a lease with NoRenew, renewed by hand).
+func (h *hold) rowDue(now, ttl time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rowUntil-now < ttl*2/3 || now-h.heard > 2*beats(ttl)
+}
+
+func (h *hold) renewed(until time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rowUntil = max(h.rowUntil, until)
+}

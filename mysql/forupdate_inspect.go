@@ -1,0 +1,121 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// state is what the two tables tell of a key.
+type state struct {
+	row
+	kept    time.Duration // how long MinHold keeps it
+	session uint64        // CONNECTION_ID of the last grant's session
+	lockable,
+	locked bool
+}
+
+// read asks first whose rows are locked and then reads the lease rows, all without
+// waiting. A key without a lease row is not in the answer.
+//
+// Whether a key is held cannot be seen in the lease row, which a release leaves as
+// it is. The server's own tables of locks would tell, but need privileges.
+func (f *forUpdate) read(ctx context.Context, c *conn, keys []string) (map[string]state, error) {
+	free, err := f.lease.keySet(ctx, c, f.free(keys))
+	if err != nil {
+		return nil, err
+	}
+	found, err := query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
+		var key, id, owner sql.RawBytes
+		var micros, kept int64
+		if err = rows.Scan(&key, &id, &owner, &s.token, &micros, &s.live, &s.fence, &s.sinceMicros, &kept, &s.session, &s.lockable); err != nil {
+			return s, err
+		}
+		s.key, s.owner, s.left = string(key), string(owner), time.Duration(micros)*time.Microsecond
+		copy(s.id[:], id)
+		s.kept = time.Duration(kept) * time.Microsecond
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	states := make(map[string]state, len(found))
+	for _, s := range found {
+		s.locked = s.lockable && !free[s.key]
+		states[s.key] = s
+	}
+	return states, nil
+}
+
+// info is the state in words of package driver. Left of a held key is that of the
+// lease row, which each renewal moves; 0 while an acquire is between its steps.
+func (s state) info() driver.Info {
+	i := driver.Info{Key: s.key, Owner: s.owner, Token: s.token}
+	if s.token == 0 { // a row that was made for an acquire which never came to its end
+		return driver.Info{Key: s.key, Held: s.locked}
+	}
+	i.Since = time.UnixMicro(s.sinceMicros).UTC()
+	switch {
+	case s.locked:
+		i.Held, i.Left = true, max(s.left, s.kept, 0)
+	case s.kept > 0:
+		i.Held, i.Kept, i.Left = true, true, s.kept
+	}
+	return i
+}
+
+func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
+	err = f.s.read(ctx, func(c *conn) error {
+		states, err := f.read(ctx, c, keys)
+		if err != nil {
+			return err
+		}
+		infos = make([]driver.Info, len(keys))
+		for i, k := range keys {
+			infos[i].Key = k
+			if s, ok := states[k]; ok {
+				infos[i] = s.info()
+			}
+		}
+		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held {
+			unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
+			infos[0].Pinned = !unlocked[s.key]
+			return err
+		}
+		return nil
+	})
+	return infos, classify(f.lease.what("inspect"), err)
+}
+
+// list reads the names from the lease rows, then the states in parts.
+func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
+	var names []string
+	err = f.s.read(ctx, func(c *conn) (err error) {
+		rows, err := query(ctx, c, 0, listing(f.lease.table, prefix, after, limit), scanRow)
+		for _, r := range rows {
+			names = append(names, r.key)
+		}
+		return err
+	})
+	for part := range slices.Chunk(names, f.limits().Batch) {
+		if err != nil {
+			break
+		}
+		err = f.s.read(ctx, func(c *conn) error {
+			states, err := f.read(ctx, c, part)
+			for _, k := range part {
+				if s, ok := states[k]; ok && err == nil {
+					infos = append(infos, s.info())
+				}
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return nil, classify(f.lease.what("list"), err)
+	}
+	return infos, nil
+}

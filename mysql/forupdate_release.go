@@ -1,0 +1,106 @@
+package mysqllock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// release is ROLLBACK on the session of each hold. The lease row stays as it is:
+// MinHold stands there since the grant. An undo takes MinHold back.
+//
+// An undo of an attempt whose outcome is not known is final when the server has
+// confirmed that the attempt's session is gone, for without it a late step grants
+// nothing, and when no MinHold can be written any more. Where KILL is refused the
+// session is gone at the latest after its wait_timeout, which is over when the
+// engine stops to repeat the undo.
+func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	results := make([]driver.Result, len(holds))
+	ends := make([]ending, len(holds))
+	one := func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) }
+	if len(holds) == 1 {
+		one(0)
+	} else {
+		var wg sync.WaitGroup
+		for i := range holds {
+			wg.Go(func() { one(i) })
+		}
+		wg.Wait()
+	}
+	var strange, dead []int
+	for i, e := range ends {
+		switch e {
+		case unknownHere:
+			strange = append(strange, i)
+		case diedBefore:
+			dead = append(dead, i)
+		}
+	}
+	f.tell(ctx, "release", holds, strange, dead, results)
+	for _, i := range strange {
+		// No attempt of this Store by that ID is under way, nor of unknown outcome.
+		results[i].Final = results[i].Status != driver.Unknown
+	}
+	return results, nil
+}
+
+// ending is what releaseOne found.
+type ending uint8
+
+const (
+	answered    ending = iota
+	unknownHere        // this Store knows of no such hold; the lease row must tell
+	diedBefore         // the session had ended; the lease row tells how
+)
+
+func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Result, ending) {
+	h := f.get(q.Key, q.ID)
+	if h == nil {
+		f.mu.Lock()
+		x := f.failed[q.ID]
+		f.mu.Unlock()
+		if x == nil || x.key != q.Key {
+			return driver.Result{}, unknownHere
+		}
+		return f.undo(ctx, q, x), answered
+	}
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return driver.Result{Err: maybeApplied(f.lease.what("release"), fmt.Errorf("%w: %w", errUnanswered, ctx.Err()))}, answered
+	}
+	if !f.take(h) {
+		return driver.Result{}, unknownHere
+	}
+	h.over = true
+	n := h.session
+	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true}
+	died := n.c.broken // a heartbeat found it dead
+	var err error
+	if !died {
+		if err = n.exec(ctx, "ROLLBACK"); err != nil {
+			n.c.broken = true
+			ended, gone := f.sessions.kill(ctx, n)
+			died = gone && !ended
+			if !gone {
+				x.session = n
+			}
+		}
+	}
+	f.sessions.put(n)
+	switch {
+	case x.keeps, x.session != nil:
+		f.note(q.ID, x, max(q.TTL, q.Keep))
+	case died:
+		return driver.Result{}, diedBefore
+	default:
+		return driver.Result{Status: driver.Released, Final: true}, answered
+	}
+	if x.session != nil {
+		return driver.Result{Err: maybeApplied(f.lease.what("release"), err)}, answered
+	}
+	return f.undo(ctx, q, x), answered
+}

@@ -1,0 +1,154 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/clock"
+)
+
+// renew sends a heartbeat on the session of each hold, all at the same time, and
+// renews the lease rows that are due in one statement. A session that hangs keeps
+// no other from its answer: after a moment it is unknown, and its heartbeat goes
+// on. Alive with Left says until when the hold is good, by the earlier of the two.
+func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	now := clock.Now()
+	results := make([]driver.Result, len(holds))
+	own := make([]*hold, len(holds))
+	beating := make([]*heartbeat, len(holds))
+	var due, strange []int
+	patience := time.Duration(0)
+	for i, h := range holds {
+		if own[i] = f.get(h.Key, h.ID); own[i] == nil {
+			strange = append(strange, i)
+			continue
+		}
+		if own[i].rowDue(now, h.TTL) {
+			due = append(due, i)
+		}
+		patience = max(patience, beats(h.TTL), bounds[0])
+		beating[i] = f.startBeat(own[i], h.TTL, h.MaxHold)
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	rows := f.renewRows(ctx, now, holds, own, due)
+	var dead []int
+	for i, h := range holds {
+		if own[i] == nil {
+			continue
+		}
+		stale, err := beating[i].wait(waiting.Done())
+		row, asked := rows[i]
+		left := own[i].left(now, h.TTL)
+		switch {
+		case errors.Is(err, errUnanswered):
+			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: %w", h.Key, err)}
+		case err != nil:
+			dead = append(dead, i)
+		case stale, asked && over(row.Status):
+			dead = append(dead, i)
+		case left <= 0:
+			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: the session lives, but the lease row could not be renewed: %w", h.Key, row.Err)}
+		default:
+			results[i] = driver.Result{Status: driver.Alive, Left: left}
+		}
+	}
+	for _, i := range dead {
+		f.finish(ctx, own[i])
+	}
+	f.tell(ctx, "renew", holds, strange, dead, results)
+	return results, nil
+}
+
+// renewRows extends the lease rows of the holds that are due and gives the answers
+// by index.
+func (f *forUpdate) renewRows(ctx context.Context, now time.Duration, holds []driver.Hold, own []*hold, due []int) map[int]driver.Result {
+	if len(due) == 0 {
+		return nil
+	}
+	batch := make([]driver.Hold, len(due))
+	for n, i := range due {
+		batch[n] = holds[i]
+	}
+	answers, err := f.lease.renew(ctx, batch)
+	rows := make(map[int]driver.Result, len(due))
+	for n, i := range due {
+		if err != nil {
+			rows[i] = driver.Result{Err: err}
+			continue
+		}
+		rows[i] = answers[n]
+		if answers[n].Status == driver.Alive {
+			ttl := holds[i].TTL
+			if left := answers[n].Left; left > 0 {
+				ttl = min(ttl, left)
+			}
+			own[i].renewed(now + ttl)
+		}
+	}
+	return rows
+}
+
+// over tells whether an answer says that the hold has ended.
+func over(s driver.Status) bool {
+	return s == driver.Taken || s == driver.Forced || s == driver.Removed || s == driver.Released
+}
+
+// finish ends a hold that is over: its session is dead, or must free the row.
+func (f *forUpdate) finish(ctx context.Context, h *hold) {
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return // at the next call, or by its TTL
+	}
+	if !f.take(h) {
+		return
+	}
+	h.over = true
+	if !h.session.c.broken && h.session.exec(ctx, "ROLLBACK") != nil {
+		h.session.c.broken = true
+	}
+	f.sessions.put(h.session)
+}
+
+// tell answers by the lease row for holds that no session of this Store has: those
+// that are strange to it, and those whose session is dead. What the row still names
+// is over too if nobody has its row locked.
+func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, strange, dead []int, results []driver.Result) {
+	if len(strange)+len(dead) == 0 {
+		return
+	}
+	var keys []string
+	for _, i := range slices.Concat(strange, dead) {
+		keys = append(keys, holds[i].Key)
+	}
+	var states map[string]state
+	err := f.s.step(ctx, f.s.writes, func(c *conn) (err error) {
+		states, err = f.read(ctx, c, keys)
+		return notSent(f.lease.what(what), err)
+	})
+	gone := func(h driver.Hold) driver.Result {
+		if s, ok := states[h.Key]; ok && !s.mine(h.ID) {
+			return driver.Result{Status: s.gone(h.ID)}
+		}
+		return driver.Result{Status: driver.Removed}
+	}
+	for _, i := range dead {
+		results[i] = gone(holds[i])
+	}
+	for _, i := range strange {
+		h := holds[i]
+		if err != nil {
+			results[i] = driver.Result{Err: err}
+		} else if s := states[h.Key]; s.locked && s.mine(h.ID) {
+			results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: %s %q: a session of another Store has the key", what, h.Key)}}
+		} else {
+			results[i] = gone(h)
+		}
+	}
+}

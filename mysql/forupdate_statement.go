@@ -1,0 +1,88 @@
+package mysqllock
+
+import (
+	"strings"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// erNoWait is how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205.
+const erNoWait = 3572
+
+// lockRow is (1) and (2) in one trip: the row lock, and the token that the lease
+// row had when the statement started. An older token than the present one only
+// makes (3) change nothing. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
+func (f *forUpdate) lockRow(key string) string {
+	return string(make(text, 0, 300).add("SELECT (SELECT token FROM ", f.lease.table, " WHERE name=").key(key).
+		add(") FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE NOWAIT"))
+}
+
+// createLease and createRow make the rows of a key, in this order: who finds the
+// second finds the first too. They are not run by a session, whose transaction
+// would not end, and only for a row that is missing: an INSERT IGNORE of one that
+// is locked waits.
+func (f *forUpdate) createLease(key string) string {
+	return string(text(nil).add("INSERT IGNORE INTO ", f.lease.table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
+		key(key).add("," + none + ",'',0," + never + "," + never + "," + never + ")"))
+}
+
+func (f *forUpdate) createRow(key string) string {
+	return string(text(nil).add("INSERT IGNORE INTO ", f.rows, " (name) VALUES (").key(key).add(")"))
+}
+
+// write is (3). It refuses while MinHold keeps the key.
+func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) string {
+	t := update(f.lease.table, 1).add("token=LAST_INSERT_ID(GREATEST(token+1024," + tok + ")),hold=").lit(r.ID[:]).add(",owner=").key(r.Owner).
+		add(",acquired_at=" + now + ",released_at=NULL,conn_id=").us64(int64(session)).
+		add(",expires_at=" + now + "+INTERVAL ").us(r.TTL).add(" MICROSECOND,kept_until=")
+	if r.Keep > 0 {
+		t = t.add(now + "+INTERVAL ").us(r.Keep).add(" MICROSECOND")
+	} else {
+		t = t.add("NULL")
+	}
+	return string(t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")"))
+}
+
+// present is what the lease row says now: its token, how long MinHold keeps the
+// key, and whose it was.
+func (f *forUpdate) present(key string) string {
+	return string(make(text, 0, 300).add("SELECT token,IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner FROM ", f.lease.table, " WHERE name=").key(key))
+}
+
+// beat is the heartbeat: the server's wait_timeout starts anew, and the answer
+// tells whether the lease row still has the hold. It locks nothing.
+func (f *forUpdate) beat(key string) string {
+	return string(make(text, 0, 200).add("SELECT hold FROM ", f.lease.table, " WHERE name=").key(key))
+}
+
+// revoke takes back what (3) wrote for a hold: MinHold keeps the key no longer.
+func (f *forUpdate) revoke(key string, id driver.HoldID) string {
+	return string(update(f.lease.table, 1).add("kept_until=NULL,expires_at=" + never + ",released_at=" + now).
+		where([]driver.Hold{{Key: key, ID: id}}))
+}
+
+// free asks which of the keys' rows no session has locked. It locks them itself for
+// as long as it takes, so an acquire that it refused tries again.
+func (f *forUpdate) free(keys []string) string {
+	t := make(text, 0, 100+64*len(keys)).add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	return string(t.in(len(keys), func(t text, i int) text { return t.key(keys[i]) }).add(" FOR UPDATE SKIP LOCKED"))
+}
+
+// states reads the lease rows, and whether there is a row to lock at all.
+func (f *forUpdate) states(keys []string) string {
+	t := make(text, 0, 600+64*len(keys)).add(strings.TrimSuffix(columns, " FROM "), ",IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
+		f.rows, " AS r WHERE r.name=l.name) FROM ", f.lease.table, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
+	return string(t.in(len(keys), func(t text, i int) text { return t.key(keys[i]) }))
+}
+
+// disown takes the lease row from its hold by force, if the token is still that.
+func (f *forUpdate) disown(key string, token int64) string {
+	return string(update(f.lease.table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + ",kept_until=NULL WHERE name=").
+		key(key).add(" AND token=").us64(token))
+}
+
+// grants counts the grants to a session after one that it had, and tells the time.
+// No index helps; it is asked once in a forced release of a silent holder.
+func (f *forUpdate) grants(session uint64, token int64) string {
+	return string(text(nil).add("SELECT COUNT(*),"+nowUS+" FROM ", f.lease.table, " WHERE conn_id=").us64(int64(session)).add(" AND token>").us64(token).add(" AND hold<>" + none))
+}

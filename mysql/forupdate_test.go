@@ -1,0 +1,383 @@
+package mysqllock
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// onBoth runs f for SelectForUpdate on both servers.
+func onBoth(t *testing.T, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f(t, newLab(t, kind, SelectForUpdate))
+		})
+	}
+}
+
+// endSession ends the session of a hold as the server, or an operator, might.
+func endSession(t testing.TB, l *lab, s *Store, h driver.Hold) {
+	t.Helper()
+	exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", sessionOf(t, s, h).c.id))
+}
+
+func sessionOf(t testing.TB, s *Store, h driver.Hold) *session {
+	t.Helper()
+	own := s.keep.(*forUpdate).get(h.Key, h.ID)
+	if own == nil {
+		t.Fatalf("the store has no hold of %q", h.Key)
+	}
+	return own.session
+}
+
+func freeSoon(t testing.TB, c client, key string) driver.Hold {
+	t.Helper()
+	var h driver.Hold
+	eventually(t, fmt.Sprintf("%q is granted", key), func() bool {
+		q := request(key, time.Minute)
+		r := c.acquire(q)[0]
+		h = driver.Hold{Key: key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL}
+		return r.Status == driver.Granted
+	})
+	return h
+}
+
+func TestForUpdateGrantAndRefusal(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		h := a.granted("a", time.Minute)
+		for _, c := range []client{a, b} {
+			c.wants("a second acquire", c.acquire(request("a", time.Minute))[0].Status, driver.Held)
+			info := c.inspect("a")
+			if !info.Held || info.Kept || info.Pinned || info.Owner != "test:1" || info.Token != h.Stored || info.Left < 50*time.Second {
+				t.Fatalf("inspect: %+v", info)
+			}
+			if age := time.Since(info.Since); age < -time.Minute || age > time.Minute || info.Since.Location() != time.UTC {
+				t.Fatalf("since %v", info.Since)
+			}
+		}
+		r := a.acquire(driver.Request{Key: "a", ID: h.ID, TTL: time.Hour})[0]
+		if r.Status != driver.Granted || r.Token != h.Token {
+			t.Fatalf("its own hold again: %+v, want token %d", r, h.Token)
+		}
+		a.wants("renew", a.renew(h)[0].Status, driver.Alive)
+		a.wants("release", a.release(h)[0].Status, driver.Released)
+		for range 2 {
+			if info := b.inspect("a"); info.Held || info.Left != 0 || info.Token != h.Stored {
+				t.Fatalf("inspect after the release: %+v", info)
+			}
+		}
+		a.wants("release again", a.release(h)[0].Status, driver.Removed)
+		a.wants("renew a released one", a.renew(h)[0].Status, driver.Removed)
+		next := b.granted("a", time.Minute)
+		if next.Token < h.Token+driver.TokenRange {
+			t.Fatalf("token %d after %d", next.Token, h.Token)
+		}
+		a.wants("release of the old one", a.release(h)[0].Status, driver.Taken)
+		a.wants("renew of the old one", a.renew(h)[0].Status, driver.Taken)
+		b.wants("renew", b.renew(next)[0].Status, driver.Alive)
+		b.wants("renew from another store", a.renew(next)[0].Status, driver.Unknown)
+		if !a.inspect("a").Held {
+			t.Fatal("a stale step freed the key")
+		}
+	})
+}
+
+// A session that serves one key after the other is opened once.
+func TestForUpdateReleaseReusesTheSession(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h := c.granted("a", time.Minute)
+		id := sessionOf(t, c.Store, h).c.id
+		c.release(h)
+		h = c.granted("b", 2*time.Minute)
+		n := sessionOf(t, c.Store, h)
+		if n.c.id != id || n.seconds != 120 {
+			t.Fatalf("session %d with wait_timeout %d, want %d with 120", n.c.id, n.seconds, id)
+		}
+		if c.inspect("a").Held || !c.inspect("b").Held {
+			t.Fatalf("a: %+v, b: %+v", c.inspect("a"), c.inspect("b"))
+		}
+	})
+}
+
+func TestForUpdateKilledSession(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		// The heartbeat notices, and says what the lease row says.
+		h := a.granted("a", time.Minute)
+		endSession(t, l, a.Store, h)
+		a.wants("renew without a session", a.renew(h)[0].Status, driver.Removed)
+		a.wants("and again", a.renew(h)[0].Status, driver.Removed)
+		next := freeSoon(t, b, "a")
+		a.wants("renew", a.renew(h)[0].Status, driver.Taken)
+
+		// Another takes the key before the holder notices.
+		endSession(t, l, b.Store, next)
+		last := freeSoon(t, a, "a")
+		if !(h.Token < next.Token && next.Token < last.Token) {
+			t.Fatalf("tokens %d, %d, %d", h.Token, next.Token, last.Token)
+		}
+		b.wants("renew", b.renew(next)[0].Status, driver.Taken)
+		b.wants("release", b.release(next)[0].Status, driver.Taken)
+
+		// A release of a dead session says that the hold was lost.
+		endSession(t, l, a.Store, last)
+		a.wants("release without a session", a.release(last)[0].Status, driver.Removed)
+
+		// A session that dies at rest is no acquire's failure.
+		h = freeSoon(t, a, "a")
+		n := sessionOf(t, a.Store, h)
+		a.release(h)
+		exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))
+		a.release(a.granted("a", time.Minute))
+	})
+}
+
+func TestForUpdateTokensOverRestart(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := testserver.Start(t, kind)
+			l := newLabAt(t, kind, server.DSN(), SelectForUpdate)
+			a := client{t: t, Store: l.store()}
+			h := a.granted("a", time.Minute)
+			server.Kill()
+			server.Restart()
+			eventually(t, "the holder learns of it", func() bool {
+				results, err := a.Renew(within(t, time.Minute), []driver.Hold{h})
+				return err == nil && results[0].Status == driver.Removed
+			})
+			var next driver.Hold
+			eventually(t, "the key is granted after the restart", func() bool {
+				q := request("a", time.Minute)
+				results, err := a.Acquire(within(t, time.Minute), []driver.Request{q})
+				if err != nil || results[0].Status != driver.Granted {
+					return false
+				}
+				next = driver.Hold{Key: "a", ID: q.ID, Token: results[0].Token}
+				return true
+			})
+			if next.Token < h.Token+driver.TokenRange {
+				t.Fatalf("token %d after %d", next.Token, h.Token)
+			}
+			a.wants("release", a.release(next)[0].Status, driver.Released)
+		})
+	}
+}
+
+func TestForUpdateMinHold(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		keep := func(key string, d time.Duration) driver.Hold {
+			q := request(key, time.Minute)
+			q.Keep = d
+			return a.grant(q)
+		}
+		kept := func(key string) {
+			t.Helper()
+			r := b.acquire(request(key, time.Minute))[0]
+			b.wants("acquire of a kept key", r.Status, driver.Held)
+			if r.Left <= 0 || r.Left > time.Hour {
+				t.Fatalf("left %v of an hour", r.Left)
+			}
+			if i := b.inspect(key); !i.Held || !i.Kept || i.Left <= 50*time.Minute || i.Left > time.Hour {
+				t.Fatalf("inspect: %+v", i)
+			}
+		}
+		// After a release.
+		h := keep("released", time.Hour)
+		a.wants("release", a.release(h)[0].Status, driver.Released)
+		kept("released")
+		// After a crash.
+		h = keep("crashed", time.Hour)
+		endSession(t, l, a.Store, h)
+		eventually(t, "the session is gone", func() bool { return b.inspect("crashed").Kept })
+		kept("crashed")
+		a.wants("renew after the crash", a.renew(h)[0].Status, driver.Removed)
+		kept("crashed")
+		// Not after an undo, nor after a forced release.
+		h = keep("undone", time.Hour)
+		h.Undo = true
+		if r := a.release(h)[0]; r.Status != driver.Released || !r.Final {
+			t.Fatalf("undo: %+v", r)
+		}
+		b.granted("undone", time.Minute)
+		if info, err := b.ForceRelease(within(t, time.Minute), "released"); err != nil || !info.Kept {
+			t.Fatalf("force: %+v, %v", info, err)
+		}
+		b.granted("released", time.Minute)
+		// Until its end.
+		h = keep("short", 2*time.Second)
+		a.release(h)
+		b.wants("acquire of a kept key", b.acquire(request("short", time.Minute))[0].Status, driver.Held)
+		freeSoon(t, b, "short")
+	})
+}
+
+func TestForUpdatePinned(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		h := a.granted("a", time.Minute)
+		unpin := l.guard("a")
+		a.wants("renew under a guard", a.renew(h)[0].Status, driver.Alive)
+		a.wants("release under a guard", a.release(h)[0].Status, driver.Released)
+		start := time.Now()
+		b.wants("takeover", b.acquire(request("a", time.Minute))[0].Status, driver.Pinned)
+		t.Logf("pinned after %v", time.Since(start))
+		if i := b.inspect("a"); i.Held || !i.Pinned {
+			t.Fatalf("inspect: %+v", i)
+		}
+		q := request("a", time.Minute)
+		q.Pinned = true
+		start = time.Now()
+		b.wants("takeover of a pinned key", b.acquire(q)[0].Status, driver.Pinned)
+		t.Logf("known to be pinned: after %v", time.Since(start))
+		before := a.inspect("a").Token
+		if info, err := a.ForceRelease(within(t, time.Minute), "a"); err == nil {
+			t.Fatalf("force past an open guard: %+v", info)
+		}
+		if after := a.inspect("a").Token; after != before {
+			t.Fatalf("token %d, was %d", after, before)
+		}
+		unpin()
+		q = request("a", time.Minute)
+		q.Pinned = true
+		if next := b.grant(q); next.Token < h.Token+driver.TokenRange {
+			t.Fatalf("token %d after %d", next.Token, h.Token)
+		}
+	})
+}
+
+func TestForUpdateForce(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		// A holder that is alive frees the row at its next heartbeat.
+		h := a.granted("alive", time.Minute)
+		id := sessionOf(t, a.Store, h).c.id
+		done := make(chan error, 1)
+		go func() {
+			info, err := b.ForceRelease(within(t, time.Minute), "alive")
+			if err == nil && (!info.Held || info.Token != h.Stored) {
+				err = fmt.Errorf("%+v", info)
+			}
+			done <- err
+		}()
+		eventually(t, "the holder learns of it", func() bool { return a.renew(h)[0].Status == driver.Forced })
+		must(t, <-done)
+		next := b.granted("alive", time.Minute)
+		if next.Token < h.Token+2*driver.TokenRange {
+			t.Fatalf("token %d after a forced release of %d", next.Token, h.Token)
+		}
+		if other := a.granted("other", time.Minute); sessionOf(t, a.Store, other).c.id != id {
+			t.Fatal("the session of a living holder was ended")
+		}
+		// One that is silent loses its session.
+		h = a.granted("silent", time.Hour)
+		start := time.Now()
+		_, err := b.ForceRelease(within(t, time.Minute), "silent")
+		must(t, err)
+		t.Logf("a silent holder's key is free after %v", time.Since(start))
+		b.granted("silent", time.Minute)
+		a.wants("renew", a.renew(h)[0].Status, driver.Taken)
+		// Nothing to end is no error.
+		info, err := b.ForceRelease(within(t, time.Minute), "nothing")
+		if err != nil || info != (driver.Info{Key: "nothing"}) {
+			t.Fatalf("%+v, %v", info, err)
+		}
+	})
+}
+
+// The steps after the session was killed grant nothing and harm nobody.
+func TestForUpdateDelayedSteps(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		f := a.keep.(*forUpdate)
+		a.release(a.granted("warm", time.Minute))
+		refused := 0
+		for round := range 12 {
+			key := fmt.Sprint("key", round)
+			ctx := within(t, time.Minute)
+			q := request(key, time.Minute)
+			n, done, err := f.sessions.get(ctx, q.TTL)
+			must(t, err)
+			x := &seizure{f: f, r: q, n: n}
+			if locked, err := x.lock(ctx); !locked || err != nil {
+				t.Fatalf("lock: %v, %v", locked, err)
+			}
+			kill := func() {
+				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))
+			}
+			var next driver.Hold
+			if round%2 == 0 { // killed after (2)
+				kill()
+				next = freeSoon(t, b, key)
+				_, _ = x.write(ctx)
+			} else { // killed after (3)
+				if r, err := x.write(ctx); err != nil || r.Status != driver.Unknown {
+					t.Fatalf("write: %+v, %v", r, err)
+				}
+				kill()
+				next = freeSoon(t, b, key)
+			}
+			if mine, err := x.confirm(ctx); err != nil || !mine {
+				refused++
+			}
+			n.c.broken = true
+			f.sessions.put(n)
+			done()
+			if i := b.inspect(key); !i.Held || i.Token != next.Token {
+				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
+			}
+			b.wants("renew", b.renew(next)[0].Status, driver.Alive)
+		}
+		if refused != 12 {
+			t.Fatalf("%d of 12 refused", refused)
+		}
+	})
+}
+
+func TestForUpdateFreshKeyRace(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		stores := []client{{t: t, Store: l.store()}, {t: t, Store: l.bare()}, {t: t, Store: l.bare()}, {t: t, Store: l.bare()}}
+		for _, c := range stores {
+			c.release(c.granted("warm", time.Minute))
+		}
+		for round := range 3 {
+			key := fmt.Sprint("fresh", round)
+			var granted, other atomic.Int32
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for i := range 64 {
+				wg.Go(func() {
+					<-start
+					results, err := stores[i%len(stores)].Acquire(within(t, time.Minute), []driver.Request{request(key, time.Minute)})
+					switch {
+					case err != nil:
+						t.Error(err)
+					case results[0].Status == driver.Granted:
+						granted.Add(1)
+					case results[0].Status != driver.Held && results[0].Status != driver.Pinned: // a slow takeover looks pinned
+						other.Add(1)
+						t.Errorf("%v: %v", results[0].Status, results[0].Err)
+					}
+				})
+			}
+			close(start)
+			wg.Wait()
+			if granted.Load() > 1 || other.Load() > 0 {
+				t.Fatalf("%d granted", granted.Load())
+			}
+			if granted.Load() == 0 { // they met each other's probes; the next one gets it
+				freeSoon(t, stores[0], key)
+			}
+		}
+	})
+}

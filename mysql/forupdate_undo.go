@@ -1,0 +1,99 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// failure is an attempt whose outcome is not known, or a hold whose release is not.
+// Its session is never used again.
+type failure struct {
+	key     string
+	session *session // may still live on the server; nil: it is gone
+	keeps   bool     // the lease row may say that MinHold keeps the key
+	written bool     // (3) was answered: it cannot arrive any more
+	until   time.Time
+}
+
+// fail notes what an undo has to do after an error, if there is anything. What
+// (3) may have written grants nothing without the session; all that can remain of
+// it is MinHold.
+func (a *seizure) fail(lost bool, err error) error {
+	keeps := a.sent && a.r.Keep > 0
+	if !lost && !keeps {
+		return notSent(a.f.lease.what("acquire"), err)
+	}
+	x := &failure{key: a.r.Key, keeps: keeps, written: a.token != 0}
+	if lost {
+		x.session = a.n
+	}
+	a.f.note(a.r.ID, x, max(a.r.TTL, a.r.Keep))
+	return maybeApplied(a.f.lease.what("acquire"), err)
+}
+
+// note keeps a failure until it was undone, or cannot matter any more.
+func (f *forUpdate) note(id driver.HoldID, x *failure, d time.Duration) {
+	now := time.Now()
+	x.until = now.Add(2*d + time.Minute)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, old := range f.failed {
+		if now.After(old.until) {
+			delete(f.failed, id)
+		}
+	}
+	f.failed[id] = x
+}
+
+// undo makes sure that the session of a failure is gone and MinHold taken back.
+func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.Result {
+	f.mu.Lock()
+	n, keeps := x.session, x.keeps
+	f.mu.Unlock()
+	if n != nil {
+		if _, gone := f.sessions.kill(ctx, n); !gone {
+			// Nothing more can be done: see release.
+			if ctx.Err() != nil {
+				return driver.Result{Err: notSent(f.lease.what("release"), ctx.Err())}
+			}
+			if !keeps {
+				return driver.Result{Status: driver.Removed}
+			}
+		} else {
+			n = nil
+		}
+	}
+	if keeps {
+		affected, err := f.takeBack(ctx, q)
+		if err != nil {
+			return driver.Result{Err: err}
+		}
+		keeps = affected == 0 && !x.written // it may still come
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x.session, x.keeps = n, keeps
+	if n != nil || keeps {
+		return driver.Result{Status: driver.Removed}
+	}
+	delete(f.failed, q.ID)
+	return driver.Result{Status: driver.Released, Final: true}
+}
+
+// takeBack ends the MinHold of a hold in the lease row.
+func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
+	err = f.s.step(ctx, f.s.writes, func(c *conn) error {
+		res, err := c.exec(ctx, bounds[0], f.revoke(q.Key, q.ID))
+		if err == nil {
+			affected, err = res.RowsAffected()
+		}
+		if errors.Is(err, errBlocked) {
+			err = &driver.Error{NotApplied: true, Err: err}
+		}
+		return classify(f.lease.what("undo"), err)
+	})
+	return affected, err
+}
