@@ -42,6 +42,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	prober  prober
+	watcher watcher
+	queuer  driver.Queuer     // nil: the store has no queue
 	queues  map[string]*queue // keys that somebody waits for
 	waiting int               // callers in them
 	spare   []*waiter         // for reuse
@@ -101,6 +103,9 @@ func New(store driver.Store, o Options) (*Client, error) {
 		ttl: func(*driver.Hold) time.Duration { return 0 },
 	}
 	c.prober.init(c)
+	c.watcher.c = c
+	c.watcher.store, _ = store.(driver.Waiter)
+	c.queuer, _ = store.(driver.Queuer)
 	c.keeper.init(c)
 	c.undoer.init(c)
 	return c, nil
