@@ -75,6 +75,8 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 func (q *queue) turn(now time.Duration) time.Duration {
 	q.turns++
 	switch {
+	case now < q.contested && q.c.watcher.live:
+		return rand.N(pushTurn)
 	case now < q.contested:
 		return rand.N(lastProbe)
 	case q.turns%12 == 3:
@@ -82,6 +84,10 @@ func (q *queue) turn(now time.Duration) time.Duration {
 	}
 	return rand.N(firstProbe)
 }
+
+// pushTurn is the same where others are woken by a push: they need a millisecond
+// or two.
+const pushTurn = 8 * time.Millisecond
 
 // contested is for how long a hold of another program says that others want the key.
 const contested = 10 * time.Second

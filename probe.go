@@ -172,7 +172,7 @@ func (p *prober) look(queues []*queue) {
 				q.rest(localProbe)
 			} else {
 				q.contested = c.now() + contested
-				q.rest(q.pace.next())
+				q.rest(q.pace.next(c.watcher.live))
 			}
 		default:
 			q.attempt()
@@ -202,13 +202,17 @@ func (p *pace) held(h *HeldError) {
 	p.left, p.pinned, p.errs = h.Left, h.Pinned, 0
 }
 
-func (p *pace) next() time.Duration {
+// With a live push it need not look often.
+func (p *pace) next(push bool) time.Duration {
 	d := min(firstProbe<<p.step, lastProbe)
 	if d < lastProbe {
 		p.step++
 	}
-	if p.pinned {
+	switch {
+	case p.pinned:
 		d = lastProbe
+	case push:
+		d = watchProbe
 	}
 	d = jitter(d)
 	if p.left > 0 && p.left < d {

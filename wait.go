@@ -20,10 +20,10 @@ type queue struct {
 	waiters   []*waiter
 	state     queueState
 	pace      pace
-	spot      spot // its place in the prober
-	leave     context.CancelFunc
-	contested time.Duration // until then others are taken to want the key
-	turns     int           // times that the key went back to the database while somebody waited here
+	spot      spot               // its place in the prober
+	leave     context.CancelFunc // ends a wait in the server's queue
+	contested time.Duration      // until then others are taken to want the key
+	turns     int                // times that the key went back to the database while somebody waited here
 }
 
 type queueState uint8
@@ -219,7 +219,7 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 func (q *queue) answered(s settings, lease *Lease, err error) {
 	c := q.c
 	c.mu.Lock()
-	q.state = idle
+	q.state, q.leave = idle, nil
 	if lease != nil {
 		// The caller may have left; the next one takes what it would have asked for.
 		if len(q.waiters) > 0 && q.waiters[0].set == s {
@@ -256,7 +256,12 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		q.blocked(held)
 		q.pace.step = 0
 		q.pace.held(held)
-		q.rest(q.pace.next())
+		if c.queuer != nil && !held.Pinned {
+			q.enqueue()
+			return
+		}
+		c.watcher.start()
+		q.rest(q.pace.next(c.watcher.live))
 	default:
 		q.blocked(err)
 		c.log.Warn("acquire failed, trying again", "key", q.key, "err", err)
@@ -315,7 +320,7 @@ func (c *Client) localEnd(key string, yield bool) {
 	q := c.queues[key]
 	switch {
 	case q == nil:
-	case yield && q.state == resting:
+	case yield && q.state == resting && c.queuer == nil: // the server's queue is fair by itself
 		q.rest(q.turn(c.now()))
 		q.spot.attempt = true
 	default:
