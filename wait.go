@@ -219,6 +219,7 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 func (q *queue) answered(s settings, lease *Lease, err error) {
 	c := q.c
 	c.mu.Lock()
+	was := q.state
 	q.state, q.leave = idle, nil
 	if lease != nil {
 		// The caller may have left; the next one takes what it would have asked for.
@@ -256,7 +257,7 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		q.blocked(held)
 		q.pace.step = 0
 		q.pace.held(held)
-		if c.queuer != nil && !held.Pinned {
+		if c.queuer != nil && was == attempting && !held.Pinned {
 			q.enqueue()
 			return
 		}
