@@ -26,7 +26,7 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	if err != nil {
 		return nil, err
 	}
-	if !s.noWait && ctx.Value(heldKey{c, key}) != nil {
+	if !s.noWait && c.holds(ctx, key) {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrSelfDeadlock)
 	}
 	return c.wait(ctx, key, s, s.noWait)

@@ -17,7 +17,7 @@ func (c *Client) sendRelease(l *Lease, trusted time.Duration) {
 	by := c.now() + c.opts.ReleaseWait
 	l.sending = call[driver.Hold]{q: l.hold, patience: c.opts.ReleaseWait, by: min(by, trusted), answer: l}
 	if trusted < by {
-		c.releases.fly([]*call[driver.Hold]{&l.sending})
+		c.releases.fly(&flight[driver.Hold]{calls: []*call[driver.Hold]{&l.sending}})
 	} else if f := c.releases.submit(&l.sending); f != nil {
 		c.releases.lead(f)
 	}
@@ -42,8 +42,7 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
 	}
 	c.localEnd(l.hold.Key, true)
-	l.released.err = err
-	close(l.released.done)
+	l.releaseAnswered(err)
 }
 
 // Close ends the client: callers that wait get ErrClosed, every lease ends with

@@ -25,7 +25,8 @@ type lane[Q any] struct {
 
 	mu      sync.Mutex
 	waiting []*call[Q]
-	flights []*flight
+	flights []*flight[Q] // the oldest first
+	spare   []*flight[Q]
 	timer   *time.Timer // starts one more flight
 }
 
@@ -49,46 +50,26 @@ type answerer interface {
 	answered(r driver.Result, sent, got time.Duration)
 }
 
-// flight is a batch on its way.
-type flight struct{ since time.Duration }
+// flight is a batch on its way. It is reused, with its memory.
+type flight[Q any] struct {
+	since time.Duration
+	calls []*call[Q]
+	qs    []Q
+}
 
 // submit puts q into the next batch. Where that may leave at once, the caller
 // lets it: by run in a goroutine, or by lead in its own. The caller has entered
 // the client.
-func (l *lane[Q]) submit(q *call[Q]) *flight {
+func (l *lane[Q]) submit(q *call[Q]) *flight[Q] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, q)
 	return l.mayStart()
 }
 
-// lead sends the next batch in the caller's goroutine and leaves those after it to
-// another.
-func (l *lane[Q]) lead(f *flight) {
-	if batch := l.take(f); len(batch) > 0 {
-		l.fly(batch)
-		l.mu.Lock()
-		more := len(l.waiting) > 0
-		if !more {
-			l.land(f)
-		}
-		l.mu.Unlock()
-		if more {
-			go l.run(f)
-			return
-		}
-	}
-	l.c.work.exit()
-}
-
-// land ends a flight. Called under l.mu.
-func (l *lane[Q]) land(f *flight) {
-	l.flights = slices.DeleteFunc(l.flights, func(g *flight) bool { return g == f })
-}
-
 // mayStart adds a flight if one more may start now. Otherwise it sees to it that
-// the question is asked again.
-func (l *lane[Q]) mayStart() *flight {
+// the question is asked again. Called under l.mu.
+func (l *lane[Q]) mayStart() *flight[Q] {
 	n := len(l.flights)
 	switch {
 	case len(l.waiting) == 0 || n >= maxFlights:
@@ -102,7 +83,13 @@ func (l *lane[Q]) mayStart() *flight {
 			return nil
 		}
 	}
-	f := &flight{since: l.c.now()}
+	var f *flight[Q]
+	if n := len(l.spare); n > 0 {
+		f, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		f = new(flight[Q])
+	}
+	f.since = l.c.now()
 	l.flights = append(l.flights, f)
 	l.c.work.more()
 	return f
@@ -119,82 +106,96 @@ func (l *lane[Q]) again() {
 }
 
 // run sends batches until nothing waits.
-func (l *lane[Q]) run(f *flight) {
-	defer l.c.work.exit()
-	for {
-		batch := l.take(f)
-		if len(batch) == 0 {
+func (l *lane[Q]) run(f *flight[Q]) {
+	for l.take(f) {
+		l.fly(f)
+	}
+	l.c.work.exit()
+}
+
+// lead sends the next batch in the caller's goroutine and leaves those after it to
+// another.
+func (l *lane[Q]) lead(f *flight[Q]) {
+	if l.take(f) {
+		l.fly(f)
+		if l.take(f) {
+			go func() {
+				l.fly(f)
+				l.run(f)
+			}()
 			return
 		}
-		l.fly(batch)
 	}
+	l.c.work.exit()
 }
 
 // take chooses the next batch: the first that waits and those behind it that have
 // the same TTL and other keys. With nothing left it ends the flight.
-func (l *lane[Q]) take(f *flight) []*call[Q] {
+func (l *lane[Q]) take(f *flight[Q]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.land(f)
+	l.flights = slices.DeleteFunc(l.flights, func(g *flight[Q]) bool { return g == f })
+	clear(f.calls)
+	clear(f.qs)
+	f.calls, f.qs = f.calls[:0], f.qs[:0]
 	if len(l.waiting) == 0 {
-		return nil
+		l.spare = append(l.spare, f)
+		return false
 	}
 	f.since = l.c.now()
 	l.flights = append(l.flights, f)
 	if len(l.waiting) == 1 {
-		batch := l.waiting
-		l.waiting = nil
-		return batch
+		f.calls = append(f.calls, l.waiting[0])
+		l.waiting[0] = nil
+		l.waiting = l.waiting[:0]
+		return true
 	}
 	ttl := l.ttl(&l.waiting[0].q)
 	seen := make(map[string]bool, len(l.waiting))
-	var batch, rest []*call[Q]
+	rest := l.waiting[:0]
 	for _, q := range l.waiting {
-		if key := l.key(&q.q); len(batch) < l.c.limits.Batch && l.ttl(&q.q) == ttl && !seen[key] {
+		if key := l.key(&q.q); len(f.calls) < l.c.limits.Batch && l.ttl(&q.q) == ttl && !seen[key] {
 			seen[key] = true
-			batch = append(batch, q)
+			f.calls = append(f.calls, q)
 		} else {
 			rest = append(rest, q)
 		}
 	}
+	clear(l.waiting[len(rest):])
 	l.waiting = rest
-	return batch
+	return true
 }
 
-// fly sends one batch and hands out its answers.
-func (l *lane[Q]) fly(batch []*call[Q]) {
-	c := l.c
-	sent := c.now()
-	qs := make([]Q, 0, len(batch))
-	patience := batch[0].patience
-	late := batch[:0:0]
-	for i, q := range batch {
+// fly sends the batch of f and hands out its answers.
+func (l *lane[Q]) fly(f *flight[Q]) {
+	sent := l.c.now()
+	patience := f.calls[0].patience
+	inTime := f.calls[:0]
+	for _, q := range f.calls {
 		if q.by > 0 && q.by <= sent {
-			late = append(late, q)
-			batch[i] = nil
+			q.answer.answered(driver.Result{Err: errTooLate}, sent, sent)
 			continue
 		}
-		qs = append(qs, q.q)
 		patience = min(patience, q.patience)
 		if q.by > 0 {
 			patience = min(patience, q.by-sent)
 		}
+		f.qs = append(f.qs, q.q)
+		inTime = append(inTime, q)
 	}
-	for _, q := range late {
-		q.answer.answered(driver.Result{Err: errTooLate}, sent, sent)
-	}
-	if batch = slices.DeleteFunc(batch, func(q *call[Q]) bool { return q == nil }); len(batch) == 0 {
+	f.calls = inTime
+	if len(f.calls) == 0 {
 		return
 	}
-	ctx := c.within(patience)
-	c.calls.Add(1)
-	results, err := l.send(ctx, qs)
+	ctx := l.c.within(patience)
+	l.c.calls.Add(1)
+	results, err := l.send(ctx, f.qs)
 	ctx.end()
-	got := c.now()
-	if err == nil && len(results) != len(batch) {
-		err = fmt.Errorf("the store gave %d answers for %d requests", len(results), len(batch))
+	got := l.c.now()
+	if err == nil && len(results) != len(f.calls) {
+		err = fmt.Errorf("the store gave %d answers for %d requests", len(results), len(f.calls))
 	}
-	for i, q := range batch {
+	for i, q := range f.calls {
 		r := driver.Result{Err: err}
 		if err == nil {
 			r = results[i]

@@ -48,7 +48,6 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 		c: c, hold: l.hold, set: s,
 		began: now, renewedAt: l.renewedAt, deadline: l.deadline,
 		granted: l.granted, first: l.first,
-		done: make(chan struct{}),
 	}
 	next.hold.Token++
 	next.hold.MaxHold = 0 // the database would count it from its own grant

@@ -30,8 +30,7 @@ type Lease struct {
 	ended     error         // nil while held
 	done      chan struct{}
 	contexts  map[*leaseContext]struct{}
-	release   *releasing // set by the first Release
-	released  releasing
+	release   releasing
 	sending   call[driver.Hold]
 
 	task keeperTask // the keeper's; guarded by its mutex
@@ -39,8 +38,10 @@ type Lease struct {
 
 // releasing is the one release of a lease, which every Release call waits for.
 type releasing struct {
-	done chan struct{}
-	err  error
+	begun    bool
+	answered bool
+	err      error
+	done     chan struct{} // made by who must wait
 }
 
 func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.Duration, r driver.Result) *Lease {
@@ -56,7 +57,6 @@ func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.D
 		granted:   began,
 		first:     r.Token,
 		deadline:  began + s.ttl - s.margin,
-		done:      make(chan struct{}),
 	}
 	l.task.lease = l
 	return l
@@ -79,7 +79,17 @@ func (l *Lease) Until() time.Time {
 
 // Done is closed when the hold ends, released or lost. In a process that was
 // frozen it is closed as soon as the process runs again; Err knows at once.
-func (l *Lease) Done() <-chan struct{} { return l.done }
+func (l *Lease) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		l.done = make(chan struct{})
+		if l.ended != nil {
+			close(l.done)
+		}
+	}
+	return l.done
+}
 
 // Err is nil while the key is held. It looks at the clock each time: a process
 // that was frozen for longer than the lease gets the truth at its first look.
@@ -124,7 +134,9 @@ func (l *Lease) maxHoldEnd() time.Duration {
 // statement leaves.
 func (l *Lease) endLocked(err error) {
 	l.ended = err
-	close(l.done)
+	if l.done != nil {
+		close(l.done)
+	}
 	for ctx := range l.contexts {
 		ctx.cancel(err)
 	}
@@ -204,10 +216,9 @@ func (l *Lease) Release(_ context.Context) error {
 		l.close()
 	}
 	l.mu.Lock()
-	if r := l.release; r != nil {
+	if l.release.begun {
 		l.mu.Unlock()
-		<-r.done
-		return r.err
+		return l.releaseAnswer()
 	}
 	lost := l.checkLocked()
 	if l.ended != nil {
@@ -221,18 +232,41 @@ func (l *Lease) Release(_ context.Context) error {
 	now := l.c.now()
 	mayHandOn := l.mayHandOn(now)
 	l.endLocked(ErrReleased)
-	r := &l.released
-	r.done = make(chan struct{})
-	l.release = r
+	l.release.begun = true
 	trusted := l.deadline
 	l.mu.Unlock()
 
 	if mayHandOn && l.c.handOn(l, now) {
-		close(r.done)
+		l.releaseAnswered(nil)
 		return nil
 	}
 	l.c.keeper.remove(l)
 	l.c.sendRelease(l, trusted)
-	<-r.done
-	return r.err
+	return l.releaseAnswer()
+}
+
+// releaseAnswered sets the answer of every Release call.
+func (l *Lease) releaseAnswered(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release.answered, l.release.err = true, err
+	if l.release.done != nil {
+		close(l.release.done)
+	}
+}
+
+// releaseAnswer waits for it.
+func (l *Lease) releaseAnswer() error {
+	l.mu.Lock()
+	if !l.release.answered {
+		if l.release.done == nil {
+			l.release.done = make(chan struct{})
+		}
+		done := l.release.done
+		l.mu.Unlock()
+		<-done
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	return l.release.err
 }

@@ -40,17 +40,18 @@ type Client struct {
 	undoer   undoer
 	work     activity
 
-	mu      sync.Mutex
-	prober  prober
-	watcher watcher
-	queuer  driver.Queuer     // nil: the store has no queue
-	queues  map[string]*queue // keys that somebody waits for
-	waiting int               // callers in them
-	spare   []*waiter         // for reuse
-	local   map[string]int    // keys that a lease of this client holds, or whose release is under way
-	closed  bool
-	done    chan struct{} // closed when Close has finished
-	reaping sync.Once
+	mu          sync.Mutex
+	prober      prober
+	watcher     watcher
+	queuer      driver.Queuer     // nil: the store has no queue
+	queues      map[string]*queue // keys that somebody waits for
+	waiting     int               // callers in them
+	spare       []*waiter         // for reuse
+	spareQueues []*queue
+	local       map[string]int // keys that a lease of this client holds, or whose release is under way
+	closed      bool
+	done        chan struct{} // closed when Close has finished
+	reaping     sync.Once
 
 	open    context.Context // ends when Close begins
 	endOpen context.CancelFunc

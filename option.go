@@ -138,8 +138,12 @@ func Guarded() Option { return func(s *settings) { s.guarded = true } }
 // settingsFor applies opts to the client's defaults.
 func (c *Client) settingsFor(opts []Option) (settings, error) {
 	s := settings{ttl: c.opts.TTL, maxHold: c.opts.MaxHold}
-	for _, opt := range opts {
-		opt(&s)
+	if len(opts) > 0 {
+		own := s // goes to the heap
+		for _, opt := range opts {
+			opt(&own)
+		}
+		s = own
 	}
 	if err := s.check(c.opts.Margin, c.limits); err != nil {
 		return s, err

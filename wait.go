@@ -18,6 +18,7 @@ type queue struct {
 	c         *Client
 	key       string
 	waiters   []*waiter
+	room      []*waiter // where waiters began, for reuse
 	state     queueState
 	pace      pace
 	spot      spot               // its place in the prober
@@ -112,7 +113,7 @@ func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*
 }
 
 // join begins a wait. A flight that may leave is the caller's to let.
-func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *flight) {
+func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *flight[driver.Request]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -125,8 +126,7 @@ func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *fli
 	c.waiting++
 	q := c.queues[key]
 	if q == nil {
-		q = &queue{c: c, key: key}
-		c.queues[key] = q
+		q = c.newQueue(key)
 	}
 	w.queue = q
 	q.waiters = append(q.waiters, w)
@@ -141,7 +141,7 @@ func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *fli
 }
 
 // submit sends an attempt of w. Called under c.mu.
-func (c *Client) submit(key string, w *waiter, pinned bool) *flight {
+func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Request] {
 	c.work.more() // until it was answered
 	w.try = call[driver.Request]{q: c.newRequest(key, w.set, pinned), patience: w.set.ttl - w.set.margin, answer: w}
 	return c.acquires.submit(&w.try)
@@ -173,11 +173,30 @@ func (q *queue) endIfEmpty() {
 	if len(q.waiters) > 0 || q.c.queues[q.key] != q {
 		return
 	}
-	delete(q.c.queues, q.key)
-	q.c.prober.remove(q)
+	c := q.c
+	delete(c.queues, q.key)
+	c.prober.remove(q)
 	if q.leave != nil {
 		q.leave()
 	}
+	if q.state == idle && len(c.spareQueues) < maxSpare { // nothing on its way comes back to it
+		*q = queue{c: c, waiters: q.room[:0], room: q.room[:0]}
+		c.spareQueues = append(c.spareQueues, q)
+	}
+}
+
+// newQueue opens the queue of key. Called under Client.mu.
+func (c *Client) newQueue(key string) *queue {
+	var q *queue
+	if n := len(c.spareQueues); n > 0 {
+		q, c.spareQueues = c.spareQueues[n-1], c.spareQueues[:n-1]
+	} else {
+		q = &queue{c: c, room: make([]*waiter, 0, 4)}
+		q.waiters = q.room
+	}
+	q.key = key
+	c.queues[key] = q
+	return q
 }
 
 // tell ends w's wait. Called under Client.mu.
@@ -279,7 +298,7 @@ func (q *queue) attempt() {
 	}
 }
 
-func (q *queue) send() *flight {
+func (q *queue) send() *flight[driver.Request] {
 	if q.c.closed || len(q.waiters) == 0 {
 		return nil
 	}
