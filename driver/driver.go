@@ -122,7 +122,8 @@ type Limits struct {
 
 	// Heartbeat says that a hold also hangs on a session which the server ends
 	// when it is silent: Renew must come every min(TTL/10, 1s), and notices a
-	// session that was ended.
+	// session that was ended. Only the Store that was granted such a hold knows it
+	// as its own: to another one its acquire is Held, its renewal and release Unknown.
 	Heartbeat bool
 }
 

@@ -78,6 +78,24 @@ func waits(key string, clients ...*rowlock.Client) (giveUp func() []error) {
 	}
 }
 
+// allHeld checks how waits for a key that nobody could have ended: given up, and
+// but for a machine under load with the key last seen held.
+func allHeld(t testing.TB, errs []error) {
+	t.Helper()
+	held := 0
+	for _, err := range errs {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("a wait that was given up: %v, want the context's error", err)
+		}
+		if errors.Is(err, rowlock.ErrHeld) {
+			held++
+		}
+	}
+	if held == 0 {
+		t.Errorf("of the waits for a key that was held none says so: %v", errs)
+	}
+}
+
 // pinnedKey has a Store that answers Pinned for one key after the longest wait
 // that the seam allows.
 func pinnedKey(t *testing.T, e *env) {
@@ -104,11 +122,7 @@ func pinnedKey(t *testing.T, e *env) {
 		t.Errorf("a try for a pinned key: %v, want a HeldError that says so", err)
 	}
 	e.patiently(t, func(ttl time.Duration) error { return e.others(t, ttl, a, b) })
-	for _, err := range giveUp() {
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, rowlock.ErrHeld) {
-			t.Errorf("a wait for a pinned key that was given up: %v, want the context's error and ErrHeld", err)
-		}
-	}
+	allHeld(t, giveUp())
 	f.Clear()
 	release1(t, acquire(t, a, pinned))
 }
@@ -120,14 +134,14 @@ func blockedKey(t *testing.T, e *env) {
 	unblock := e.Block(t, key)
 	giveUp := waits(key, a, b)
 	e.patiently(t, func(ttl time.Duration) error { return e.others(t, ttl, a, b) })
-	if _, err := b.TryAcquire(soon(t), key); !errors.Is(err, rowlock.ErrHeld) {
-		t.Errorf("a try for a blocked key: %v, want ErrHeld", err)
-	}
-	for _, err := range giveUp() {
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, rowlock.ErrHeld) {
-			t.Errorf("a wait for a blocked key that was given up: %v, want the context's error and ErrHeld", err)
+	until(t, "a try for a blocked key says ErrHeld", func() bool {
+		_, err := b.TryAcquire(soon(t), key)
+		if err == nil {
+			t.Fatal("a blocked key was granted")
 		}
-	}
+		return errors.Is(err, rowlock.ErrHeld)
+	})
+	allHeld(t, giveUp())
 	next := make(chan error, 1)
 	go func() {
 		lease, err := a.Acquire(soon(t), key)
@@ -146,35 +160,50 @@ func blockedKey(t *testing.T, e *env) {
 // blockedInBatch sends a blocked key among others.
 func blockedInBatch(t *testing.T, e *env) {
 	s := e.Open(t)
+	blocked := e.key(t)
+	answer(t, s.Release, grant(t, s, driver.Request{Key: blocked, TTL: longTTL}), driver.Released)
+	unblock := e.Block(t, blocked)
+	until(t, "a batch with a blocked key has an answer for each key", func() bool { return withBlocked(t, e, s, blocked) })
+	unblock()
+	answer(t, s.Release, grant(t, s, driver.Request{Key: blocked, TTL: longTTL}), driver.Released)
+}
+
+// withBlocked acquires a blocked key with new ones in one call; false: an answer was
+// unknown, as it may be on a machine under load.
+func withBlocked(t testing.TB, e *env, s driver.Store, blocked string) bool {
+	t.Helper()
 	n := min(5, e.limits.Batch)
 	var reqs []driver.Request
-	for range n {
-		reqs = append(reqs, driver.Request{Key: e.key(t), ID: newID(), Owner: "locktest", TTL: longTTL})
+	for i := range n {
+		q := driver.Request{Key: e.key(t), ID: newID(), Owner: "locktest", TTL: longTTL}
+		if i == n/2 {
+			q.Key = blocked
+		}
+		reqs = append(reqs, q)
 	}
-	blocked := n / 2
-	answer(t, s.Release, grant(t, s, driver.Request{Key: reqs[blocked].Key, TTL: longTTL}), driver.Released)
-	unblock := e.Block(t, reqs[blocked].Key)
 	began := time.Now()
 	results, err := s.Acquire(soon(t), reqs)
 	t.Logf("a batch with a blocked key took %v", time.Since(began))
 	if err != nil || len(results) != n {
 		t.Fatalf("acquire: %d answers for %d keys, %v", len(results), n, err)
 	}
+	all := true
 	for i, r := range results {
 		want := driver.Granted
-		if i == blocked {
+		if reqs[i].Key == blocked {
 			want = driver.Pinned
 		}
-		if r.Status != want {
-			t.Errorf("P15: key %d of a batch whose key %d is blocked: %v (%v), want %v", i, blocked, r.Status, r.Err, want)
-			continue
-		}
-		if i != blocked {
+		switch {
+		case r.Status == driver.Unknown:
+			t.Logf("key %d: %v", i, r.Err)
+			all = false
+		case r.Status != want:
+			t.Errorf("P15: key %d of a batch with a blocked key: %v, want %v", i, r.Status, want)
+		case r.Status == driver.Granted:
 			h := holdOf(reqs[i], r)
 			answer(t, s.Renew, h, driver.Alive)
 			answer(t, s.Release, h, driver.Released)
 		}
 	}
-	unblock()
-	answer(t, s.Release, grant(t, s, driver.Request{Key: reqs[blocked].Key, TTL: longTTL}), driver.Released)
+	return all
 }

@@ -10,7 +10,7 @@ import (
 // Run runs the whole suite. It returns when all of it has ended.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	run(t, h, exclusion, loss, frozen, tokens, stale, giveUp, lostReply, deadlocks, keys, reaper,
+	run(t, h, exclusion, loss, reasons, frozen, tokens, stale, giveUp, lostReply, deadlocks, keys, reaper,
 		connections, release, closing, isolation, holdTimes, seam, seamBatch)
 }
 
@@ -20,7 +20,7 @@ func P1(t *testing.T, h Harness) { t.Helper(); run(t, h, exclusion) }
 
 // P2 runs the cases of P2: the holder knows of its loss before the database may
 // grant the key to another, and a live holder keeps its lease.
-func P2(t *testing.T, h Harness) { t.Helper(); run(t, h, loss, frozen) }
+func P2(t *testing.T, h Harness) { t.Helper(); run(t, h, loss, reasons, frozen) }
 
 // P3 runs the cases of P3: tokens are strictly increasing in the order of grants.
 func P3(t *testing.T, h Harness) { t.Helper(); run(t, h, tokens) }

@@ -68,8 +68,7 @@ func (l *leases) inspect(ctx context.Context, keys []string) (infos []driver.Inf
 		if len(keys) > 1 || !ok || r.left > 0 {
 			return nil
 		}
-		unlocked, err := l.unlocked(ctx, c, []row{r})
-		infos[0].Pinned = !unlocked[r.key]
+		infos[0].Pinned, err = l.guarded(ctx, c, r)
 		return err
 	})
 	return infos, classify(l.what("inspect"), err)
@@ -89,28 +88,32 @@ func (l *leases) list(ctx context.Context, prefix, after string, limit int) (inf
 }
 
 // force writes the guard's index entry, so it waits for an open guarded
-// transaction like a takeover and is bounded like one.
+// transaction like a takeover and is bounded like one; between its tries it waits
+// by asking.
 func (l *leases) force(ctx context.Context, key string) (info driver.Info, err error) {
-	for end := time.Now().Add(lockWait); ; {
+	// The row of a busy key has a queue. The second try stands in it for longer: the
+	// operator waits for that, and nobody waits behind a place in a queue.
+	bound := l.s.bound(0)
+	for end := time.Now().Add(lockWait); ; bound = bounds[len(bounds)-1] {
 		err = l.s.slow(ctx, func(c *conn) error {
 			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {
 				return err
 			}
 			r, ok := rows[key]
-			info = r.info()
 			if !ok {
 				info = driver.Info{Key: key}
 				return nil
 			}
-			unlocked, err := l.unlocked(ctx, c, []row{r})
+			info = r.info()
+			guarded, err := l.guarded(ctx, c, r)
 			if err != nil {
 				return err
 			}
-			if !unlocked[key] {
+			if guarded {
 				return errBlocked
 			}
-			_, err = c.exec(ctx, l.s.bound(0), forced(l.table, key))
+			_, err = c.exec(ctx, bound, forced(l.table, key))
 			return err
 		})
 		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
@@ -121,6 +124,17 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 		err = fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or end it: %w", err)
 	}
 	return info, classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
+}
+
+// guarded tells whether a guard is open on the row: it locks the entry in the
+// guard index, but not the row. Where the row is locked too, somebody is writing it.
+func (l *leases) guarded(ctx context.Context, c *conn, r row) (bool, error) {
+	unlocked, err := l.unlocked(ctx, c, []row{r})
+	if err != nil || unlocked[r.key] {
+		return false, err
+	}
+	writable, err := l.writable(ctx, c, 1, func(int) string { return r.key })
+	return writable[r.key], err
 }
 
 // read runs f on the control connection. A KILL may be waiting for that, so at

@@ -75,7 +75,12 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
-	return s.Check(ctx)
+	if err := s.Check(ctx); err != nil {
+		return err
+	}
+	// The first renewal should not have to wait for a connection to be opened.
+	s.writes.keep(ctx)
+	return nil
 }
 
 func errClosed() error {

@@ -23,6 +23,8 @@ type conn struct {
 	id     uint64    // CONNECTION_ID()
 	server string    // which server the connection reached
 	opened time.Time // before anything was sent on it
+	ready  time.Time // after the server had answered
+	heard  time.Time // when the last statement was sent that the server answered; see kill
 	used   time.Time // when it was last put back
 	broken bool      // to be closed
 }
@@ -69,6 +71,7 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 		}
 	}
 	var autocommit bool
+	c.heard = time.Now()
 	s.statements.Add(1)
 	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), CONCAT_WS(':', @@hostname, @@port, @@server_id), @@autocommit")
 	if err := row.Scan(&c.id, &c.server, &autocommit); err != nil {
@@ -79,6 +82,7 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 		c.close()
 		return nil, notSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
 	}
+	c.ready = time.Now()
 	return c, nil
 }
 
@@ -172,13 +176,18 @@ func (c *conn) run(ctx context.Context, bound time.Duration, send func() error) 
 // once sends a statement; ended tells that we ended it by KILL QUERY.
 func (c *conn) once(ctx context.Context, bound time.Duration, send func() error) (ended bool, err error) {
 	c.s.statements.Add(1)
+	start := time.Now()
 	if bound <= 0 {
-		return false, send()
+		err = send()
+	} else {
+		e := c.s.watchdog.watch(c, start, bound)
+		err = send()
+		if ended = c.s.watchdog.stop(ctx, e); err == nil {
+			c.s.keepPace(time.Since(start))
+		}
 	}
-	e := c.s.watchdog.watch(c, bound)
-	err = send()
-	if ended = c.s.watchdog.stop(ctx, e); err == nil {
-		c.s.keepPace(time.Since(e.since))
+	if err == nil || number(err) != 0 {
+		c.heard = start
 	}
 	return ended, err
 }

@@ -30,7 +30,7 @@ type watchdog struct {
 // ender is the watch over one statement.
 type ender struct {
 	c     *conn
-	since time.Time
+	heard time.Time // of c
 	at    time.Time
 	done  chan struct{} // closed when the KILL was answered, or given up
 	open  bool          // then: it was not answered, so it may still come
@@ -42,9 +42,8 @@ func newWatchdog(s *Store) *watchdog {
 
 // watch ends the statement that is about to be sent on c by KILL QUERY if it is
 // not answered within d. The caller calls stop as soon as it has its answer.
-func (w *watchdog) watch(c *conn, d time.Duration) *ender {
-	now := time.Now()
-	e := &ender{c: c, since: now, at: now.Add(d), done: make(chan struct{})}
+func (w *watchdog) watch(c *conn, now time.Time, d time.Duration) *ender {
+	e := &ender{c: c, heard: c.heard, at: now.Add(d), done: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waits[e] = struct{}{}
@@ -80,7 +79,7 @@ func (w *watchdog) fire() {
 			defer close(e.done)
 			ctx, cancel := context.WithTimeout(context.Background(), killWait)
 			defer cancel()
-			e.open = errors.Is(w.s.kill(ctx, e.c, "QUERY", e.since), errKillUnanswered)
+			e.open = errors.Is(w.s.kill(ctx, e.c, "QUERY", e.heard), errKillUnanswered)
 		}()
 	}
 }
@@ -109,13 +108,15 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 }
 
 // kill ends the running statement (QUERY) or the session (CONNECTION) of target
-// from the control connection. KILL of one's own sessions needs no privilege.
+// from the control connection. KILL of one's own sessions needs no privilege:
+// https://dev.mysql.com/doc/refman/9.7/en/kill.html
 //
 // A connection number means something only on one server between two of its
 // starts: on another, or after a restart, it is a stranger's. The control
-// connection proves both by itself: it reached the same server, and it was open
-// before the statement was sent and still is.
-func (s *Store) kill(ctx context.Context, target *conn, what string, since time.Time) error {
+// connection proves both by itself: it reached the same server, and it was there
+// when target was last heard of, a statement sent then was answered, and it is
+// there now.
+func (s *Store) kill(ctx context.Context, target *conn, what string, heard time.Time) error {
 	ctl, err := s.control.get(ctx)
 	if err != nil {
 		return err
@@ -125,8 +126,8 @@ func (s *Store) kill(ctx context.Context, target *conn, what string, since time.
 		s.cannotKill.Store(true)
 		return fmt.Errorf("%w: %s is not %s", errCannotKill, ctl.server, target.server)
 	}
-	if ctl.opened.After(since) {
-		return fmt.Errorf("%w: the control connection is younger than the statement", errCannotKill)
+	if ctl.ready.After(heard) {
+		return fmt.Errorf("%w: the control connection is younger than the last answer", errCannotKill)
 	}
 	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, target.id))
 	switch number(err) {
@@ -143,12 +144,12 @@ func (s *Store) kill(ctx context.Context, target *conn, what string, since time.
 // endSession ends, in the background and at most for killWait, the session of a
 // connection that was closed while its statement may still run. Close waits for it.
 func (s *Store) endSession(c *conn) {
-	since := c.opened
+	heard := c.heard
 	s.background.Add(1)
 	go func() {
 		defer s.background.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), killWait)
 		defer cancel()
-		_ = s.kill(ctx, c, "CONNECTION", since)
+		_ = s.kill(ctx, c, "CONNECTION", heard)
 	}()
 }

@@ -20,7 +20,9 @@ type Options struct {
 
 	// Connections is the most connections this Store uses, at least 4; 8 by default.
 	// One of them ends statements that wait too long and reads for Inspect, two
-	// carry renewals and releases, the rest acquires.
+	// carry renewals and releases, the rest acquires; pinned keys, reaping and force
+	// release share one of the rest. SelectForUpdate needs one more for each key that
+	// is held or waited for.
 	Connections int
 }
 
