@@ -72,7 +72,10 @@ func (l *lane[Q]) submit(q *call[Q]) *flight[Q] {
 func (l *lane[Q]) mayStart() *flight[Q] {
 	n := len(l.flights)
 	switch {
-	case len(l.waiting) == 0 || n >= maxFlights:
+	case len(l.waiting) == 0:
+		return nil
+	case l.c.limits.Flights == 0:
+	case n >= maxFlights:
 		return nil
 	case n >= l.c.limits.Flights:
 		age := l.c.now() - l.flights[0].since
@@ -144,10 +147,9 @@ func (l *lane[Q]) take(f *flight[Q]) bool {
 	}
 	f.since = l.c.now()
 	l.flights = append(l.flights, f)
-	if len(l.waiting) == 1 {
+	if len(l.waiting) == 1 || l.c.limits.Flights == 0 {
 		f.calls = append(f.calls, l.waiting[0])
-		l.waiting[0] = nil
-		l.waiting = l.waiting[:0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
 		return true
 	}
 	ttl := l.ttl(&l.waiting[0].q)

@@ -72,7 +72,6 @@ func New(store driver.Store, o Options) (*Client, error) {
 	if limits.Batch < 1 {
 		return nil, fmt.Errorf("%w: the store's largest batch is %d", ErrInvalid, limits.Batch)
 	}
-	limits.Flights = max(limits.Flights, 1)
 	o, err := o.fill(limits)
 	if err != nil {
 		return nil, err

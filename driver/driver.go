@@ -115,8 +115,9 @@ type Limits struct {
 	LockWait time.Duration // the longest a step waits for another transaction
 
 	// Flights is how many batches of acquires, and how many of releases, are best
-	// under way at once; at least 1. When the oldest has been away for SlowFlight the
-	// engine sends one more, up to 4.
+	// under way at once: concurrent calls then share statements. When the oldest has
+	// been away for SlowFlight the engine sends one more, up to 4. 0: a batch of keys
+	// is not cheaper here than each alone, so each goes alone and at once.
 	Flights    int
 	SlowFlight time.Duration
 
