@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -25,13 +26,10 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	if err != nil {
 		return nil, err
 	}
-	if s.noWait {
-		return c.tryOnce(ctx, key, s)
-	}
-	if ctx.Value(heldKey{c, key}) != nil {
+	if !s.noWait && c.holds(ctx, key) {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrSelfDeadlock)
 	}
-	return c.wait(ctx, key, s)
+	return c.wait(ctx, key, s, s.noWait)
 }
 
 // TryAcquire tries once. If another has the key the error is a *HeldError and
@@ -44,7 +42,7 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	if err != nil {
 		return nil, err
 	}
-	return c.tryOnce(ctx, key, s)
+	return c.wait(ctx, key, s, true)
 }
 
 // prepare checks what can be checked before anything is sent.
@@ -65,42 +63,6 @@ func (c *Client) prepare(ctx context.Context, key string, opts []Option) (settin
 	return s, nil
 }
 
-// tryOnce makes one attempt. A caller that gives up leaves the statement running
-// to its answer; a grant that comes then is undone.
-func (c *Client) tryOnce(ctx context.Context, key string, s settings) (*Lease, error) {
-	type answer struct {
-		lease *Lease
-		err   error
-	}
-	answers := make(chan answer)
-	gone := make(chan struct{})
-	if !c.goWork(func() {
-		lease, err := c.attempt(key, s, false)
-		select {
-		case answers <- answer{lease, err}:
-		case <-gone:
-			if err == nil {
-				c.giveBack(lease)
-			}
-		}
-	}) {
-		return nil, fmt.Errorf("acquire %q: %w", key, ErrClosed)
-	}
-	select {
-	case a := <-answers:
-		if a.err != nil {
-			return nil, fmt.Errorf("acquire %q: %w", key, a.err)
-		}
-		return a.lease, nil
-	case <-ctx.Done():
-		close(gone)
-		return nil, fmt.Errorf("acquire %q: %w", key, waitError(ctx, nil))
-	case <-c.open.Done():
-		close(gone)
-		return nil, fmt.Errorf("acquire %q: %w", key, ErrClosed)
-	}
-}
-
 // waitError is ctx's error joined with what stood in the way.
 func waitError(ctx context.Context, last error) error {
 	err := ctx.Err()
@@ -113,56 +75,45 @@ func waitError(ctx context.Context, last error) error {
 	return err
 }
 
-// attempt sends one acquire and reads its answer: a lease, a *HeldError, or
-// another error after which the attempt was undone if it may have been applied.
-// No caller's context reaches the store: a session or transaction in it would
-// pull the statement in, and its end would make the outcome unknown.
-func (c *Client) attempt(key string, s settings, pinned bool) (*Lease, error) {
-	var id driver.HoldID
-	rand.Read(id[:]) // never fails
-	req := driver.Request{
-		Key: key, ID: id, Owner: c.opts.Owner, TTL: s.ttl, Keep: s.minHold,
+// newRequest is one attempt for key. No caller's context reaches the store: a
+// session or transaction in it would pull the statement in, and its end would
+// make the outcome unknown.
+func (c *Client) newRequest(key string, s settings, pinned bool) driver.Request {
+	r := driver.Request{
+		Key: key, Owner: c.opts.Owner, TTL: s.ttl, Keep: s.minHold,
 		Guarded: s.guarded, Pinned: pinned,
 	}
-	start := c.now()
-	ctx, cancel := context.WithTimeout(c.life, s.ttl-s.margin)
-	c.calls.Add(1)
-	results, err := c.store.Acquire(ctx, []driver.Request{req})
-	cancel()
-	end := c.now()
-	var r driver.Result
-	switch {
-	case err != nil:
-		r.Err = err
-	case len(results) != 1:
-		r.Err = fmt.Errorf("the store gave %d answers for one key", len(results))
-	default:
-		r = results[0]
-	}
+	rand.Read(r.ID[:]) // never fails
+	return r
+}
+
+// outcome reads the answer to an attempt: a lease, a *HeldError, or another error
+// after which the attempt was undone if it may have been applied.
+func (c *Client) outcome(req *driver.Request, s settings, r driver.Result, sent, got time.Duration) (*Lease, error) {
 	switch r.Status {
 	case driver.Granted:
-		if end < start+s.ttl-s.margin {
-			lease := c.newLease(key, id, s, start, r)
+		if got < sent+s.ttl-s.margin {
+			lease := c.newLease(req.Key, req.ID, s, sent, r)
 			if err := c.hold(lease); err != nil {
 				return nil, err
 			}
 			return lease, nil
 		}
-		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", end-start, s.ttl)
+		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", got-sent, s.ttl)
 	case driver.Held:
-		return nil, &HeldError{Key: key, Owner: r.Owner, Left: r.Left}
+		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Left: r.Left}
 	case driver.Pinned:
-		return nil, &HeldError{Key: key, Owner: r.Owner, Pinned: true}
+		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true}
 	}
 	if !driver.IsNotApplied(r.Err) {
-		c.log.Warn("outcome of an acquire is unknown; undoing it", "key", key, "hold", id, "err", r.Err)
+		c.log.Warn("outcome of an acquire is unknown; undoing it", "key", req.Key, "hold", req.ID, "err", r.Err)
 		c.undoer.add(undoTask{
 			hold: driver.Hold{
-				Key: key, ID: id, Token: r.Token, Stored: r.Stored, TTL: s.ttl, Keep: s.minHold,
+				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.ttl, Keep: s.minHold,
 				Guarded: s.guarded, Undo: true,
 			},
 			acknowledged: r.Status == driver.Granted,
-			sent:         end,
+			sent:         got,
 		})
 	}
 	if r.Err == nil {
@@ -186,7 +137,9 @@ func (c *Client) hold(l *Lease) error {
 		c.giveBack(l)
 		return ErrClosed
 	}
-	c.log.Debug("acquired", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+	if c.debug() {
+		c.log.Debug("acquired", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+	}
 	return nil
 }
 
@@ -203,5 +156,5 @@ func (c *Client) giveBack(l *Lease) {
 	h := l.hold
 	h.Undo = true
 	c.undoer.add(undoTask{hold: h, acknowledged: true, sent: c.now()})
-	c.localEnd(h.Key)
+	c.localEnd(h.Key, false)
 }

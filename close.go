@@ -10,33 +10,39 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// sendRelease sends the release of l and waits for its answer, at most
-// ReleaseWait and left, the rest of the trust.
-func (c *Client) sendRelease(l *Lease, left time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.life, min(c.opts.ReleaseWait, left))
-	defer cancel()
-	c.calls.Add(1)
-	results, err := c.store.Release(ctx, []driver.Hold{l.hold})
-	if err == nil && len(results) != 1 {
-		err = fmt.Errorf("the store gave %d answers for one release", len(results))
+// sendRelease sends the release of l with those of other leases. One whose trust
+// ends before ReleaseWait goes alone, because a batch has one deadline.
+func (c *Client) sendRelease(l *Lease, trusted time.Duration) {
+	c.work.more() // until it was answered
+	by := c.now() + c.opts.ReleaseWait
+	l.sending = call[driver.Hold]{q: l.hold, patience: c.opts.ReleaseWait, by: min(by, trusted), answer: l}
+	if trusted < by {
+		c.releases.fly(&flight[driver.Hold]{calls: []*call[driver.Hold]{&l.sending}})
+	} else if f := c.releases.submit(&l.sending); f != nil {
+		c.releases.lead(f)
 	}
-	var r driver.Result
-	if err == nil {
-		r = results[0]
-		err = r.Err
-	}
+}
+
+// answered implements answerer: the release of l has its answer.
+func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
+	c := l.c
+	defer c.work.exit()
+	var err error
 	switch r.Status {
 	case driver.Released:
-		c.log.Debug("released", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
-		return nil
+		if c.debug() {
+			c.log.Debug("released", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+		}
 	case driver.Taken, driver.Forced, driver.Removed:
 		c.losses.Add(1)
-		return &LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: lostReason(r.Status)}
+		err = &LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: lostReason(r.Status)}
+	default:
+		c.late.Add(1)
+		c.log.Warn("release not answered; repeating it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
+		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
 	}
-	c.late.Add(1)
-	c.log.Warn("release not answered; repeating it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", err)
-	c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
-	return nil
+	c.localEnd(l.hold.Key, true)
+	l.releaseAnswered(err)
 }
 
 // Close ends the client: callers that wait get ErrClosed, every lease ends with
@@ -48,10 +54,8 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
 	c.closed = true
-	if first && c.busy == 0 {
-		close(c.idle)
-	}
 	c.mu.Unlock()
+	c.work.close()
 	if !first {
 		select {
 		case <-c.done:
@@ -68,7 +72,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	var left []string
 	select {
-	case <-c.idle:
+	case <-c.work.idle:
 	case <-ctx.Done():
 		left = append(left, "statements under way")
 	}
@@ -95,5 +99,5 @@ func (l *Lease) close() {
 	c.losses.Add(1)
 	c.log.Warn("client closed with a lease held; releasing it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
 	c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
-	c.localEnd(l.hold.Key)
+	c.localEnd(l.hold.Key, false)
 }

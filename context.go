@@ -42,16 +42,27 @@ func (lc *leaseContext) Err() error {
 	return lc.Context.Err()
 }
 
-// heldKey asks a context whether it comes from a lease of key.
-type heldKey struct {
-	c   *Client
-	key string
-}
+// lastLease asks a context for the innermost lease that it comes from.
+type lastLease struct{}
 
 // Value implements context.Context.
 func (lc *leaseContext) Value(k any) any {
-	if h, ok := k.(heldKey); ok && h.c == lc.lease.c && h.key == lc.lease.hold.Key {
-		return lc.lease
+	if _, ok := k.(lastLease); ok {
+		return lc
 	}
 	return lc.Context.Value(k)
+}
+
+// holds tells whether ctx comes from a lease of key of this client.
+func (c *Client) holds(ctx context.Context, key string) bool {
+	for {
+		lc, ok := ctx.Value(lastLease{}).(*leaseContext)
+		if !ok {
+			return false
+		}
+		if lc.lease.c == c && lc.lease.hold.Key == key {
+			return true
+		}
+		ctx = lc.Context
+	}
 }

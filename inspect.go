@@ -44,9 +44,12 @@ type Stats struct {
 
 // Stats tells what the client does now and did so far.
 func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	waiting := c.waiting
+	c.mu.Unlock()
 	s := Stats{
 		Held:       c.keeper.len(),
-		Waiting:    int(c.waiting.Load()),
+		Waiting:    waiting,
 		Undoing:    c.undoer.len(),
 		Renewals:   c.renewals.Load(),
 		Losses:     c.losses.Load(),

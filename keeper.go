@@ -54,7 +54,7 @@ func (k *keeper) add(l *Lease) {
 	t := &l.task
 	t.due = l.deadline
 	if !l.set.noRenew {
-		t.due = min(t.due, l.began+k.c.renewEvery(l.set.ttl))
+		t.due = min(t.due, l.renewedAt+k.c.renewEvery(l.set.ttl))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +63,7 @@ func (k *keeper) add(l *Lease) {
 	}
 	heap.Push(&k.tasks, t)
 	if !k.running {
-		k.running = k.c.goWork(k.run) // false: Close is at work, and ends the lease
+		k.running = k.c.work.goWork(k.run) // false: Close is at work, and ends the lease
 		return
 	}
 	if t.due < k.sleeps {
@@ -169,6 +169,8 @@ func (k *keeper) collect() (due [][]*Lease, over []*Lease) {
 			t.due = never
 		case t.renewing || l.set.noRenew || l.maxHoldEnd() <= deadline:
 			t.due = deadline // nothing to send: wait for the end
+		case !l.renewalStarts():
+			t.due = never // it has ended
 		default:
 			ahead = max(ahead, k.c.renewEvery(l.set.ttl)/2)
 			t.renewing, t.due = true, deadline

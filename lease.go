@@ -17,22 +17,31 @@ type Lease struct {
 	set   settings
 	began time.Duration // the start of the attempt that was granted
 
-	mu       sync.Mutex
-	deadline time.Duration // the trust deadline
-	last     bool          // the renewal that set it was shortened by MaxHold
-	cause    error         // the last failed renewal since an acknowledged one
-	ended    error         // nil while held
-	done     chan struct{}
-	contexts map[*leaseContext]struct{}
-	release  *releasing // set by the first Release
+	granted time.Duration // the start of the attempt that the database granted: earlier than began if the hold was handed on
+	first   int64         // the token of that grant
+
+	mu        sync.Mutex
+	deadline  time.Duration // the trust deadline
+	renewedAt time.Duration // the start of the last statement that was acknowledged
+	last      bool          // the renewal that set the deadline was shortened by MaxHold
+	renewals  int           // on their way
+	guarded   bool          // a guard was asked for: never handed on
+	cause     error         // the last failed renewal since an acknowledged one
+	ended     error         // nil while held
+	done      chan struct{}
+	contexts  map[*leaseContext]struct{}
+	release   releasing
+	sending   call[driver.Hold]
 
 	task keeperTask // the keeper's; guarded by its mutex
 }
 
 // releasing is the one release of a lease, which every Release call waits for.
 type releasing struct {
-	done chan struct{}
-	err  error
+	begun    bool
+	answered bool
+	err      error
+	done     chan struct{} // made by who must wait
 }
 
 func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.Duration, r driver.Result) *Lease {
@@ -42,10 +51,12 @@ func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.D
 			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
 			TTL: s.ttl, MaxHold: s.maxHold, Keep: s.minHold, Guarded: s.guarded,
 		},
-		set:      s,
-		began:    began,
-		deadline: began + s.ttl - s.margin,
-		done:     make(chan struct{}),
+		set:       s,
+		began:     began,
+		renewedAt: began,
+		granted:   began,
+		first:     r.Token,
+		deadline:  began + s.ttl - s.margin,
 	}
 	l.task.lease = l
 	return l
@@ -68,7 +79,17 @@ func (l *Lease) Until() time.Time {
 
 // Done is closed when the hold ends, released or lost. In a process that was
 // frozen it is closed as soon as the process runs again; Err knows at once.
-func (l *Lease) Done() <-chan struct{} { return l.done }
+func (l *Lease) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		l.done = make(chan struct{})
+		if l.ended != nil {
+			close(l.done)
+		}
+	}
+	return l.done
+}
 
 // Err is nil while the key is held. It looks at the clock each time: a process
 // that was frozen for longer than the lease gets the truth at its first look.
@@ -113,7 +134,9 @@ func (l *Lease) maxHoldEnd() time.Duration {
 // statement leaves.
 func (l *Lease) endLocked(err error) {
 	l.ended = err
-	close(l.done)
+	if l.done != nil {
+		close(l.done)
+	}
 	for ctx := range l.contexts {
 		ctx.cancel(err)
 	}
@@ -144,7 +167,7 @@ func (l *Lease) afterLoss(undo bool) {
 		// to stop, and the key stays taken meanwhile.
 		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, notBefore: c.now() + l.set.margin, sent: c.now()})
 	}
-	c.localEnd(l.hold.Key)
+	c.localEnd(l.hold.Key, false)
 }
 
 // Renew extends the lease now by its TTL, for a lease made with NoRenew or to be
@@ -160,6 +183,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
+	if !l.renewalStarts() {
+		return fmt.Errorf("renew %q: %w", l.hold.Key, l.Err())
+	}
 	began := l.c.now()
 	err := l.c.renew(ctx, []*Lease{l})[0]
 	if err == nil {
@@ -184,16 +210,15 @@ func (l *Lease) Renew(ctx context.Context) error {
 // background, and at the latest the TTL frees the key. Err and Done tell of the
 // end before the release is sent.
 func (l *Lease) Release(_ context.Context) error {
-	if l.c.enter() {
-		defer l.c.exit()
+	if l.c.work.enter() {
+		defer l.c.work.exit()
 	} else {
 		l.close()
 	}
 	l.mu.Lock()
-	if r := l.release; r != nil {
+	if l.release.begun {
 		l.mu.Unlock()
-		<-r.done
-		return r.err
+		return l.releaseAnswer()
 	}
 	lost := l.checkLocked()
 	if l.ended != nil {
@@ -204,15 +229,44 @@ func (l *Lease) Release(_ context.Context) error {
 		}
 		return err
 	}
+	now := l.c.now()
+	mayHandOn := l.mayHandOn(now)
 	l.endLocked(ErrReleased)
-	r := &releasing{done: make(chan struct{})}
-	l.release = r
-	left := l.deadline - l.c.now()
+	l.release.begun = true
+	trusted := l.deadline
 	l.mu.Unlock()
 
+	if mayHandOn && l.c.handOn(l, now) {
+		l.releaseAnswered(nil)
+		return nil
+	}
 	l.c.keeper.remove(l)
-	r.err = l.c.sendRelease(l, left)
-	l.c.localEnd(l.hold.Key)
-	close(r.done)
-	return r.err
+	l.c.sendRelease(l, trusted)
+	return l.releaseAnswer()
+}
+
+// releaseAnswered sets the answer of every Release call.
+func (l *Lease) releaseAnswered(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release.answered, l.release.err = true, err
+	if l.release.done != nil {
+		close(l.release.done)
+	}
+}
+
+// releaseAnswer waits for it.
+func (l *Lease) releaseAnswer() error {
+	l.mu.Lock()
+	if !l.release.answered {
+		if l.release.done == nil {
+			l.release.done = make(chan struct{})
+		}
+		done := l.release.done
+		l.mu.Unlock()
+		<-done
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	return l.release.err
 }

@@ -34,24 +34,30 @@ type Client struct {
 	log    *slog.Logger
 	now    func() time.Duration // the clock of trust
 
-	keeper keeper
-	undoer undoer
+	acquires lane[driver.Request]
+	releases lane[driver.Hold]
+	keeper   keeper
+	undoer   undoer
+	work     activity
 
-	mu      sync.Mutex
-	queues  map[string]*queue // keys that somebody waits for
-	local   map[string]int    // keys that a lease of this client holds, or whose release is under way
-	closed  bool
-	busy    int           // goroutines and statements that Close waits for
-	idle    chan struct{} // closed when the client is closed and nothing is busy
-	done    chan struct{} // closed when Close has finished
-	reaping sync.Once
+	mu          sync.Mutex
+	prober      prober
+	watcher     watcher
+	queuer      driver.Queuer     // nil: the store has no queue
+	queues      map[string]*queue // keys that somebody waits for
+	waiting     int               // callers in them
+	spare       []*waiter         // for reuse
+	spareQueues []*queue
+	local       map[string]int // keys that a lease of this client holds, or whose release is under way
+	closed      bool
+	done        chan struct{} // closed when Close has finished
+	reaping     sync.Once
 
 	open    context.Context // ends when Close begins
 	endOpen context.CancelFunc
 	life    context.Context // ends when Close has finished: the context of every statement
 	endLife context.CancelFunc
 
-	waiting                       atomic.Int64
 	calls, renewals, losses, late atomic.Uint64
 }
 
@@ -78,7 +84,6 @@ func New(store driver.Store, o Options) (*Client, error) {
 		now:    clock.Now,
 		queues: make(map[string]*queue),
 		local:  make(map[string]int),
-		idle:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
 	c.open, c.endOpen = context.WithCancel(context.Background())
@@ -86,6 +91,21 @@ func New(store driver.Store, o Options) (*Client, error) {
 	if own, ok := store.(driver.Clock); ok {
 		c.now = own.Now
 	}
+	c.work.init()
+	c.acquires = lane[driver.Request]{
+		c: c, send: store.Acquire,
+		key: func(r *driver.Request) string { return r.Key },
+		ttl: func(r *driver.Request) time.Duration { return r.TTL },
+	}
+	c.releases = lane[driver.Hold]{
+		c: c, send: store.Release,
+		key: func(h *driver.Hold) string { return h.Key },
+		ttl: func(*driver.Hold) time.Duration { return 0 },
+	}
+	c.prober.init(c)
+	c.watcher.c = c
+	c.watcher.store, _ = store.(driver.Waiter)
+	c.queuer, _ = store.(driver.Queuer)
 	c.keeper.init(c)
 	c.undoer.init(c)
 	return c, nil
@@ -93,35 +113,6 @@ func New(store driver.Store, o Options) (*Client, error) {
 
 func (c *Client) isClosed() bool { return c.open.Err() != nil }
 
-// enter begins something that Close waits for; false: the client is closed.
-func (c *Client) enter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.busy++
-	return true
-}
-
-// exit ends what enter began.
-func (c *Client) exit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy--; c.busy == 0 && c.closed {
-		close(c.idle)
-	}
-}
-
-// goWork runs f in a goroutine that Close waits for. It is false, and f not
-// called, when the client is closed.
-func (c *Client) goWork(f func()) bool {
-	if !c.enter() {
-		return false
-	}
-	go func() {
-		defer c.exit()
-		f()
-	}()
-	return true
-}
+// debug tells whether steps are logged: the arguments of a log call cost more
+// than a step.
+func (c *Client) debug() bool { return c.log.Enabled(context.Background(), slog.LevelDebug) }

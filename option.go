@@ -28,6 +28,13 @@ type Options struct {
 	// ReleaseWait is how long Release waits for the database's answer. Default 3s.
 	ReleaseWait time.Duration
 
+	// HandOn is how long after the database's grant a released hold may still pass to
+	// the next local caller that waits for the key, in memory and with a token of its
+	// own, instead of going back to the database: the callers of one client then need
+	// microseconds where two commits were needed, and other programs wait that much
+	// longer for their turn. Default 50ms; negative: never.
+	HandOn time.Duration
+
 	// Reap is how often the client removes rows of keys that have been dead for a
 	// day, in the background. Default 1h, ± half; at most 500 rows a round; a full
 	// round is followed by the next after a sixtieth. Negative: never.
@@ -63,6 +70,12 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 	}
 	if o.ReleaseWait < 0 || o.ReleaseWait > longest {
 		return o, fmt.Errorf("%w: ReleaseWait %v: use a positive time, or 0 for %v", ErrInvalid, o.ReleaseWait, defaultReleaseWait)
+	}
+	if o.HandOn == 0 {
+		o.HandOn = defaultHandOn
+	}
+	if o.HandOn > longest {
+		return o, fmt.Errorf("%w: HandOn %v: use a time well under the TTL, 0 for %v, or a negative one for never", ErrInvalid, o.HandOn, defaultHandOn)
 	}
 	if o.Reap == 0 {
 		o.Reap = defaultReap
@@ -125,8 +138,12 @@ func Guarded() Option { return func(s *settings) { s.guarded = true } }
 // settingsFor applies opts to the client's defaults.
 func (c *Client) settingsFor(opts []Option) (settings, error) {
 	s := settings{ttl: c.opts.TTL, maxHold: c.opts.MaxHold}
-	for _, opt := range opts {
-		opt(&s)
+	if len(opts) > 0 {
+		own := s // goes to the heap
+		for _, opt := range opts {
+			opt(&own)
+		}
+		s = own
 	}
 	if err := s.check(c.opts.Margin, c.limits); err != nil {
 		return s, err

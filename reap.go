@@ -18,9 +18,9 @@ func (c *Client) startReaping() {
 		if !ok || c.opts.Reap < 0 {
 			return
 		}
-		c.busy++
+		c.work.more()
 		go func() {
-			defer c.exit()
+			defer c.work.exit()
 			c.reap(r)
 		}()
 	})

@@ -10,7 +10,7 @@ import (
 
 // startRenewal sends one batch in the background.
 func (c *Client) startRenewal(batch []*Lease) {
-	c.goWork(func() { // a closed client renews no more
+	c.work.goWork(func() { // a closed client renews no more
 		now := c.now()
 		left := never
 		for _, l := range batch {
@@ -38,9 +38,21 @@ func (c *Client) startRenewal(batch []*Lease) {
 	})
 }
 
+// renewalStarts notes that a renewal is about to be sent: until its answer the hold
+// is not handed on. false: the lease has ended.
+func (l *Lease) renewalStarts() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return false
+	}
+	l.renewals++
+	return true
+}
+
 // renew sends one renewal for a batch and applies the answers: only an
 // acknowledged one extends trust, counted from before the send. It gives an error
-// for each lease: nil is acknowledged.
+// for each lease: nil is acknowledged. Each lease was asked by renewalStarts.
 func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 	start := c.now()
 	holds := make([]driver.Hold, len(batch))
@@ -57,6 +69,9 @@ func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 	}
 	errs := make([]error, len(batch))
 	for i, l := range batch {
+		l.mu.Lock()
+		l.renewals--
+		l.mu.Unlock()
 		if err != nil {
 			errs[i] = err
 			l.renewalFailed(err)
@@ -68,7 +83,7 @@ func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 			if r.Left > 0 {
 				ttl = min(ttl, r.Left)
 			}
-			l.extend(start+ttl-l.set.margin, holds[i].TTL < l.set.ttl)
+			l.extend(start, ttl, holds[i].TTL < l.set.ttl)
 			c.renewals.Add(1)
 		case driver.Taken, driver.Forced, driver.Removed, driver.Released:
 			l.lose(lostReason(r.Status), false)
@@ -95,11 +110,12 @@ func (l *Lease) renewalFailed(err error) {
 
 // extend moves the trust deadline, never back, and never revives. last: MaxHold
 // allows no later one.
-func (l *Lease) extend(deadline time.Duration, last bool) {
+func (l *Lease) extend(start, ttl time.Duration, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended == nil && l.c.now() < l.deadline {
-		l.deadline = max(l.deadline, deadline)
+		l.deadline = max(l.deadline, start+ttl-l.set.margin)
+		l.renewedAt = max(l.renewedAt, start)
 		l.last = l.last || last
 		l.cause = nil
 	}

@@ -4,296 +4,346 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
 
-// queue is the local FIFO of one key: however many callers wait, one attempt or
-// probe of this client is under way. Its server is one goroutine that lives while
-// somebody waits. Guarded by Client.mu.
+// queue is the local FIFO of one key: however many callers wait, one attempt of
+// this client is under way. It is a machine without a goroutine of its own, moved
+// by what happens: a caller comes or leaves, an answer, a probe, a push, the end
+// of a local lease. It lives while somebody waits. Guarded by Client.mu.
 type queue struct {
-	key     string
-	waiters []*waiter
-	wake    chan struct{} // a reason to look now: a local release or loss
+	c         *Client
+	key       string
+	waiters   []*waiter
+	room      []*waiter // where waiters began, for reuse
+	state     queueState
+	pace      pace
+	spot      spot               // its place in the prober
+	leave     context.CancelFunc // ends a wait in the server's queue
+	contested time.Duration      // until then others are taken to want the key
+	turns     int                // times that the key went back to the database while somebody waited here
 }
 
-// waiter is one caller of Acquire.
+type queueState uint8
+
+const (
+	idle       queueState = iota
+	attempting            // an attempt is in the lane or on its way
+	resting               // the prober looks at the key, or wakes the queue
+	queued                // in the server's queue (driver.Queuer)
+)
+
+// waiter is one caller of Acquire or TryAcquire, and its attempt.
 type waiter struct {
-	ctx   context.Context
+	c     *Client
+	queue *queue // nil: TryAcquire
 	set   settings
-	ready chan struct{} // closed when lease or err is set
+	try   call[driver.Request]
+
+	// Guarded by Client.mu.
+	gone  bool // the caller has left
 	lease *Lease
 	err   error
-	last  error // what stood in the way last; guarded by Client.mu
+	last  error // what stood in the way last
+
+	ready chan struct{} // gets one value with lease or err
 }
 
-// wait queues for key.
-func (c *Client) wait(ctx context.Context, key string, s settings) (*Lease, error) {
-	w := &waiter{ctx: ctx, set: s, ready: make(chan struct{})}
-	if !c.join(key, w) {
+// newWaiter reuses one that was answered. (Not by a sync.Pool: a channel belongs
+// to its testing/synctest bubble, as the client does.) Called under Client.mu.
+func (c *Client) newWaiter(s settings) *waiter {
+	if n := len(c.spare); n > 0 {
+		w := c.spare[n-1]
+		c.spare = c.spare[:n-1]
+		w.set = s
+		return w
+	}
+	return &waiter{c: c, set: s, ready: make(chan struct{}, 1)}
+}
+
+// maxSpare bounds the waiters kept for reuse.
+const maxSpare = 64
+
+// wait gets key for one caller.
+func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*Lease, error) {
+	w, flight := c.join(key, s, once)
+	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrClosed)
 	}
-	c.waiting.Add(1)
-	defer c.waiting.Add(-1)
+	if flight != nil {
+		if ctx.Done() == nil {
+			c.acquires.lead(flight) // the caller cannot give up, so it can as well do it
+		} else {
+			go c.acquires.run(flight)
+		}
+	}
+	var left error
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
-		if c.leave(key, w) {
-			return nil, fmt.Errorf("acquire %q: %w", key, waitError(ctx, w.last))
+		if c.leave(w) {
+			left = waitError(ctx, w.last)
+		} else {
+			<-w.ready // answered at the same moment
 		}
-		<-w.ready // granted at the same moment
 	case <-c.open.Done():
-		if c.leave(key, w) {
-			return nil, fmt.Errorf("acquire %q: %w", key, ErrClosed)
+		if c.leave(w) {
+			left = ErrClosed
+		} else {
+			<-w.ready
 		}
-		<-w.ready
 	}
-	if w.err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, w.err)
+	if left != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, left) // its attempt may be on its way: not reused
 	}
-	return w.lease, nil
+	lease, err := w.lease, w.err
+	c.mu.Lock()
+	if len(c.spare) < maxSpare {
+		*w = waiter{c: c, ready: w.ready}
+		c.spare = append(c.spare, w)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return lease, nil
 }
 
-func (c *Client) join(key string, w *waiter) bool {
+// join begins a wait. A flight that may leave is the caller's to let.
+func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *flight[driver.Request]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return false
+		return nil, nil
 	}
+	w = c.newWaiter(s)
+	if once {
+		return w, c.submit(key, w, false)
+	}
+	c.waiting++
 	q := c.queues[key]
 	if q == nil {
-		q = &queue{key: key, wake: make(chan struct{}, 1)}
-		c.queues[key] = q
-		c.busy++
-		go func() {
-			defer c.exit()
-			c.serve(q)
-		}()
+		q = c.newQueue(key)
 	}
+	w.queue = q
 	q.waiters = append(q.waiters, w)
-	return true
-}
-
-// leave takes w out of the queue; false: it has been answered.
-func (c *Client) leave(key string, w *waiter) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.queues[key]
-	if q == nil {
-		return false
-	}
-	i := slices.Index(q.waiters, w)
-	if i < 0 {
-		return false
-	}
-	q.waiters = slices.Delete(q.waiters, i, i+1)
-	if len(q.waiters) == 0 {
-		q.nudge() // its server ends
-	}
-	return true
-}
-
-func (q *queue) nudge() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// localEnd notes that a lease of key has ended, and its release was answered.
-func (c *Client) localEnd(key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.local[key]--; c.local[key] <= 0 {
-		delete(c.local, key)
-	}
-	if q := c.queues[key]; q != nil {
-		q.nudge()
-	}
-}
-
-// head is the next to serve, and whether a lease of this client has the key. With
-// nobody left the queue ends.
-func (c *Client) head(q *queue) (w *waiter, local bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		for _, w := range q.waiters {
-			w.err = ErrClosed
-			close(w.ready)
+	if q.state == idle {
+		if c.local[key] > 0 {
+			q.rest(localProbe)
+		} else {
+			flight = q.send()
 		}
-		q.waiters = nil
 	}
-	if len(q.waiters) == 0 {
-		delete(c.queues, q.key)
-		return nil, false
-	}
-	return q.waiters[0], c.local[q.key] > 0
+	return w, flight
 }
 
-// answer ends w's wait. false: it has gone.
-func (c *Client) answer(q *queue, w *waiter, l *Lease, err error) bool {
+// submit sends an attempt of w. Called under c.mu.
+func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Request] {
+	c.work.more() // until it was answered
+	w.try = call[driver.Request]{q: c.newRequest(key, w.set, pinned), patience: w.set.ttl - w.set.margin, answer: w}
+	return c.acquires.submit(&w.try)
+}
+
+// leave takes a caller that gave up out; false: it has been answered.
+func (c *Client) leave(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(q.waiters, w)
-	if i < 0 {
+	if w.lease != nil || w.err != nil {
 		return false
 	}
-	q.waiters = slices.Delete(q.waiters, i, i+1)
-	w.lease, w.err = l, err
-	close(w.ready)
+	w.gone = true
+	q := w.queue
+	if q == nil {
+		return true
+	}
+	c.waiting--
+	if i := slices.Index(q.waiters, w); i >= 0 {
+		q.waiters = slices.Delete(q.waiters, i, i+1)
+	}
+	q.endIfEmpty()
 	return true
+}
+
+// endIfEmpty forgets a queue that nobody waits in. An attempt on its way is
+// answered to nobody, and given back. Called under Client.mu.
+func (q *queue) endIfEmpty() {
+	if len(q.waiters) > 0 || q.c.queues[q.key] != q {
+		return
+	}
+	c := q.c
+	delete(c.queues, q.key)
+	c.prober.remove(q)
+	if q.leave != nil {
+		q.leave()
+	}
+	if q.state == idle && len(c.spareQueues) < maxSpare { // nothing on its way comes back to it
+		*q = queue{c: c, waiters: q.room[:0], room: q.room[:0]}
+		c.spareQueues = append(c.spareQueues, q)
+	}
+}
+
+// newQueue opens the queue of key. Called under Client.mu.
+func (c *Client) newQueue(key string) *queue {
+	var q *queue
+	if n := len(c.spareQueues); n > 0 {
+		q, c.spareQueues = c.spareQueues[n-1], c.spareQueues[:n-1]
+	} else {
+		q = &queue{c: c, room: make([]*waiter, 0, 4)}
+		q.waiters = q.room
+	}
+	q.key = key
+	c.queues[key] = q
+	return q
+}
+
+// tell ends w's wait. Called under Client.mu.
+func (w *waiter) tell(l *Lease, err error) {
+	w.lease, w.err = l, err
+	w.ready <- struct{}{}
+}
+
+// pop takes the head out and tells it.
+func (q *queue) pop(l *Lease, err error) {
+	w := q.waiters[0]
+	q.waiters[0] = nil
+	q.waiters = q.waiters[1:]
+	q.c.waiting--
+	w.tell(l, err)
+}
+
+// answered implements answerer: the attempt of w has its answer.
+func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
+	c := w.c
+	defer c.work.exit()
+	lease, err := c.outcome(&w.try.q, w.set, r, sent, got)
+	if w.queue != nil {
+		w.queue.answered(w.set, lease, err)
+		return
+	}
+	c.mu.Lock()
+	gone := w.gone
+	if !gone {
+		w.tell(lease, err)
+	}
+	c.mu.Unlock()
+	if gone && lease != nil {
+		c.giveBack(lease)
+	}
+}
+
+// answered moves the queue after an attempt with the settings s.
+func (q *queue) answered(s settings, lease *Lease, err error) {
+	c := q.c
+	c.mu.Lock()
+	was := q.state
+	q.state, q.leave = idle, nil
+	if lease != nil {
+		// The caller may have left; the next one takes what it would have asked for.
+		if len(q.waiters) > 0 && q.waiters[0].set == s {
+			q.pop(lease, nil)
+			lease = nil
+		}
+		q.pace.reset()
+		if len(q.waiters) > 0 {
+			q.rest(localProbe)
+		}
+		q.endIfEmpty()
+		c.mu.Unlock()
+		if lease != nil {
+			c.giveBack(lease)
+		}
+		return
+	}
+	defer c.mu.Unlock()
+	if len(q.waiters) == 0 {
+		q.endIfEmpty()
+		return
+	}
+	var held *HeldError
+	switch {
+	case errors.Is(err, ErrClosed) || driver.IsLasting(err):
+		q.pop(nil, err)
+		q.pace.reset()
+		if len(q.waiters) > 0 {
+			q.attempt() // each hears it from its own attempt
+		}
+		q.endIfEmpty()
+	case errors.As(err, &held):
+		q.contested = c.now() + contested
+		q.blocked(held)
+		q.pace.step = 0
+		q.pace.held(held)
+		if c.queuer != nil && was == attempting && !held.Pinned {
+			q.enqueue()
+			return
+		}
+		c.watcher.start()
+		q.rest(q.pace.next(c.watcher.live))
+	default:
+		q.blocked(err)
+		c.log.Warn("acquire failed, trying again", "key", q.key, "err", err)
+		d := q.pace.failed()
+		q.rest(d)
+		q.spot.attempt = true
+	}
+}
+
+// attempt sends an attempt for the head. Called under Client.mu.
+func (q *queue) attempt() {
+	if f := q.send(); f != nil {
+		go q.c.acquires.run(f)
+	}
+}
+
+func (q *queue) send() *flight[driver.Request] {
+	if q.c.closed || len(q.waiters) == 0 {
+		return nil
+	}
+	q.c.prober.remove(q)
+	q.state = attempting
+	return q.c.submit(q.key, q.waiters[0], q.pace.pinned)
+}
+
+// rest leaves the key to the prober, which looks at it after d. Called under
+// Client.mu.
+func (q *queue) rest(d time.Duration) {
+	q.state = resting
+	q.c.prober.add(q, d)
+}
+
+// wake is a reason to try now: a local lease has ended, a push came. Called under
+// Client.mu.
+func (q *queue) wake() {
+	if q.state == resting || q.state == idle {
+		q.attempt()
+	}
 }
 
 // blocked notes what stands in the way, for the error of a wait that ends.
-func (c *Client) blocked(q *queue, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (q *queue) blocked(err error) {
 	for _, w := range q.waiters {
 		w.last = err
 	}
 }
 
-// serve attempts for the head of the queue, and between attempts probes until the
-// key looks free.
-func (c *Client) serve(q *queue) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var p pace
-	for {
-		w, local := c.head(q)
-		if w == nil {
-			return
-		}
-		if local {
-			// Our own lease has the key: its end wakes us. The rare look is for a
-			// key that an operator freed by force.
-			c.sleep(q, timer, localProbe)
-			if w, local = c.head(q); w == nil {
-				return
-			} else if local && !c.looksFree(q, &p) {
-				continue
-			}
-			p.reset()
-		}
-		lease, err := c.attempt(q.key, w.set, p.pinned)
-		var held *HeldError
-		switch {
-		case err == nil:
-			if !c.answer(q, w, lease, nil) {
-				c.giveBack(lease)
-			}
-			p.reset()
-		case errors.Is(err, ErrClosed) || driver.IsLasting(err):
-			c.answer(q, w, nil, err)
-			p.reset()
-		case errors.As(err, &held):
-			c.blocked(q, held)
-			p.step = 0
-			p.held(held)
-			for {
-				c.sleep(q, timer, p.next())
-				if w, local = c.head(q); w == nil || local || c.looksFree(q, &p) {
-					break
-				}
-			}
-		default:
-			c.blocked(q, err)
-			c.log.Warn("acquire failed, trying again", "key", q.key, "err", err)
-			c.sleep(q, timer, p.failed())
-		}
+// localEnd notes that a lease of key has ended, and its release was answered. With
+// yield the local queue gives others the precedence.
+func (c *Client) localEnd(key string, yield bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.local[key]--; c.local[key] <= 0 {
+		delete(c.local, key)
 	}
-}
-
-// localProbe is how often a key that this client holds is looked at.
-const localProbe = time.Second
-
-// sleep waits for d, or until the queue is nudged or the client closed.
-func (c *Client) sleep(q *queue, timer *time.Timer, d time.Duration) {
-	timer.Reset(d)
-	select {
-	case <-timer.C:
-	case <-q.wake:
-	case <-c.open.Done():
+	q := c.queues[key]
+	switch {
+	case q == nil:
+	case yield && q.state == resting && c.queuer == nil: // the server's queue is fair by itself
+		q.rest(q.turn(c.now()))
+		q.spot.attempt = true
+	default:
+		q.wake()
 	}
-}
-
-// looksFree probes the key. An attempt is worth while if it looks free, and also
-// if the probe failed for good, because the attempt gives the caller the reason.
-func (c *Client) looksFree(q *queue, p *pace) bool {
-	ctx, cancel := context.WithTimeout(c.life, probeTimeout)
-	defer cancel()
-	c.calls.Add(1)
-	infos, err := c.store.Inspect(ctx, []string{q.key})
-	if err == nil && len(infos) != 1 {
-		err = fmt.Errorf("the store gave %d answers for one key", len(infos))
-	}
-	if err != nil {
-		c.blocked(q, err)
-		return driver.IsLasting(err)
-	}
-	i := infos[0]
-	if i.Held {
-		h := &HeldError{Key: q.key, Owner: i.Owner, Left: i.Left, Pinned: i.Pinned}
-		c.blocked(q, h)
-		p.held(h)
-		return false
-	}
-	return true
-}
-
-const probeTimeout = 2 * time.Second
-
-// pace says how long to wait before the next look at a key that is held: dense
-// right after a refusal, then sparser, never past the end of the lease that is
-// known. The sum stays under 20 statements a second.
-type pace struct {
-	step   int
-	left   time.Duration // until the key is free by itself, if known
-	pinned bool          // the last refusal was Pinned
-	errs   int
-}
-
-const (
-	firstProbe = 2 * time.Millisecond
-	lastProbe  = 100 * time.Millisecond
-	lastRetry  = time.Second
-)
-
-func (p *pace) reset() { *p = pace{} }
-
-func (p *pace) held(h *HeldError) {
-	p.left, p.pinned, p.errs = h.Left, h.Pinned, 0
-}
-
-func (p *pace) next() time.Duration {
-	d := min(firstProbe<<p.step, lastProbe)
-	if d < lastProbe {
-		p.step++
-	}
-	if p.pinned {
-		d = lastProbe
-	}
-	d = jitter(d)
-	if p.left > 0 && p.left < d {
-		d = p.left
-	}
-	return d
-}
-
-// failed is the pause after an attempt without an answer.
-func (p *pace) failed() time.Duration {
-	d := min(10*time.Millisecond<<p.errs, lastRetry)
-	if d < lastRetry {
-		p.errs++
-	}
-	return jitter(d)
-}
-
-// jitter spreads d by a quarter, so that programs do not march in step.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1)
 }

@@ -33,6 +33,27 @@ type Closer interface {
 	Close() error
 }
 
+// Queuer waits for a key in the server's own queue, so that a waiter neither
+// probes nor loses its place.
+type Queuer interface {
+	// AcquireWait is Acquire for one key that waits until the key is granted or ctx
+	// ends. It may also answer Held, with how long the key cannot be had whatever
+	// happens (MinHold), or Pinned, and is then called again later. It calls begin
+	// right before it sends the first statement of each round that may end in the
+	// grant: the holder's trust counts from there. When ctx ends it leaves the queue:
+	// nothing of it may stay in the server for longer than Limits.LockWait.
+	AcquireWait(ctx context.Context, req Request, begin func()) (Result, error)
+}
+
+// Waiter tells when keys may be free: a push, so that waiters need not probe
+// often. It only wakes; whether a key is free decides the acquire.
+type Waiter interface {
+	// Watch calls free for each key that may have become free, until ctx ends or the
+	// stream fails. It calls ready when nothing that happens from then on is missed.
+	// free does not block.
+	Watch(ctx context.Context, ready func(), free func(key string)) error
+}
+
 // Counter counts the statements sent to the server since the Store was made.
 type Counter interface {
 	Statements() uint64

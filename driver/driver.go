@@ -114,6 +114,13 @@ type Limits struct {
 	MinTTL   time.Duration // smallest TTL
 	LockWait time.Duration // the longest a step waits for another transaction
 
+	// Flights is how many batches of acquires, and how many of releases, are best
+	// under way at once: concurrent calls then share statements. When the oldest has
+	// been away for SlowFlight the engine sends one more, up to 4. 0: a batch of keys
+	// is not cheaper here than each alone, so each goes alone and at once.
+	Flights    int
+	SlowFlight time.Duration
+
 	// Heartbeat says that a hold also hangs on a session which the server ends
 	// when it is silent: Renew must come every min(TTL/10, 1s), and notices a
 	// session that was ended. Only the Store that was granted such a hold knows it

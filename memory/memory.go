@@ -46,7 +46,7 @@ func New() *Store {
 
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: time.Millisecond}
+	return driver.Limits{Batch: 1000, MinTTL: time.Millisecond, Flights: 2, SlowFlight: time.Millisecond}
 }
 
 // Now implements driver.Clock.

@@ -57,6 +57,7 @@ var (
 	_ driver.Forcer  = (*Store)(nil)
 	_ driver.Closer  = (*Store)(nil)
 	_ driver.Counter = (*Store)(nil)
+	_ driver.Waiter  = (*Store)(nil)
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
@@ -96,7 +97,10 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
-	return driver.Limits{Batch: maxBatch, MinTTL: 20 * time.Millisecond, LockWait: time.Second}
+	return driver.Limits{
+		Batch: maxBatch, MinTTL: 20 * time.Millisecond, LockWait: time.Second,
+		Flights: 1, SlowFlight: 50 * time.Millisecond, // one batch at a time is best: the server is busy with documents, not with waiting
+	}
 }
 
 // Statements implements driver.Counter: the commands sent since New, without

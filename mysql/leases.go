@@ -85,7 +85,7 @@ func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string)
 }
 
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: 20 * time.Millisecond, LockWait: lockWait}
+	return driver.Limits{Batch: 500, MinTTL: 20 * time.Millisecond, LockWait: lockWait, Flights: 2, SlowFlight: time.Millisecond}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }

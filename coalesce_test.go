@@ -1,0 +1,241 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// crowd takes and releases n keys at once, and returns the statements of each op.
+func crowd(t *testing.T, c *rowlock.Client, f *faultStore, n int) (acquires, releases []call) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			l := acquire(t, c, fmt.Sprint("k", i))
+			if err := l.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	return f.seen("acquire"), f.seen("release")
+}
+
+// TestCoalescing: concurrent calls share statements, at most four at once.
+func TestCoalescing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		var mu sync.Mutex
+		away, most := 0, 0
+		f.set(func(c call) verdict {
+			if c.op == "acquire" {
+				mu.Lock()
+				away++
+				most = max(most, away)
+				mu.Unlock()
+				time.AfterFunc(5*time.Millisecond, func() { mu.Lock(); away--; mu.Unlock() })
+			}
+			return verdict{slow: 5 * time.Millisecond}
+		})
+		acquires, releases := crowd(t, c, f, 200)
+		if len(acquires) > 20 || len(releases) > 30 {
+			t.Errorf("200 cycles took %d and %d statements", len(acquires), len(releases))
+		}
+		if most > 4 {
+			t.Errorf("%d batches at once", most)
+		}
+	})
+}
+
+// TestALoneCallerIsNotDelayed: no time passes that the store does not take.
+func TestALoneCallerIsNotDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		start := time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		for range 10 {
+			l, err := c.Acquire(ctx, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Release(ctx)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("10 cycles took %v", d)
+		}
+	})
+}
+
+// TestABatchInPart: each gets its own answer when a part is refused.
+func TestABatchInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		for i := range 5 {
+			acquire(t, other, fmt.Sprint("k", 2*i))
+		}
+		f.set(on("acquire", verdict{slow: time.Millisecond}))
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				l, err := c.TryAcquire(context.Background(), fmt.Sprint("k", i))
+				switch held := i%2 == 0; {
+				case held && !errors.Is(err, rowlock.ErrHeld):
+					t.Errorf("k%d: %v", i, err)
+				case !held && (err != nil || l.Key() != fmt.Sprint("k", i)):
+					t.Errorf("k%d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		batch := 0
+		for _, call := range f.seen("acquire") {
+			batch = max(batch, len(call.keys))
+		}
+		if batch < 3 {
+			t.Errorf("largest batch %d", batch)
+		}
+	})
+}
+
+// TestP7_LostReplyToABatch: each attempt of the batch is undone, every waiter gets
+// its key.
+func TestP7_LostReplyToABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		var once sync.Once
+		f.set(func(c call) verdict {
+			v := verdict{slow: time.Millisecond}
+			if c.op == "acquire" && len(c.keys) > 3 {
+				once.Do(func() { v = verdict{err: errors.New("reset"), apply: true} })
+			}
+			return v
+		})
+		start := time.Now()
+		crowd(t, c, f, 50)
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("took %v", d)
+		}
+		for i := range 50 {
+			free(t, f, fmt.Sprint("k", i))
+		}
+	})
+}
+
+// TestABatchHasNoKeyTwice and no TTL but one.
+func TestABatchHasNoKeyTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(func(c call) verdict {
+			seen := make(map[string]bool)
+			for _, k := range c.keys {
+				if seen[k] {
+					t.Errorf("%s of %v", c.op, c.keys)
+				}
+				seen[k] = true
+			}
+			return verdict{slow: time.Millisecond}
+		})
+		ttl := make(map[driver.HoldID]time.Duration)
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				d := time.Duration(1+i%2) * time.Minute
+				l, err := c.TryAcquire(context.Background(), fmt.Sprint("k", i/4), rowlock.TTL(d))
+				if err == nil {
+					mu.Lock()
+					ttl[l.Hold().ID] = d
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		for _, call := range f.seen("acquire") {
+			ds := make(map[time.Duration]bool)
+			for _, id := range call.ids {
+				if d, ok := ttl[id]; ok {
+					ds[d] = true
+				}
+			}
+			if len(ds) > 1 {
+				t.Error("a batch with two TTLs")
+			}
+		}
+	})
+}
+
+// TestReleaseWaitsNoLongerInALane: a release behind statements that hang is not
+// kept for longer than ReleaseWait.
+func TestReleaseWaitsNoLongerInALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		var leases []*rowlock.Lease
+		for i := range 40 {
+			leases = append(leases, acquire(t, c, fmt.Sprint("k", i)))
+		}
+		f.set(on("release", verdict{hang: true}))
+		var wg sync.WaitGroup
+		for i, l := range leases {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				start := time.Now()
+				if err := l.Release(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if d := time.Since(start); d > 3*time.Second {
+					t.Errorf("release %d took %v", i, d)
+				}
+			})
+		}
+		wg.Wait()
+		f.set(nil)
+		time.Sleep(10 * time.Second)
+		for _, l := range leases {
+			free(t, f, l.Key())
+		}
+	})
+}
+
+// TestManyKeysShareOneProbe: N8, at most 20 statements a second for any number of
+// keys and waiters.
+func TestManyKeysShareOneProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		ctx, cancel := context.WithCancel(context.Background())
+		for i := range 300 {
+			key := fmt.Sprint("k", i)
+			acquire(t, other, key)
+			for range 3 {
+				go c.Acquire(ctx, key)
+			}
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		before := len(f.seen("acquire")) + len(f.seen("inspect"))
+		time.Sleep(time.Minute)
+		if n := len(f.seen("acquire")) + len(f.seen("inspect")) - before; n > 20*60 {
+			t.Errorf("%d statements in a minute", n)
+		}
+		cancel()
+		synctest.Wait()
+		if s := c.Stats(); s.Waiting != 0 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}

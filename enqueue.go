@@ -1,0 +1,37 @@
+package rowlock
+
+import (
+	"context"
+	"time"
+)
+
+// enqueue waits for the key in the server's own queue (driver.Queuer), for the
+// head of the local one. It ends with an answer, or when nobody waits here any
+// more. Called under Client.mu.
+func (q *queue) enqueue() {
+	c := q.c
+	if c.closed || len(q.waiters) == 0 {
+		return
+	}
+	c.prober.remove(q)
+	q.state = queued
+	s := q.waiters[0].set
+	req := c.newRequest(q.key, s, false)
+	ctx, cancel := context.WithCancel(c.open)
+	q.leave = cancel
+	c.work.more()
+	go func() {
+		defer c.work.exit()
+		defer cancel()
+		// Trust counts from the last time that the store began what was granted, not
+		// from the beginning of the wait.
+		var began time.Duration
+		c.calls.Add(1)
+		r, err := c.queuer.AcquireWait(ctx, req, func() { began = c.now() })
+		if err != nil {
+			r.Status, r.Err = 0, err
+		}
+		lease, err := c.outcome(&req, s, r, began, c.now())
+		q.answered(s, lease, err)
+	}()
+}

@@ -1,0 +1,190 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// two gets two leases of "k" in a row from c, whose second caller waits while the
+// first holds for the given time.
+func two(t *testing.T, c *rowlock.Client, hold time.Duration, first, second []rowlock.Option) (a, b *rowlock.Lease) {
+	t.Helper()
+	a = acquire(t, c, "k", first...)
+	got := make(chan *rowlock.Lease)
+	go func() { got <- acquire(t, c, "k", second...) }()
+	synctest.Wait()
+	time.Sleep(hold)
+	if err := a.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return a, <-got
+}
+
+// TestHandOn: when the hold passes in memory, and when it goes back to the database.
+func TestHandOn(t *testing.T) {
+	minute := rowlock.TTL(time.Minute)
+	for name, tc := range map[string]struct {
+		o             rowlock.Options
+		hold          time.Duration
+		fault         func(call) verdict
+		first, second []rowlock.Option
+		handed        bool
+	}{
+		"plain":                {handed: true},
+		"held long":            {hold: 60 * time.Millisecond},
+		"bound set":            {o: rowlock.Options{HandOn: time.Second}, hold: 900 * time.Millisecond, handed: true},
+		"off":                  {o: rowlock.Options{HandOn: -1}},
+		"another TTL":          {second: []rowlock.Option{minute}},
+		"MinHold":              {first: []rowlock.Option{rowlock.MinHold(time.Second)}},
+		"MinHold asked for":    {second: []rowlock.Option{rowlock.MinHold(time.Second)}},
+		"guarded asked for":    {second: []rowlock.Option{rowlock.Guarded()}},
+		"NoRenew asked for":    {second: []rowlock.Option{rowlock.NoRenew()}},
+		"NoRenew before":       {first: []rowlock.Option{rowlock.NoRenew()}, handed: true},
+		"trust is half over":   {o: rowlock.Options{HandOn: time.Minute}, first: []rowlock.Option{rowlock.NoRenew()}, hold: 14 * time.Second},
+		"renewal on its way":   {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, fault: on("renew", verdict{slow: 5 * time.Second})},
+		"renewed, then passed": {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, handed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				f.set(tc.fault)
+				c := newClient2(t, f, tc.o)
+				a, b := two(t, c, tc.hold, tc.first, tc.second)
+				handed := a.Hold().ID == b.Hold().ID
+				if handed != tc.handed {
+					t.Errorf("handed on: %v", handed)
+				}
+				if n := len(f.seen("acquire")); handed != (n == 1) {
+					t.Errorf("%d acquires", n)
+				}
+				if b.Token() <= a.Token() || !handed && b.Token() < a.Token()+driver.TokenRange {
+					t.Errorf("token %d after %d", b.Token(), a.Token())
+				}
+				if handed && b.Hold().Stored != a.Hold().Stored {
+					t.Error("the stored token is not the database's")
+				}
+				if !errors.Is(a.Err(), rowlock.ErrReleased) || b.Err() != nil {
+					t.Errorf("first %v, second %v", a.Err(), b.Err())
+				}
+				f.set(nil)
+				if a.Renew(context.Background()) == nil || a.Release(context.Background()) != nil || b.Err() != nil {
+					t.Error("the old handle still does something")
+				}
+				if !b.Until().After(time.Now()) {
+					t.Error("no trust left")
+				}
+				time.Sleep(2 * time.Minute)
+				noRenew := len(tc.second) > 0 && name == "NoRenew asked for"
+				if (b.Err() != nil) != noRenew {
+					t.Errorf("after two minutes: %v", b.Err())
+				}
+				b.Release(context.Background())
+			})
+		})
+	}
+}
+
+// TestP3_HandOnTokens: tokens are strictly increasing over local and remote
+// holders, and the key goes round among the programs that want it.
+func TestP3_HandOnTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		clients := []*rowlock.Client{newClient2(t, f), newClient2(t, f), newClient2(t, f)}
+		var mu sync.Mutex
+		var last int64
+		held := make([]int, len(clients))
+		end := time.Now().Add(10 * time.Second)
+		var wg sync.WaitGroup
+		for i, c := range clients {
+			for range 8 {
+				wg.Go(func() {
+					for time.Now().Before(end) {
+						l := acquire(t, c, "k")
+						mu.Lock()
+						if l.Token() <= last {
+							t.Errorf("token %d after %d", l.Token(), last)
+						}
+						last = l.Token()
+						held[i]++
+						mu.Unlock()
+						time.Sleep(5 * time.Millisecond)
+						if err := l.Release(context.Background()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if slices.Max(held) > 4*slices.Min(held) {
+			t.Errorf("holds of each client: %v", held)
+		}
+	})
+}
+
+// TestHandOnTokenRange: local holders never use up the range of a grant.
+func TestHandOnTokenRange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f, rowlock.Options{HandOn: time.Second})
+		grants := make(map[driver.HoldID]int)
+		var mu sync.Mutex
+		var last int64
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				for range 300 {
+					l := acquire(t, c, "k")
+					mu.Lock()
+					grants[l.Hold().ID]++
+					if l.Token() <= last || l.Token()-l.Hold().Stored >= driver.TokenRange {
+						t.Errorf("token %d after %d, granted %d", l.Token(), last, l.Hold().Stored)
+					}
+					last = l.Token()
+					mu.Unlock()
+					l.Release(context.Background())
+				}
+			})
+		}
+		wg.Wait()
+		if len(grants) < 3 {
+			t.Errorf("%d grants for 3000 holders", len(grants))
+		}
+	})
+}
+
+// TestHandOnMaxHold counts from the local grant.
+func TestHandOnMaxHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f, rowlock.Options{HandOn: time.Minute})
+		_, b := two(t, c, 8*time.Second, nil, []rowlock.Option{rowlock.MaxHold(time.Minute)})
+		start := time.Now()
+		<-b.Done()
+		if d := time.Since(start); d != 57*time.Second || reason(b.Err()) != rowlock.ReasonMaxHold {
+			t.Errorf("ended after %v: %v", d, b.Err())
+		}
+	})
+}
+
+// TestP2_HandedOnAndLost: the next local holder hears of a loss like any other.
+func TestP2_HandedOnAndLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		_, b := two(t, c, 0, nil, nil)
+		f.set(on("renew", verdict{hang: true}))
+		next := acquire(t, newClient(t, f.Store, rowlock.Options{}), "k")
+		if b.Err() == nil || next.Token() <= b.Token() {
+			t.Errorf("Err %v, token %d after %d", b.Err(), next.Token(), b.Token())
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// pushStore is a memory store that tells of releases, as a change stream does.
+type pushStore struct {
+	*memory.Store
+	free  chan string
+	fail  chan error
+	opens int
+}
+
+func (p *pushStore) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	results, err := p.Store.Release(ctx, holds)
+	for _, h := range holds {
+		select {
+		case p.free <- h.Key:
+		default:
+		}
+	}
+	return results, err
+}
+
+func (p *pushStore) Watch(ctx context.Context, ready func(), free func(string)) error {
+	p.opens++
+	ready()
+	for {
+		select {
+		case key := <-p.free:
+			free(key)
+		case err := <-p.fail:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// TestPush: a waiter is woken by the store and hardly probes; without the stream
+// it probes as usual; the stream is open only while somebody waits.
+func TestPush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pushStore{Store: memory.New(), free: make(chan string), fail: make(chan error)}
+		a, err := rowlock.New(p, rowlock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := rowlock.New(p, rowlock.Options{})
+		defer a.Close(context.Background())
+		defer b.Close(context.Background())
+		got := func() <-chan *rowlock.Lease {
+			c := make(chan *rowlock.Lease)
+			go func() { c <- acquire(t, b, "k") }()
+			return c
+		}
+		l := acquire(t, a, "k")
+		wait := got()
+		time.Sleep(time.Second)
+		before := p.Statements()
+		time.Sleep(20 * time.Second)
+		if n := p.Statements() - before; n > 30 {
+			t.Errorf("%d statements in 20 s beside a live stream", n)
+		}
+		start := time.Now()
+		l.Release(context.Background())
+		l = <-wait
+		if d := time.Since(start); d != 0 {
+			t.Errorf("woken after %v", d)
+		}
+		if p.opens != 1 {
+			t.Errorf("opened %d streams", p.opens)
+		}
+
+		other := acquire(t, a, "other")
+		l.Release(context.Background())
+		l = acquire(t, a, "k")
+		wait = got()
+		synctest.Wait()
+		p.fail <- errors.New("stream gone")
+		time.Sleep(50 * time.Millisecond) // the stream is away for 100 ms at least
+		start = time.Now()
+		p.Store.Release(context.Background(), []driver.Hold{l.Hold()}) // nobody hears of it
+		l = <-wait
+		if d := time.Since(start); d > 250*time.Millisecond {
+			t.Errorf("without the stream woken after %v", d)
+		}
+		l.Release(context.Background())
+		other.Release(context.Background())
+		time.Sleep(time.Minute)
+		select {
+		case p.free <- "k":
+			t.Error("the stream is open though nobody waits")
+		default:
+		}
+	})
+}
+
+// queueStore is a memory store with a queue in the server.
+type queueStore struct {
+	*memory.Store
+	turn    chan struct{} // who may look
+	waiting chan struct{}
+}
+
+func (s *queueStore) AcquireWait(ctx context.Context, r driver.Request, begin func()) (driver.Result, error) {
+	s.waiting <- struct{}{}
+	defer func() { <-s.waiting }()
+	for {
+		select {
+		case <-s.turn:
+		case <-ctx.Done():
+			return driver.Result{}, &driver.Error{NotApplied: true, Err: ctx.Err()}
+		}
+		begin()
+		results, err := s.Store.Acquire(ctx, []driver.Request{r})
+		if err != nil || results[0].Status == driver.Granted {
+			return results[0], err
+		}
+	}
+}
+
+// TestServerQueue: a waiter stands in the server's queue and sends nothing; trust
+// counts from its turn; one that gives up leaves the queue.
+func TestServerQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &queueStore{Store: memory.New(), turn: make(chan struct{}), waiting: make(chan struct{}, 10)}
+		a, _ := rowlock.New(s, rowlock.Options{})
+		b, _ := rowlock.New(s, rowlock.Options{})
+		defer a.Close(context.Background())
+		defer b.Close(context.Background())
+		l := acquire(t, a, "k", rowlock.TTL(time.Hour))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		gave := make(chan error)
+		go func() { _, err := b.Acquire(ctx, "k"); gave <- err }()
+		synctest.Wait()
+		before := s.Statements()
+		if err := <-gave; !errors.Is(err, rowlock.ErrHeld) {
+			t.Errorf("gave up with %v", err)
+		}
+		synctest.Wait()
+		if n := s.Statements() - before; n != 0 || len(s.waiting) != 0 {
+			t.Errorf("%d statements, %d in the queue", n, len(s.waiting))
+		}
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, b, "k", rowlock.NoRenew()) }()
+		time.Sleep(10 * time.Minute) // many of its TTLs
+		l.Release(context.Background())
+		s.turn <- struct{}{}
+		l = <-got
+		start := time.Now()
+		if l.Err() != nil {
+			t.Fatal(l.Err())
+		}
+		<-l.Done()
+		if d := time.Since(start); d != 27*time.Second {
+			t.Errorf("trusted for %v after its turn", d)
+		}
+	})
+}
