@@ -1,0 +1,191 @@
+package mysqllock
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+func TestForUpdateConnectionsAreBounded(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		s, user := asUser(t, l, Options{})
+		c := client{t: t, Store: s}
+		const held = 30
+		var holds []driver.Hold
+		for i := range held {
+			holds = append(holds, c.granted(fmt.Sprint("held", i), time.Minute))
+		}
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() {
+				for n := range 3 {
+					key := fmt.Sprint("k", i, "/", n)
+					h := c.granted(key, time.Minute)
+					c.inspect(key)
+					c.renew(h)
+					c.release(h)
+				}
+			})
+		}
+		most := 0
+		done := make(chan struct{})
+		go func() { wg.Wait(); close(done) }()
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			case <-time.After(10 * time.Millisecond):
+			}
+			most = max(most, len(sessionsOf(t, l, user)))
+		}
+		// Sixty workers hold a key each in turn, beside the thirty.
+		if bound := defaultConnections + maxSpare + held + 60; most > bound {
+			t.Errorf("%d connections, want at most %d", most, bound)
+		}
+		eventually(t, "sessions that are not needed are closed", func() bool {
+			return len(sessionsOf(t, l, user)) <= defaultConnections+maxSpare+held
+		})
+		for _, r := range c.release(holds...) {
+			c.wants("release", r.Status, driver.Released)
+		}
+		if n := s.keep.(*forUpdate).sessions.open; n > maxSpare {
+			t.Errorf("%d sessions for no hold", n)
+		}
+		c.granted("left", time.Minute)
+		must(t, s.Close())
+		eventually(t, "all connections closed", func() bool { return len(sessionsOf(t, l, user)) == 0 })
+		exec(t, l.db, "DROP USER "+user+"@'%'")
+		other := client{t: t, Store: l.bare()}
+		freeSoon(t, other, "left") // Close ended its session
+	})
+}
+
+// A pool of the caller's bounds the keys that can be held; its connections come
+// back as they were.
+func TestForUpdateOnACallersPool(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		l.store()
+		const room = 3
+		db := l.open(l.config)
+		db.SetMaxOpenConns(minConnections + spareConnections)
+		if _, err := New(db, Options{Strategy: SelectForUpdate, Connections: minConnections}); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(minConnections+spareConnections+1)) {
+			t.Fatalf("a pool without room for a session: %v", err)
+		}
+		db.SetMaxOpenConns(minConnections + spareConnections + room)
+		s, err := New(db, Options{Strategy: SelectForUpdate, Connections: minConnections})
+		must(t, err)
+		defer s.Close()
+		c := client{t: t, Store: s}
+		var holds []driver.Hold
+		for i := range room {
+			holds = append(holds, c.granted(fmt.Sprint("k", i), time.Minute))
+		}
+		results, err := s.Acquire(within(t, time.Minute), []driver.Request{request("more", time.Minute)})
+		must(t, err)
+		if r := results[0]; r.Status != driver.Unknown || !driver.IsNotApplied(r.Err) || driver.IsLasting(r.Err) || !strings.Contains(r.Err.Error(), "SetMaxOpenConns") {
+			t.Fatalf("one key too many: %+v", r)
+		}
+		for _, r := range c.renew(holds...) {
+			c.wants("renew", r.Status, driver.Alive)
+		}
+		c.release(holds[0])
+		h := c.granted("more", time.Minute)
+		c.release(append(holds[1:], h)...)
+		must(t, s.Close())
+		for range minConnections + spareConnections + room {
+			var autocommit bool
+			var wait int
+			must(t, db.QueryRow("SELECT @@autocommit,@@wait_timeout").Scan(&autocommit, &wait))
+			if !autocommit || wait == 60 {
+				t.Fatalf("a connection of the pool has autocommit %v, wait_timeout %d", autocommit, wait)
+			}
+		}
+	})
+}
+
+// A session that does not answer delays nobody's renewal, and is not given up
+// before its lease is.
+func TestForUpdateHungSession(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		hung := c.granted("hung", 2*time.Second)
+		holds := []driver.Hold{hung, c.granted("a", 2*time.Second), c.granted("b", 2*time.Second)}
+		own := c.keep.(*forUpdate).get(hung.Key, hung.ID)
+		own.turn <- struct{}{} // as a statement without an answer
+		for range 2 {
+			start := time.Now()
+			results := c.renew(holds...)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("renewed after %v", took)
+			}
+			c.wants("renew the hung one", results[0].Status, driver.Unknown)
+			c.wants("renew", results[1].Status, driver.Alive)
+			c.wants("renew", results[2].Status, driver.Alive)
+		}
+		<-own.turn // it answers
+		eventually(t, "the hold is alive", func() bool { return c.renew(hung)[0].Status == driver.Alive })
+		for _, r := range c.release(holds...) {
+			c.wants("release", r.Status, driver.Released)
+		}
+	})
+}
+
+// The lease is good until the earlier of heartbeat and lease row: when the lease
+// row cannot be written, a living session does not extend it.
+func TestForUpdateLeaseRowIsNotRenewed(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h := c.granted("a", 3*time.Second)
+		tx, err := l.db.Begin()
+		must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		var token uint64
+		must(t, tx.QueryRow("SELECT token FROM rowlock_session WHERE name='a' FOR UPDATE").Scan(&token))
+		last := 3 * time.Second
+		for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			r := c.renew(h)[0]
+			if r.Status == driver.Unknown && time.Since(start) > time.Second {
+				break
+			}
+			c.wants("renew", r.Status, driver.Alive)
+			if r.Left <= 0 || r.Left > last {
+				t.Fatalf("left %v after %v", r.Left, last)
+			}
+			last = r.Left
+			if time.Since(start) > 10*time.Second {
+				t.Fatal("renewed although the lease row was not")
+			}
+		}
+		must(t, tx.Rollback())
+		r := c.renew(h)[0]
+		c.wants("renew", r.Status, driver.Alive)
+		if r.Left < 2*time.Second {
+			t.Fatalf("left %v of 3s", r.Left)
+		}
+		c.wants("release", c.release(h)[0].Status, driver.Released)
+	})
+}
+
+func TestForUpdateNoGoroutineIsLeft(t *testing.T) {
+	l := newLab(t, testserver.MySQL, SelectForUpdate)
+	before := runtime.NumGoroutine()
+	for range 3 {
+		s, err := Open(l.dsn(), Options{Strategy: SelectForUpdate})
+		must(t, err)
+		must(t, s.Migrate(within(t, time.Minute)))
+		c := client{t: t, Store: s}
+		h := c.granted("a", time.Minute)
+		c.renew(h)
+		c.release(h)
+		c.granted("left", time.Minute)
+		must(t, s.Close())
+	}
+	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
