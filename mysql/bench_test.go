@@ -23,7 +23,7 @@ func BenchmarkCycle(b *testing.B) {
 				exec(b, l.db, "UPDATE floor SET until='1970-01-02' WHERE name='a'")
 			}
 		})
-		for _, strategy := range []Strategy{VersionColumn, UniqueInsert} {
+		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 			b.Run(kind+"/"+strategy.String(), func(b *testing.B) {
 				l := newLab(b, kind, strategy)
 				s := l.store()

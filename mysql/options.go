@@ -38,8 +38,13 @@ const (
 	// lock, release deletes the row. Acquire reads its token in a second statement.
 	UniqueInsert
 
-	// SelectForUpdate keeps a row lock on a connection of its own, so that a holder
-	// whose process dies frees the key at once.
+	// SelectForUpdate keeps a row lock on a session of its own, so that a holder whose
+	// process dies frees the key at once. Each held key costs a connection beyond
+	// Options.Connections, at most 16 more rest or are on their way; a pool given to
+	// New bounds the keys. The smallest TTL is a second. A session that the server or
+	// the network ends frees the key too, and its holder learns of that at its next
+	// heartbeat only, at most min(TTL/10, 1s) later: guarded transactions are safe
+	// meanwhile, other work is not.
 	SelectForUpdate
 )
 
