@@ -1,0 +1,227 @@
+package mongolock
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/docpage"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+const strategiesPage = "../docs/strategies.md"
+
+// TestDocsCommands: the commands in docs/strategies.md are those that the Store sends, and all that it sends in the
+// steps of the page. Only what differs from run to run is made the same.
+func TestDocsCommands(t *testing.T) {
+	words := shorthand(t)
+	onPage := make(map[string][]string) // by the name of the block
+	var all []string
+	for _, b := range docpage.Blocks(t, strategiesPage, "command") {
+		for _, text := range strings.Split(b.Text, "\n\n") {
+			for _, w := range words {
+				text = strings.ReplaceAll(text, w.word, w.means)
+			}
+			var cmd bson.D
+			if err := bson.UnmarshalExtJSON([]byte(text), false, &cmd); err != nil {
+				t.Fatalf("block %q: %v", b.Name, err)
+			}
+			onPage[b.Name] = append(onPage[b.Name], inWords(t, cmd))
+		}
+		all = append(all, onPage[b.Name]...)
+	}
+	sent := tell(t)
+	for name, commands := range onPage {
+		for _, c := range commands {
+			if !slices.Contains(sent[name], c) {
+				t.Errorf("block %q: not sent: %s\nsent:\n%s", name, c, strings.Join(sent[name], "\n"))
+			}
+		}
+	}
+	for step, commands := range sent {
+		for _, c := range commands {
+			if !slices.Contains(all, c) {
+				t.Errorf("step %q sends what is not on the page:\n%s", step, c)
+			}
+		}
+	}
+}
+
+type abbreviation struct{ word, means string }
+
+// shorthand reads what the page's words in capitals stand for, in the order in which they are to be replaced.
+func shorthand(t testing.TB) []abbreviation {
+	t.Helper()
+	var words []abbreviation
+	for _, line := range strings.Split(strings.TrimSpace(docpage.One(t, strategiesPage, "words", "MongoDB")), "\n") {
+		word, means, ok := strings.Cut(line, " = ")
+		if !ok {
+			t.Fatalf("the line %q of the words is none", line)
+		}
+		words = append(words, abbreviation{strings.TrimSpace(word), means})
+	}
+	return words
+}
+
+// varying is what differs from run to run.
+var varying = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`"txnNumber":[0-9]+`), `"txnNumber":1099511627777`},
+	{regexp.MustCompile(`"afterClusterTime":\{"\$timestamp":\{[^}]*\}\}`), `"afterClusterTime":{"$timestamp":{"t":1795229000,"i":1}}`},
+	{regexp.MustCompile(`"token":[0-9]{15,}`), `"token":839022931575111680`},
+}
+
+// inWords is a command in relaxed extended JSON, without what the driver adds to it.
+func inWords(t testing.TB, cmd bson.D) string {
+	t.Helper()
+	cmd = slices.DeleteFunc(cmd, func(e bson.E) bool {
+		return slices.Contains([]string{"lsid", "$clusterTime", "$db", "$readPreference"}, e.Key)
+	})
+	text, err := bson.MarshalExtJSON(cmd, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range varying {
+		text = v.from.ReplaceAllLiteral(text, []byte(v.to))
+	}
+	return string(text)
+}
+
+// tell is the story of the page: what is sent in each step.
+func tell(t *testing.T) map[string][]string {
+	t.Helper()
+	var mu sync.Mutex
+	var noted []bson.D
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		var cmd bson.D
+		if err := bson.Unmarshal(e.Command, &cmd); err == nil {
+			mu.Lock()
+			noted = append(noted, cmd)
+			mu.Unlock()
+		}
+	}}
+	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
+	if err := s.usable.pass(t.Context(), s.Check); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(map[string][]string)
+	step := func(name string, f func() bool) {
+		t.Helper()
+		for try := 1; ; try++ {
+			mu.Lock()
+			noted = nil
+			mu.Unlock()
+			ok := f()
+			mu.Lock()
+			cmds := noted
+			mu.Unlock()
+			if !ok { // the server did not come to it in the 50 ms it has
+				if try == 5 {
+					t.Fatalf("step %q: another answer each time", name)
+				}
+				continue
+			}
+			for _, cmd := range cmds {
+				one := inWords(t, cmd)
+				again := strings.Contains(one, `"writeConcern"`) && strings.HasSuffix(one, `"maxTimeMS":60000}`) // only the majority was late
+				if !again && !slices.Contains(sent[name], one) {
+					sent[name] = append(sent[name], one)
+				}
+			}
+			return
+		}
+	}
+	ctx := t.Context()
+	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second}
+	syncing := report
+	syncing.Key, syncing.ID = "sync", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
+	hold := func(q driver.Request) driver.Hold {
+		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep}
+	}
+	gives := func(want driver.Status) func([]driver.Result, error) bool {
+		return func(results []driver.Result, err error) bool {
+			for _, r := range results {
+				if r.Status != want {
+					return false
+				}
+			}
+			return err == nil
+		}
+	}
+	acquire := func(want driver.Status, reqs ...driver.Request) bool { return gives(want)(s.Acquire(ctx, reqs)) }
+	renew := func(want driver.Status, holds ...driver.Hold) bool { return gives(want)(s.Renew(ctx, holds)) }
+	release := func(want driver.Status, holds ...driver.Hold) bool { return gives(want)(s.Release(ctx, holds)) }
+
+	step("acquire", func() bool { return acquire(driver.Granted, report) })
+	step("inspect", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
+	step("list", func() bool { _, err := s.List(ctx, "re", "", 100); return err == nil })
+	step("renew", func() bool { return renew(driver.Alive, hold(report)) })
+	step("renew with MaxHold", func() bool {
+		h := hold(report)
+		h.MaxHold = time.Hour
+		return renew(driver.Alive, h)
+	})
+	step("release", func() bool { return release(driver.Released, hold(report)) })
+	step("survivors", func() bool { return renew(driver.Removed, hold(report)) })
+
+	acquire(driver.Granted, syncing)
+	release(driver.Released, hold(syncing))
+	step("several", func() bool { return acquire(driver.Granted, report, syncing) })
+	step("renew several", func() bool { return renew(driver.Alive, hold(report), hold(syncing)) })
+	step("release several", func() bool { return release(driver.Released, hold(report), hold(syncing)) })
+	step("several new", func() bool {
+		if _, err := s.db.Collection(s.leases).DeleteMany(ctx, op("_id", op("$type", "binData"))); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		noted = nil
+		mu.Unlock()
+		return acquire(driver.Granted, report, syncing)
+	})
+	release(driver.Released, hold(report), hold(syncing))
+
+	keep := report
+	keep.Keep = 10 * time.Minute
+	acquire(driver.Granted, keep)
+	step("undo of a grant", func() bool {
+		h := hold(keep)
+		h.Undo = true
+		return release(driver.Released, h)
+	})
+	step("undo", func() bool {
+		o, err := s.sessions.take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.sessions.keep(o, report.ID)
+		h := hold(report)
+		h.Undo = true
+		return release(driver.Removed, h)
+	})
+	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("report"))
+	step("pinned", func() bool { return acquire(driver.Pinned, report) })
+	unblock()
+
+	guarded := report
+	guarded.Guarded = true
+	step("guarded", func() bool { return acquire(driver.Granted, guarded) })
+	sent["guarded"] = sent["guarded"][1:] // the first is the acquire with another word, which the page tells
+	step("inspect guarded", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
+	step("force", func() bool { _, err := s.ForceRelease(ctx, "report"); return err == nil })
+	if _, err := s.db.Collection(s.leases).UpdateOne(ctx, op("_id", keyID("report")), op("$set", op("expiresAt", time.Now().Add(-48*time.Hour)))); err != nil {
+		t.Fatal(err)
+	}
+	step("reap", func() bool { n, err := s.Reap(ctx, 24*time.Hour); return n == 1 && err == nil })
+	return sent
+}
