@@ -16,6 +16,7 @@ type faultStore struct {
 	mu    sync.Mutex
 	fault func(c call) verdict
 	calls []call
+	count map[string]int // by op
 	skew  time.Duration // added to the clock of trust: the process stood still
 }
 
@@ -73,8 +74,13 @@ func (f *faultStore) seen(op string) (calls []call) {
 
 // pass runs one call through the fault.
 func (f *faultStore) pass(ctx context.Context, c call, do func(context.Context) ([]driver.Result, error)) ([]driver.Result, error) {
-	c.n, c.at = len(f.seen(c.op)), f.Store.Now()
+	c.at = f.Store.Now()
 	f.mu.Lock()
+	if f.count == nil {
+		f.count = make(map[string]int)
+	}
+	c.n = f.count[c.op]
+	f.count[c.op]++
 	f.calls = append(f.calls, c)
 	fault := f.fault
 	f.mu.Unlock()
