@@ -26,7 +26,9 @@ type Harness struct {
 	Server func(t testing.TB) (Server, func(t testing.TB) driver.Store)
 
 	// Block lets a foreign transaction stop acquires of key, so that they are
-	// answered Pinned, until the returned function ends it.
+	// answered Pinned, until the returned function ends it. The key has been locked
+	// and released before. Other cases reap meanwhile: a row that Block writes must
+	// not look dead for long.
 	Block func(t testing.TB, key string) (unblock func())
 
 	// Connections counts, on the server, the connections of the given Store.

@@ -77,8 +77,8 @@ func batchAcquire(t *testing.T, e *env) {
 		for _, en := range batch {
 			reqs = append(reqs, driver.Request{Key: en.hold.Key, ID: en.hold.ID, Owner: "locktest", TTL: en.hold.TTL})
 		}
-		results, err := s.Acquire(soon(t), reqs)
-		compare(t, "acquire", batch, results, err)
+		results := askAll(t, s, reqs)
+		compare(t, "acquire", batch, results)
 		for i, r := range results {
 			if r.Status != driver.Granted {
 				continue
@@ -94,11 +94,8 @@ func batchAcquire(t *testing.T, e *env) {
 }
 
 // compare checks each answer of a batch.
-func compare(t testing.TB, what string, batch []entry, results []driver.Result, err error) {
+func compare(t testing.TB, what string, batch []entry, results []driver.Result) {
 	t.Helper()
-	if err != nil || len(results) != len(batch) {
-		t.Fatalf("%s of %d holds: %d answers, %v", what, len(batch), len(results), err)
-	}
 	for i, r := range results {
 		if !slices.Contains(batch[i].want, r.Status) {
 			t.Errorf("%s in a batch, %s: %v (%v), want %v", what, batch[i].name, r.Status, r.Err, batch[i].want)
@@ -143,10 +140,8 @@ func batchRenewRelease(t *testing.T, e *env) {
 		for _, en := range batch {
 			holds = append(holds, en.hold)
 		}
-		results, err := s.Renew(soon(t), holds)
-		compare(t, "renew", batch, results, err)
-		results, err = s.Release(soon(t), holds)
-		compare(t, "release", batch, results, err)
+		compare(t, "renew", batch, settle(t, s.Renew, holds))
+		compare(t, "release", batch, settle(t, s.Release, holds))
 		for _, en := range batch {
 			taken := en.name == "taken" || en.name == "another's"
 			if i := inspect(t, s, en.hold.Key); i.Held != taken {
@@ -191,13 +186,9 @@ func largeBatch(t *testing.T, e *env) {
 	for _, h := range holds {
 		reqs = append(reqs, driver.Request{Key: h.Key, ID: newID(), TTL: longTTL})
 	}
-	results, err := s.Acquire(soon(t), reqs)
-	if err != nil || len(results) != n {
-		t.Fatalf("acquire %d held keys: %d answers, %v", n, len(results), err)
-	}
-	for i, r := range results {
+	for i, r := range askAll(t, s, reqs) {
 		if r.Status != driver.Held {
-			t.Fatalf("acquire %d held keys: answer %d is %v (%v)", n, i, r.Status, r.Err)
+			t.Fatalf("acquire %d held keys: answer %d is %v", n, i, r.Status)
 		}
 	}
 	answerAll(t, s.Release, holds, driver.Released)

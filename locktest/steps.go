@@ -19,8 +19,12 @@ func newID() (id driver.HoldID) {
 	return id
 }
 
-// one makes one acquire.
-func one(t testing.TB, s driver.Store, q driver.Request) driver.Result {
+// A machine under load makes a statement wait for longer than a Store allows it to,
+// so at the seam any answer may be Unknown. A step with its hold ID can be repeated,
+// and is, until it has an answer.
+
+// one makes one acquire, and again while its answer is unknown.
+func one(t testing.TB, s driver.Store, q driver.Request) (r driver.Result) {
 	t.Helper()
 	if q.ID == (driver.HoldID{}) {
 		q.ID = newID()
@@ -28,11 +32,23 @@ func one(t testing.TB, s driver.Store, q driver.Request) driver.Result {
 	if q.Owner == "" {
 		q.Owner = "locktest"
 	}
-	results, err := s.Acquire(soon(t), []driver.Request{q})
-	if err != nil || len(results) != 1 {
-		t.Fatalf("acquire %q: %d answers, %v", q.Key, len(results), err)
-	}
-	return results[0]
+	until(t, fmt.Sprintf("an answer to the acquire of %q", q.Key), func() bool {
+		results, err := s.Acquire(soon(t), []driver.Request{q})
+		if err == nil && len(results) != 1 {
+			t.Fatalf("acquire %q: %d answers", q.Key, len(results))
+		}
+		if err == nil {
+			r, err = results[0], results[0].Err
+		}
+		if err != nil {
+			t.Logf("acquire %q: %v", q.Key, err)
+			if driver.IsLasting(err) {
+				t.FailNow()
+			}
+		}
+		return r.Status != driver.Unknown
+	})
+	return r
 }
 
 // grant takes a key, and waits for it if it is held.
@@ -62,28 +78,62 @@ type step func(context.Context, []driver.Hold) ([]driver.Result, error)
 // answer makes a step for one hold, and checks the answer.
 func answer(t testing.TB, do step, h driver.Hold, want ...driver.Status) driver.Result {
 	t.Helper()
-	results, err := do(soon(t), []driver.Hold{h})
-	if err != nil || len(results) != 1 {
-		t.Fatalf("%q: %d answers, %v", h.Key, len(results), err)
+	r := settle(t, do, []driver.Hold{h})[0]
+	if !slices.Contains(want, r.Status) {
+		t.Fatalf("%q: answer %v, want %v", h.Key, r.Status, want)
 	}
-	if r := results[0]; !slices.Contains(want, r.Status) {
-		t.Fatalf("%q: answer %v (%v), want %v", h.Key, r.Status, r.Err, want)
-	}
-	return results[0]
+	return r
 }
 
 // answerAll makes a step for many holds, and checks that each has the same answer.
 func answerAll(t testing.TB, do step, holds []driver.Hold, want driver.Status) {
 	t.Helper()
-	results, err := do(soon(t), holds)
-	if err != nil || len(results) != len(holds) {
-		t.Fatalf("%d answers for %d holds, %v", len(results), len(holds), err)
-	}
-	for i, r := range results {
+	for i, r := range settle(t, do, holds) {
 		if r.Status != want {
-			t.Errorf("%q in a batch: answer %v (%v), want %v", holds[i].Key, r.Status, r.Err, want)
+			t.Errorf("%q in a batch: answer %v, want %v", holds[i].Key, r.Status, want)
 		}
 	}
+}
+
+// settle makes a step, and again for the holds whose answer is unknown.
+func settle(t testing.TB, do step, holds []driver.Hold) []driver.Result {
+	t.Helper()
+	all := make([]driver.Result, len(holds))
+	if len(holds) == 0 {
+		return all
+	}
+	open := make([]int, len(holds))
+	for i := range open {
+		open[i] = i
+	}
+	until(t, fmt.Sprintf("an answer for each of %d holds", len(holds)), func() bool {
+		var some []driver.Hold
+		for _, i := range open {
+			some = append(some, holds[i])
+		}
+		results, err := do(soon(t), some)
+		if err != nil {
+			t.Logf("%d holds: %v", len(some), err)
+			if driver.IsLasting(err) {
+				t.FailNow()
+			}
+			return false
+		}
+		if len(results) != len(some) {
+			t.Fatalf("%d answers for %d holds", len(results), len(some))
+		}
+		var again []int
+		for n, r := range results {
+			i := open[n]
+			if all[i] = r; r.Status == driver.Unknown {
+				t.Logf("%q: unknown: %v", holds[i].Key, r.Err)
+				again = append(again, i)
+			}
+		}
+		open = again
+		return len(open) == 0
+	})
+	return all
 }
 
 func force(t testing.TB, s driver.Store, key string) driver.Info {
@@ -107,23 +157,53 @@ func expired(t testing.TB, s driver.Store, key string) {
 // holds are n holds of keys of the case's own, not sorted by key.
 func (e *env) holds(t testing.TB, s driver.Store, n int, ttl time.Duration) []driver.Hold {
 	t.Helper()
-	reqs := make([]driver.Request, n)
-	for i := range reqs {
-		reqs[i] = driver.Request{Key: e.key(t), ID: newID(), Owner: "locktest", TTL: ttl}
+	var keys []string
+	for range n {
+		keys = append(keys, e.key(t))
 	}
-	slices.Reverse(reqs)
+	slices.Reverse(keys)
+	return e.grantAll(t, s, keys, ttl)
+}
+
+// grantAll takes keys that are free, in batches.
+func (e *env) grantAll(t testing.TB, s driver.Store, keys []string, ttl time.Duration) []driver.Hold {
+	t.Helper()
 	var holds []driver.Hold
-	for batch := range slices.Chunk(reqs, e.limits.Batch) {
-		results, err := s.Acquire(soon(t), batch)
-		if err != nil || len(results) != len(batch) {
-			t.Fatalf("acquire %d keys: %d answers, %v", len(batch), len(results), err)
+	for batch := range slices.Chunk(keys, e.limits.Batch) {
+		var reqs []driver.Request
+		for _, key := range batch {
+			reqs = append(reqs, driver.Request{Key: key, ID: newID(), Owner: "locktest", TTL: ttl})
 		}
-		for i, r := range results {
+		for i, r := range askAll(t, s, reqs) {
 			if r.Status != driver.Granted {
-				t.Fatalf("acquire %d new keys: answer %d is %v (%v)", len(batch), i, r.Status, r.Err)
+				t.Fatalf("P9: acquire %d free keys: %q is %v", len(reqs), reqs[i].Key, r.Status)
 			}
-			holds = append(holds, holdOf(batch[i], r))
+			holds = append(holds, holdOf(reqs[i], r))
 		}
 	}
 	return holds
+}
+
+// askAll makes an acquire for many keys. A key whose answer is unknown, or which a
+// slow statement still pins, is asked for again, alone.
+func askAll(t testing.TB, s driver.Store, reqs []driver.Request) []driver.Result {
+	t.Helper()
+	results, err := s.Acquire(soon(t), reqs)
+	if err != nil {
+		t.Logf("acquire %d keys: %v", len(reqs), err)
+		results = make([]driver.Result, len(reqs))
+	}
+	if len(results) != len(reqs) {
+		t.Fatalf("acquire %d keys: %d answers", len(reqs), len(results))
+	}
+	for i, q := range reqs {
+		if results[i].Status == driver.Unknown || results[i].Status == driver.Pinned {
+			t.Logf("acquire %d keys: %q is %v: %v", len(reqs), q.Key, results[i].Status, results[i].Err)
+			until(t, fmt.Sprintf("%q is not pinned", q.Key), func() bool {
+				results[i] = one(t, s, q)
+				return results[i].Status != driver.Pinned
+			})
+		}
+	}
+	return results
 }
