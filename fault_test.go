@@ -17,7 +17,7 @@ type faultStore struct {
 	fault func(c call) verdict
 	calls []call
 	count map[string]int // by op
-	skew  time.Duration // added to the clock of trust: the process stood still
+	skew  time.Duration  // added to the clock of trust: the process stood still
 }
 
 // call is one call of the engine.
