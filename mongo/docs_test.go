@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,14 +12,19 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/docpage"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
 
-const strategiesPage = "../docs/strategies.md"
+const (
+	strategiesPage = "../docs/strategies.md"
+	operationsPage = "../docs/operations.md"
+)
 
 // TestDocsCommands: the commands in docs/strategies.md are those that the Store sends, and all that it sends in the
 // steps of the page. Only what differs from run to run is made the same.
@@ -224,4 +230,115 @@ func tell(t *testing.T) map[string][]string {
 	}
 	step("reap", func() bool { n, err := s.Reap(ctx, 24*time.Hour); return n == 1 && err == nil })
 	return sent
+}
+
+var shellCall = regexp.MustCompile(`(?s)^db\.(?:(\w+)\.)?(\w+)\((.*)\)\s*$`)
+
+// shell runs a call of mongosh whose arguments are JSON, and returns the documents of its answer.
+func shell(t testing.TB, db *mongo.Database, text string) []bson.M {
+	t.Helper()
+	m := shellCall.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no call of the shell: %s", text)
+	}
+	var args struct{ Args bson.A }
+	if err := bson.UnmarshalExtJSON([]byte(`{"args":[`+m[3]+`]}`), false, &args); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	coll, ctx := db.Collection(m[1]), context.Background()
+	var docs []bson.M
+	var err error
+	switch m[2] {
+	case "aggregate":
+		var cursor *mongo.Cursor
+		if cursor, err = coll.Aggregate(ctx, args.Args[0]); err == nil {
+			err = cursor.All(ctx, &docs)
+		}
+	case "updateOne":
+		// The third argument, the majority, is what the server takes by default.
+		var r *mongo.UpdateResult
+		if r, err = coll.UpdateOne(ctx, args.Args[0], args.Args[1]); err == nil && r.ModifiedCount != 1 {
+			t.Fatalf("%s: changed %d documents", text, r.ModifiedCount)
+		}
+	case "runCommand":
+		err = db.RunCommand(ctx, args.Args[0]).Err()
+	default:
+		t.Fatalf("a call that the test does not know: %s", text)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return docs
+}
+
+// TestDocsNight: what docs/operations.md tells to do about a stuck lock does what it says: it shows who has the key, frees
+// it, the holder learns the reason and the token rises.
+func TestDocsNight(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	night := func(name string) []bson.M {
+		t.Helper()
+		return shell(t, s.db, docpage.One(t, operationsPage, "night", "mongo "+name))
+	}
+	newClient := func(owner string) *rowlock.Client {
+		c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Owner: owner, Reap: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		return c
+	}
+	holder, next := newClient("web-1:4711"), newClient("web-2:4712")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lease, err := holder.Acquire(ctx, "report", rowlock.Guarded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := night("who")
+	if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true {
+		t.Fatalf("who holds it: %v", who)
+	}
+	night("free")
+	night("fence")
+	if info, err := next.Inspect(ctx, "report"); err != nil || info.Held || info.Token != lease.Token()+driver.TokenRange {
+		t.Errorf("not free at once: %+v, %v", info, err)
+	}
+	var fence struct{ Token int64 }
+	if err := s.db.Collection(s.fences).FindOne(ctx, op("_id", keyID("report"))).Decode(&fence); err != nil || fence.Token <= lease.Token() {
+		t.Errorf("the fence is %d after token %d: %v", fence.Token, lease.Token(), err)
+	}
+	select {
+	case <-lease.Done():
+	case <-ctx.Done():
+		t.Fatal("the holder did not learn of it")
+	}
+	var lost *rowlock.LostError
+	if err := lease.Err(); !errors.As(err, &lost) || lost.Reason != rowlock.ReasonForced {
+		t.Errorf("the holder learns %v, want the reason forced", err)
+	}
+	again, err := next.Acquire(ctx, "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Token() < lease.Token()+2*driver.TokenRange {
+		t.Errorf("token %d after %d", again.Token(), lease.Token())
+	}
+}
+
+// TestDocsRole: the role in docs/operations.md can be created, and has the rights with which TestSmallRights runs.
+func TestDocsRole(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	text := docpage.One(t, operationsPage, "setup", "mongo role")
+	if n := strings.Count(text, `"actions": ["find", "insert", "update", "remove"]`); n != 4 {
+		t.Errorf("%d collections have the four rights", n)
+	}
+	for _, c := range []string{s.leases, s.fences, s.runs, s.txs} {
+		if !strings.Contains(text, `"collection": "`+c+`"`) {
+			t.Errorf("%s is missing", c)
+		}
+	}
+	t.Cleanup(func() { s.db.RunCommand(context.Background(), op("dropRole", "rowlock")) })
+	shell(t, s.db, strings.ReplaceAll(text, `"app"`, `"`+s.db.Name()+`"`))
 }

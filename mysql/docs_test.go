@@ -2,8 +2,10 @@ package mysqllock
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	sqldriver "database/sql/driver"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,12 +16,16 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/docpage"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
 
-const strategiesPage = "../docs/strategies.md"
+const (
+	strategiesPage = "../docs/strategies.md"
+	operationsPage = "../docs/operations.md"
+)
 
 // TestDocsStatements: the statements in docs/strategies.md are those that the Store sends, and all that it sends in the
 // steps of the page. Only what differs from run to run is made the same.
@@ -307,4 +313,205 @@ func (c *recordingConn) ExecContext(ctx context.Context, s string, args []sqldri
 func (c *recordingConn) QueryContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
 	c.rec.note(s)
 	return c.mysqlConn.QueryContext(ctx, s, args)
+}
+
+// operator runs the commands of docs/operations.md on a connection of its own.
+type operator struct {
+	t    *testing.T
+	conn *sql.Conn
+}
+
+func newOperator(t *testing.T, l *lab) operator {
+	t.Helper()
+	conn, err := l.db.Conn(t.Context())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	o := operator{t, conn}
+	o.run("patience")
+	return o
+}
+
+// run runs a block and returns the rows of its last statement, by the names of their columns.
+func (o operator) run(name string, replace ...string) []map[string]string {
+	o.t.Helper()
+	rows, err := o.try(name, replace...)
+	if err != nil {
+		o.t.Fatalf("block %q: %v", name, err)
+	}
+	return rows
+}
+
+func (o operator) try(name string, replace ...string) (found []map[string]string, err error) {
+	o.t.Helper()
+	for _, s := range strings.Split(docpage.One(o.t, operationsPage, "night", name), ";\n") {
+		if s = strings.TrimSpace(strings.NewReplacer(replace...).Replace(s)); s == "" {
+			continue
+		}
+		rows, err := o.conn.QueryContext(context.Background(), s)
+		if err != nil {
+			return nil, err
+		}
+		columns, err := rows.Columns()
+		must(o.t, err)
+		found = nil
+		for rows.Next() {
+			values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+			for i := range values {
+				into[i] = &values[i]
+			}
+			must(o.t, rows.Scan(into...))
+			row := make(map[string]string)
+			for i, c := range columns {
+				row[c] = values[i].String
+			}
+			found = append(found, row)
+		}
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// TestDocsNight: what docs/operations.md tells to do about a stuck lock does what it says: it shows who has the key, frees
+// it, the holder learns the reason and the token rises.
+func TestDocsNight(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, kind, strategy)
+				l.store()
+				op := newOperator(t, l)
+				open := func(owner string) (*Store, *rowlock.Client) {
+					s := openFor(t, l.dsn(), strategy)
+					c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Owner: owner, Reap: -1})
+					must(t, err)
+					t.Cleanup(func() { must(t, c.Close(within(t, time.Minute))) })
+					return s, c
+				}
+				_, holder := open("web-1:4711")
+				_, next := open("web-2:4712")
+				lease, err := holder.Acquire(within(t, time.Minute), "report")
+				must(t, err)
+				free := func() bool {
+					info, err := next.Inspect(within(t, time.Minute), "report")
+					must(t, err)
+					return !info.Held
+				}
+				if free() {
+					t.Fatal("a held key looks free")
+				}
+				who := op.run(strategy.String() + " who")
+				if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["token"] == "" {
+					t.Fatalf("who holds it: %v", who)
+				}
+				if strategy == SelectForUpdate && (who[0]["conn_id"] == "" || who[0]["USER"] != l.config.User || len(op.run("for-update locked")) != 0) {
+					t.Errorf("the session that holds it: %v", who)
+				}
+				op.run(strategy.String() + " free")
+				if strategy != SelectForUpdate && !free() {
+					t.Error("the key is not free at once")
+				}
+				select {
+				case <-lease.Done():
+				case <-time.After(30 * time.Second):
+					t.Fatal("the holder did not learn of it")
+				}
+				var lost *rowlock.LostError
+				if err := lease.Err(); !errors.As(err, &lost) || lost.Reason != rowlock.ReasonForced {
+					t.Errorf("the holder learns %v, want the reason forced", err)
+				}
+				again, err := next.Acquire(within(t, time.Minute), "report")
+				must(t, err)
+				if again.Token() < lease.Token()+driver.TokenRange {
+					t.Errorf("token %d after %d", again.Token(), lease.Token())
+				}
+			})
+		}
+		t.Run(kind+"/silent session", func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, kind, SelectForUpdate)
+			c := client{t: t, Store: l.store()}
+			op := newOperator(t, l)
+			h := c.granted("report", 5*time.Minute)
+			who := op.run("for-update who")
+			op.run("for-update free")
+			if len(op.run("for-update locked")) != 0 {
+				t.Fatal("the row of a silent session is free")
+			}
+			op.run("for-update kill", "4711", who[0]["conn_id"])
+			for end := time.Now().Add(30 * time.Second); ; {
+				if rows := op.run("for-update locked"); len(rows) == 1 && rows[0]["free_key"] == "report" {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatal("the row is not free after KILL")
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			c.wants("renewal after KILL", c.renew(h)[0].Status, driver.Forced)
+		})
+		t.Run(kind+"/transaction in the way", func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, kind, VersionColumn)
+			c := client{t: t, Store: l.store()}
+			op := newOperator(t, l)
+			h := c.granted("report", 5*time.Minute)
+			tx, err := l.db.Begin()
+			must(t, err)
+			defer func() { _ = tx.Rollback() }()
+			var id string
+			must(t, tx.QueryRow("SELECT CONNECTION_ID() FROM rowlock_version FORCE INDEX (guard) WHERE token=? AND name='report' LOCK IN SHARE MODE", h.Token).Scan(&id))
+			if _, err := op.try("version free"); number(err) != erLockWait {
+				t.Fatalf("freed behind an open transaction: %v", err)
+			}
+			if !slices.ContainsFunc(op.run("transactions"), func(row map[string]string) bool { return row["conn_id"] == id }) {
+				t.Error("the open transaction is not shown")
+			}
+			op.run("for-update kill", "4711", id)
+			op.run("version free")
+			if c.inspect("report").Held {
+				t.Error("the key is not free")
+			}
+		})
+	}
+}
+
+// TestDocsGrants: the privileges in docs/operations.md are enough for everything but Migrate.
+func TestDocsGrants(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, kind, strategy)
+				l.store()
+				user := "u" + strings.ToLower(rand.Text()[:12])
+				exec(t, l.db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'pw'")
+				t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + user + "@'%'") })
+				for line := range strings.Lines(docpage.One(t, operationsPage, "setup", "mysql grants")) {
+					grant, _, _ := strings.Cut(line, ";")
+					exec(t, l.db, strings.NewReplacer("app.", l.config.DBName+".", "'app'", user).Replace(grant))
+				}
+				config := l.config.Clone()
+				config.User, config.Passwd = user, "pw"
+				s := openFor(t, config.FormatDSN(), strategy)
+				c := client{t: t, Store: s}
+				must(t, s.Check(within(t, time.Minute)))
+				h := c.granted("report", time.Minute)
+				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+				c.inspect("report")
+				if _, err := s.List(within(t, time.Minute), "", "", 10); err != nil {
+					t.Error(err)
+				}
+				c.wants("release", c.release(h)[0].Status, driver.Released)
+				if _, err := s.ForceRelease(within(t, time.Minute), "report"); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Reap(within(t, time.Minute), 24*time.Hour); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
 }
