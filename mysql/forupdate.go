@@ -100,9 +100,9 @@ func (f *forUpdate) layout() []layout {
 
 // close ends all sessions, and with them what they hold.
 func (f *forUpdate) close() {
-	f.end()
 	f.sessions.close()
 	f.mu.Lock()
+	f.end()
 	holds := f.holds
 	f.holds = make(map[driver.HoldID]*hold)
 	f.mu.Unlock()
@@ -110,6 +110,17 @@ func (f *forUpdate) close() {
 		h.turn <- struct{}{} // a heartbeat under way has just been cancelled
 		f.sessions.drop(h.session)
 	}
+}
+
+// work begins something that Close waits for; false: the Store was closed.
+func (f *forUpdate) work() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.life.Err() != nil {
+		return false
+	}
+	f.s.background.Add(1)
+	return true
 }
 
 // put takes a granted hold into care; false: the Store was closed.

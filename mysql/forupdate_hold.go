@@ -52,8 +52,12 @@ func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 		return h.beating
 	}
 	b := &heartbeat{done: make(chan struct{})}
+	if !f.work() {
+		b.err = errClosed()
+		close(b.done)
+		return b
+	}
 	h.beating = b
-	f.s.background.Add(1)
 	go func() {
 		defer f.s.background.Done()
 		start := clock.Now()

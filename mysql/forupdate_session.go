@@ -30,6 +30,10 @@ const maxSpare = 16
 // is exhausted.
 const openWait = 2 * time.Second
 
+// lookAfter is how long a session must have rested to be looked at before it is used.
+// A dead one costs its attempt another try, no more.
+const lookAfter = time.Second
+
 // sessions are those of a Store. They are beyond Options.Connections.
 type sessions struct {
 	s      *Store
@@ -85,7 +89,7 @@ func (p *sessions) next(ctx context.Context, seconds int) (*session, error) {
 		if n == nil {
 			return p.start(ctx, seconds)
 		}
-		if n.fresh() && n.c.alive(ctx) && (n.seconds == seconds || n.last(ctx, seconds) == nil) {
+		if n.fresh() && (time.Since(n.rested) < lookAfter || n.c.alive(ctx)) && (n.seconds == seconds || n.last(ctx, seconds) == nil) {
 			return n, nil
 		}
 		p.drop(n)

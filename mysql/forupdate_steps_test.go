@@ -1,0 +1,98 @@
+package mysqllock
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// The steps after the session was killed grant nothing and harm nobody.
+func TestForUpdateDelayedSteps(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		f := a.keep.(*forUpdate)
+		a.release(a.granted("warm", time.Minute))
+		refused := 0
+		for round := range 12 {
+			key := fmt.Sprint("key", round)
+			ctx := within(t, time.Minute)
+			q := request(key, time.Minute)
+			n, done, err := f.sessions.get(ctx, q.TTL)
+			must(t, err)
+			x := &seizure{f: f, r: q, n: n}
+			if r, err := x.lock(ctx); r.Status != driver.Unknown || err != nil {
+				t.Fatalf("lock: %+v, %v", r, err)
+			}
+			kill := func() {
+				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))
+			}
+			var next driver.Hold
+			if round%2 == 0 { // killed after (2)
+				kill()
+				next = freeSoon(t, b, key)
+				_, _ = x.write(ctx)
+			} else { // killed after (3)
+				if r, err := x.write(ctx); err != nil || r.Status != driver.Unknown {
+					t.Fatalf("write: %+v, %v", r, err)
+				}
+				kill()
+				next = freeSoon(t, b, key)
+			}
+			if mine, err := x.confirm(ctx); err != nil || !mine {
+				refused++
+			}
+			n.c.broken = true
+			f.sessions.put(n)
+			done()
+			if i := b.inspect(key); !i.Held || i.Token != next.Token {
+				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
+			}
+			b.wants("renew", b.renew(next)[0].Status, driver.Alive)
+		}
+		if refused != 12 {
+			t.Fatalf("%d of 12 refused", refused)
+		}
+	})
+}
+
+func TestForUpdateFreshKeyRace(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		stores := []client{{t: t, Store: l.store()}, {t: t, Store: l.bare()}, {t: t, Store: l.bare()}, {t: t, Store: l.bare()}}
+		for _, c := range stores {
+			c.release(c.granted("warm", time.Minute))
+		}
+		for round := range 3 {
+			key := fmt.Sprint("fresh", round)
+			var granted, other atomic.Int32
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for i := range 64 {
+				wg.Go(func() {
+					<-start
+					results, err := stores[i%len(stores)].Acquire(within(t, time.Minute), []driver.Request{request(key, time.Minute)})
+					switch {
+					case err != nil:
+						t.Error(err)
+					case results[0].Status == driver.Granted:
+						granted.Add(1)
+					case results[0].Status != driver.Held && results[0].Status != driver.Pinned: // a slow takeover looks pinned
+						other.Add(1)
+						t.Errorf("%v: %v", results[0].Status, results[0].Err)
+					}
+				})
+			}
+			close(start)
+			wg.Wait()
+			if granted.Load() > 1 || other.Load() > 0 {
+				t.Fatalf("%d granted", granted.Load())
+			}
+			if granted.Load() == 0 { // they met each other's probes; the next one gets it
+				freeSoon(t, stores[0], key)
+			}
+		}
+	})
+}
