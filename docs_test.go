@@ -1,0 +1,204 @@
+package rowlock_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// read is a file of the repository, as text.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// pages are the README and what is in docs.
+func pages(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(names, "README.md")
+}
+
+var (
+	goTest   = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	aCase    = regexp.MustCompile(`name: "((?:P\d+|Store|Hold)_\w+)"`)
+	testName = regexp.MustCompile("`(Test[A-Z]\\w+|(?:P\\d+|Store|Hold)_\\w+)`|-run '?(Test[A-Z]\\w*(?:\\\\\\|Test[A-Z]\\w*)*)")
+)
+
+// TestDocsNameRealTests: every test that the pages name exists: as a function, or as a case of the suite.
+func TestDocsNameRealTests(t *testing.T) {
+	exists := make(map[string]bool)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			for _, m := range goTest.FindAllStringSubmatch(read(t, path), -1) {
+				exists[m[1]] = true
+			}
+		case filepath.Dir(path) == "locktest" && strings.HasSuffix(path, ".go"):
+			for _, m := range aCase.FindAllStringSubmatch(read(t, path), -1) {
+				exists[m[1]] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := func(name string) bool { // -run takes the beginning of a name
+		for e := range exists {
+			if strings.HasPrefix(e, name) {
+				return true
+			}
+		}
+		return false
+	}
+	named := 0
+	for _, page := range pages(t) {
+		for _, m := range testName.FindAllStringSubmatch(read(t, page), -1) {
+			for _, name := range strings.Split(m[1]+m[2], `\|`) {
+				named++
+				if !exists[name] && (m[1] != "" || !prefix(name)) {
+					t.Errorf("%s names %s, which does not exist", page, name)
+				}
+			}
+		}
+	}
+	if named < 80 {
+		t.Errorf("only %d names found: does the search still work?", named)
+	}
+	promises := read(t, "docs/guarantees.md")
+	for p := 1; p <= 15; p++ {
+		if !strings.Contains(promises, fmt.Sprintf("\n| P%d |", p)) {
+			t.Errorf("docs/guarantees.md has no row of P%d", p)
+		}
+	}
+}
+
+var logCall = regexp.MustCompile(`\.log\.(Warn|Error|Info)\("([^"]+)"`)
+
+// TestDocsLogMessages: docs/operations.md says for each message of level Warn and Error what to do, and for no other.
+func TestDocsLogMessages(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, "docs/operations.md")
+	sent := make(map[string]bool)
+	for _, f := range files {
+		for _, m := range logCall.FindAllStringSubmatch(read(t, f), -1) {
+			row := "| " + m[1] + " | `" + m[2] + "` |"
+			sent[row] = true
+			if !strings.Contains(page, row) {
+				t.Errorf("%s logs what the page does not have: %s", f, row)
+			}
+		}
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| (?:Warn|Error|Info) \\| `[^`]+` \\|").FindAllString(page, -1) {
+		if !sent[row] {
+			t.Errorf("nothing logs what the page has: %s", row)
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocsLinks: what the pages link to in the repository is there, headings included.
+func TestDocsLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if m[2] != "" && !anchors(t, target)[m[2][1:]] {
+				t.Errorf("%s: %s has no heading %s", page, target, m[2])
+			}
+		}
+	}
+}
+
+// anchors are the headings of a page as links name them.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	slugs := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(read(t, page), -1) {
+		slugs[strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return slugs
+}
+
+// literals are what the README has where a tested example asks the environment for its server.
+var literals = strings.NewReplacer(
+	`os.Getenv("ROWLOCK_TEST_MYSQL_DSN")`, `"app:secret@tcp(db:3306)/app"`,
+	`os.Getenv("ROWLOCK_TEST_MONGO_URI")`, `"mongodb://db:27017/?replicaSet=rs0"`,
+)
+
+var (
+	anExample  = regexp.MustCompile("(?m)^<!-- example: (\\S+) (\\w+) -->\n```go\n((?s:.*?))^```$")
+	outputNote = regexp.MustCompile(`(?m)^\s*// (Unordered output|Output):(?s:.*)`)
+)
+
+// TestReadmeExamples: a Go block under the mark <!-- example: FILE FUNC --> is the body of that function, which is run as
+// a test, without its tab and its expected output, and with the address of a server where it asks the environment.
+func TestReadmeExamples(t *testing.T) {
+	readme := read(t, "README.md")
+	blocks := anExample.FindAllStringSubmatch(readme, -1)
+	if n := strings.Count(readme, "<!-- example: "); n != len(blocks) || n < 3 {
+		t.Fatalf("%d marks, %d of them before a Go block", n, len(blocks))
+	}
+	for _, b := range blocks {
+		want := literals.Replace(body(t, b[1], b[2]))
+		if b[3] != want {
+			t.Errorf("README.md has another body of %s in %s. It should be:\n%s", b[2], b[1], want)
+		}
+	}
+}
+
+// body is that of a function, without its first tab and its expected output.
+func body(t *testing.T, file, name string) string {
+	t.Helper()
+	text := read(t, file)
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, text, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range parsed.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != name || f.Recv != nil {
+			continue
+		}
+		inside := text[set.Position(f.Body.Lbrace).Offset+1 : set.Position(f.Body.Rbrace).Offset]
+		inside = strings.Trim(outputNote.ReplaceAllString(inside, ""), "\n") + "\n"
+		return strings.ReplaceAll(strings.TrimPrefix(inside, "\t"), "\n\t", "\n")
+	}
+	t.Fatalf("%s has no function %s", file, name)
+	return ""
+}
