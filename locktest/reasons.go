@@ -116,12 +116,23 @@ func reasonMaxHold(t *testing.T, e *env) {
 	key := e.key(t)
 	e.patiently(t, func(ttl time.Duration) error {
 		lease := acquire(t, a, key, rowlock.TTL(ttl), rowlock.MaxHold(2*ttl))
-		began := time.Now()
+		granted := time.Now()
+		for lease.Err() == nil {
+			before := time.Since(granted)
+			info, err := b.Inspect(soon(t), key)
+			if err == nil && info.Held && before+info.Left > 2*ttl+slack {
+				t.Errorf("%v after the grant the hold has %v left, MaxHold %v", before, info.Left, 2*ttl)
+			}
+			if before = time.Since(granted); before > 2*ttl && lease.Err() == nil {
+				t.Errorf("the lease is held %v after the grant, MaxHold %v", before, 2*ttl)
+			}
+			time.Sleep(ttl / 8)
+		}
 		next := acquire(t, b, key)
 		if err := lease.Err(); err == nil {
 			t.Errorf("P2: the key was granted to another, and the lease that MaxHold ends says nothing")
 		}
-		t.Logf("granted to another after %v of MaxHold %v", time.Since(began), 2*ttl)
+		t.Logf("granted to another after %v of MaxHold %v", time.Since(granted), 2*ttl)
 		release1(t, next)
 		if r := reasonOf(lease.Err()); r == rowlock.ReasonExpired {
 			return lease.Err()
