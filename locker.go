@@ -105,7 +105,9 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.prober.init(c)
 	c.watcher.c = c
 	c.watcher.store, _ = store.(driver.Waiter)
-	c.queuer, _ = store.(driver.Queuer)
+	if limits.Queue {
+		c.queuer, _ = store.(driver.Queuer)
+	}
 	c.keeper.init(c)
 	c.undoer.init(c)
 	return c, nil

@@ -105,6 +105,12 @@ func TestPush(t *testing.T) {
 	})
 }
 
+func (s *queueStore) Limits() driver.Limits {
+	l := s.Store.Limits()
+	l.Queue = true
+	return l
+}
+
 // queueStore is a memory store with a queue in the server.
 type queueStore struct {
 	*memory.Store

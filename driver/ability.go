@@ -34,7 +34,7 @@ type Closer interface {
 }
 
 // Queuer waits for a key in the server's own queue, so that a waiter neither
-// probes nor loses its place.
+// probes nor loses its place. It is used where Limits.Queue says so.
 type Queuer interface {
 	// AcquireWait is Acquire for one key that waits until the key is granted or ctx
 	// ends. It may also answer Held, with how long the key cannot be had whatever

@@ -121,6 +121,9 @@ type Limits struct {
 	Flights    int
 	SlowFlight time.Duration
 
+	// Queue says that the Store's AcquireWait works: see Queuer.
+	Queue bool
+
 	// Heartbeat says that a hold also hangs on a session which the server ends
 	// when it is silent: Renew must come every min(TTL/10, 1s), and notices a
 	// session that was ended. Only the Store that was granted such a hold knows it

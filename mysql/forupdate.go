@@ -89,7 +89,7 @@ func newForUpdate(s *Store) (strategy, error) {
 }
 
 func (f *forUpdate) limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: lockWait, Heartbeat: true}
+	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: lockWait, Heartbeat: true, Queue: true}
 }
 
 func (f *forUpdate) layout() []layout {

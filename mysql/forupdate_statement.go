@@ -17,6 +17,11 @@ func (f *forUpdate) lockRow(key string) string {
 		add(") FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE NOWAIT"))
 }
 
+// waitRow stands in the server's queue for the row lock.
+func (f *forUpdate) waitRow(key string) string {
+	return string(make(text, 0, 200).add("SELECT name FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE"))
+}
+
 // createLease and createRow make the rows of a key, in this order: who finds the
 // second finds the first too. They are not run by a session, whose transaction
 // would not end, and only for a row that is missing: an INSERT IGNORE of one that

@@ -64,6 +64,7 @@ var (
 	_ driver.Forcer  = (*Store)(nil)
 	_ driver.Closer  = (*Store)(nil)
 	_ driver.Counter = (*Store)(nil)
+	_ driver.Queuer  = (*Store)(nil)
 )
 
 // Open makes a Store with a small pool of its own on the server that dsn names,

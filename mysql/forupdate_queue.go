@@ -1,0 +1,85 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/clock"
+)
+
+// AcquireWait implements driver.Queuer for SelectForUpdate (Limits.Queue): the
+// waiter stands in the server's own queue for the row lock, with a session of its
+// own, and has it within a millisecond of its release or of the holder's death.
+// It looks up from the queue every second, and then stands at its end again.
+//
+// Order: MariaDB serves in the order of arrival; MySQL may prefer a waiter that
+// itself keeps others waiting (its CATS scheduling:
+// https://dev.mysql.com/doc/refman/9.7/en/innodb-transaction-scheduling.html).
+func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func()) (driver.Result, error) {
+	if err := s.ready(ctx); err != nil {
+		return driver.Result{}, err
+	}
+	f, ok := s.keep.(*forUpdate)
+	if !ok {
+		return driver.Result{}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrNotSupported}
+	}
+	result := f.queue(ctx, r, begin)
+	return result, nil
+}
+
+// queue waits for the row lock, and then takes the key as any acquire does, on the
+// session that has the lock already.
+func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) driver.Result {
+	for {
+		n, err := f.sessions.next(ctx, secondsOf(r.TTL))
+		if err != nil {
+			return driver.Result{Err: notSent(f.lease.what("wait"), err)}
+		}
+		err = f.stand(ctx, n, r.Key)
+		switch {
+		case err != nil && n.c.broken: // it died while it waited, or the caller has gone
+			f.sessions.drop(n)
+			if ctx.Err() != nil || !pause(ctx, 100*time.Millisecond) {
+				return driver.Result{Err: notSent(f.lease.what("wait"), errors.Join(ctx.Err(), err))}
+			}
+			continue
+		case err != nil:
+			f.sessions.put(n)
+			return driver.Result{Err: notSent(f.lease.what("wait"), err)}
+		}
+		// The lock is there. From here on a caller who gives up does not cut anything
+		// short: the outcome would be unknown.
+		steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
+		begin()
+		a := &seizure{f: f, r: r, n: n, started: clock.Now()}
+		result, err := a.run(steps)
+		cancel()
+		if err == nil && result.Status == driver.Granted {
+			return result
+		}
+		lost := n.c.broken
+		f.sessions.put(n)
+		if err != nil {
+			return driver.Result{Err: a.fail(lost, err)}
+		}
+		return result
+	}
+}
+
+// stand waits in the server's queue until the session has the row lock, in slices
+// of the session's innodb_lock_wait_timeout, a second: a waiter whose program died
+// leaves no longer-lived ghost. A key without a row has nobody to wait for.
+func (f *forUpdate) stand(ctx context.Context, n *session, key string) error {
+	for {
+		_, err := ask(ctx, n, f.waitRow(key), func(rows *sql.Rows) (struct{}, error) { return struct{}{}, nil })
+		if !errors.Is(err, errBlocked) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
