@@ -138,11 +138,15 @@ func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Dura
 	for i, o := range open {
 		reqs[i] = a.reqs[o]
 	}
-	res, err := c.exec(ctx, bound, upsert(a.table, reqs))
-	if err != nil {
-		return open, err
-	}
-	if len(open) == 1 {
+	if len(open) > 1 {
+		if _, err := c.exec(ctx, bound, upsert(a.table, reqs).literal()); err != nil {
+			return open, err
+		}
+	} else {
+		res, err := c.execOne(ctx, bound, upsert(a.table, reqs))
+		if err != nil {
+			return open, err
+		}
 		id, err := res.LastInsertId()
 		if err != nil {
 			return open, err
@@ -153,6 +157,14 @@ func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Dura
 		}
 		if !a.fenced {
 			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: id, Stored: id}
+			return nil, nil
+		}
+		fences, err := c.ask(ctx, fence(a.table, reqs[0].Key, &reqs[0].ID))
+		if err != nil {
+			return open, maybeApplied(a.what("acquire"), err)
+		}
+		if len(fences) == 1 {
+			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: fences[0], Stored: id}
 			return nil, nil
 		}
 	}

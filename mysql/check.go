@@ -166,7 +166,7 @@ func checkTables(ctx context.Context, c *conn, tables []layout) error {
 func checkTable(ctx context.Context, c *conn, t layout) error {
 	name := strings.Trim(t.table, "`")
 	var engine string
-	err := queryRow(ctx, c, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+string(text(nil).key(name)), &engine)
+	err := queryRow(ctx, c, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+newText(0).key(name).String(), &engine)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func checkTable(ctx context.Context, c *conn, t layout) error {
 		return nil
 	}
 	columns, err := query(ctx, c, 0, "SELECT LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+
-		string(text(nil).key(name))+" AND INDEX_NAME='guard' AND NON_UNIQUE=0 ORDER BY SEQ_IN_INDEX", func(rows *sql.Rows) (column string, err error) {
+		newText(0).key(name).String()+" AND INDEX_NAME='guard' AND NON_UNIQUE=0 ORDER BY SEQ_IN_INDEX", func(rows *sql.Rows) (column string, err error) {
 		err = rows.Scan(&column)
 		return column, err
 	})

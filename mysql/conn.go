@@ -27,6 +27,12 @@ type conn struct {
 	heard  time.Time // when the last statement was sent that the server answered; see kill
 	used   time.Time // when it was last put back
 	broken bool      // to be closed
+
+	// literals: no statement is sent prepared; see prepared.go.
+	literals bool
+	kept     map[string]*kept // by the text with ?
+	marks    *text            // the one that is being sent
+	forgot   int
 }
 
 // prepare is what a connection is brought to before its first use. A connection
@@ -70,11 +76,11 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 			return nil, notSent("prepare a connection", err)
 		}
 	}
-	var autocommit bool
+	var autocommit, sameBytes bool
 	c.heard = time.Now()
 	s.statements.Add(1)
-	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), CONCAT_WS(':', @@hostname, @@port, @@server_id), @@autocommit")
-	if err := row.Scan(&c.id, &c.server, &autocommit); err != nil {
+	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), CONCAT_WS(':', @@hostname, @@port, @@server_id), @@autocommit, @@character_set_client=@@character_set_connection")
+	if err := row.Scan(&c.id, &c.server, &autocommit, &sameBytes); err != nil {
 		c.close()
 		return nil, notSent("prepare a connection", err)
 	}
@@ -83,6 +89,7 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 		return nil, notSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
 	}
 	c.ready = time.Now()
+	c.literals = !sameBytes // the server would convert the strings
 	return c, nil
 }
 
@@ -129,22 +136,26 @@ func (c *conn) exec(ctx context.Context, bound time.Duration, text string) (res 
 // query is exec for a statement that returns rows.
 func query[T any](ctx context.Context, c *conn, bound time.Duration, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
 	err = c.run(ctx, bound, func() error {
-		found = found[:0]
-		rows, err := c.sc.QueryContext(ctx, text)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			t, err := scan(rows)
-			if err != nil {
-				return err
-			}
-			found = append(found, t)
-		}
-		return rows.Err()
+		found, err = collect(ctx, c, text, scan)
+		return err
 	})
 	return found, err
+}
+
+func collect[T any](ctx context.Context, c *conn, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	rows, err := c.sc.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		t, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	return found, rows.Err()
 }
 
 // run sends a statement, again where the server proved that it changed nothing

@@ -10,13 +10,13 @@ import (
 // sessions lock too: it takes that lock first, without waiting, so it never touches
 // a key that is held. An acquire that finds a row missing makes it again.
 func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int, err error) {
-	old := string(text(nil).add("expires_at<" + now + "-INTERVAL ").us(grace).
+	old := newText(0).add("expires_at<" + now + "-INTERVAL ").us(grace).
 		add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + now + "-INTERVAL ").us(grace).
 		add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + now + "-INTERVAL ").us(grace).
-		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")"))
+		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")").String()
 	var found []string
 	err = f.s.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, string(text(nil).add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").us64(reapBatch)), scanKey)
+		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").us64(reapBatch).String(), scanKey)
 		return err
 	})
 	if err != nil {
@@ -60,8 +60,8 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn, key, old string) (gone
 		}
 	}
 	for _, statement := range []string{
-		string(text(nil).add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old)),
-		string(text(nil).add("DELETE FROM ", f.rows, " WHERE name=").key(key)),
+		newText(0).add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old).String(),
+		newText(0).add("DELETE FROM ", f.rows, " WHERE name=").key(key).String(),
 	} {
 		res, err := c.exec(ctx, f.s.bound(0), statement)
 		if err != nil {

@@ -13,13 +13,13 @@ const erNoWait = 3572
 // row had when the statement started. An older token than the present one only
 // makes (3) change nothing. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
 func (f *forUpdate) lockRow(key string) string {
-	return string(make(text, 0, 300).add("SELECT (SELECT token FROM ", f.lease.table, " WHERE name=").key(key).
-		add(") FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE NOWAIT"))
+	return newText(300).add("SELECT (SELECT token FROM ", f.lease.table, " WHERE name=").key(key).
+		add(") FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE NOWAIT").String()
 }
 
 // waitRow stands in the server's queue for the row lock.
 func (f *forUpdate) waitRow(key string) string {
-	return string(make(text, 0, 200).add("SELECT name FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE"))
+	return newText(200).add("SELECT name FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE").String()
 }
 
 // createLease and createRow make the rows of a key, in this order: who finds the
@@ -28,12 +28,12 @@ func (f *forUpdate) waitRow(key string) string {
 // is locked waits. The lease row counts as released now, or the reaper would take it
 // for dead at once.
 func (f *forUpdate) createLease(key string) string {
-	return string(text(nil).add("INSERT IGNORE INTO ", f.lease.table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
-		key(key).add("," + none + ",'',0," + never + "," + never + "," + now + ")"))
+	return newText(0).add("INSERT IGNORE INTO ", f.lease.table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
+		key(key).add("," + none + ",'',0," + never + "," + never + "," + now + ")").String()
 }
 
 func (f *forUpdate) createRow(key string) string {
-	return string(text(nil).add("INSERT IGNORE INTO ", f.rows, " (name) VALUES (").key(key).add(")"))
+	return newText(0).add("INSERT IGNORE INTO ", f.rows, " (name) VALUES (").key(key).add(")").String()
 }
 
 // write is (3). It refuses while MinHold keeps the key.
@@ -42,29 +42,29 @@ func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) string {
 		add(",acquired_at=" + now + ",released_at=NULL,conn_id=").us64(int64(session)).
 		add(",expires_at=" + now + "+INTERVAL ").us(r.TTL).add(" MICROSECOND,kept_until=")
 	if r.Keep > 0 {
-		t = t.add(now + "+INTERVAL ").us(r.Keep).add(" MICROSECOND")
+		t.add(now + "+INTERVAL ").us(r.Keep).add(" MICROSECOND")
 	} else {
-		t = t.add("NULL")
+		t.add("NULL")
 	}
-	return string(t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")"))
+	return t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")").String()
 }
 
 // present is what the lease row says now: its token, for how long the hold and
 // MinHold last, and whose it is or was.
 func (f *forUpdate) present(key string) string {
-	return string(make(text, 0, 300).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner FROM ", f.lease.table, " WHERE name=").key(key))
+	return newText(300).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner FROM ", f.lease.table, " WHERE name=").key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
 // tells whether the lease row still has the hold. It locks nothing.
 func (f *forUpdate) beat(key string) string {
-	return string(make(text, 0, 200).add("SELECT hold FROM ", f.lease.table, " WHERE name=").key(key))
+	return newText(200).add("SELECT hold FROM ", f.lease.table, " WHERE name=").key(key).String()
 }
 
 // revoke takes back what (3) wrote for a hold: MinHold keeps the key no longer.
 func (f *forUpdate) revoke(key string, id driver.HoldID) string {
-	return string(update(f.lease.table, 1).add("kept_until=NULL,expires_at=" + never + ",released_at=" + now).
-		where([]driver.Hold{{Key: key, ID: id}}))
+	return update(f.lease.table, 1).add("kept_until=NULL,expires_at=" + never + ",released_at=" + now).
+		where([]driver.Hold{{Key: key, ID: id}}).String()
 }
 
 // free asks which of the keys' rows no session has locked. It locks them itself for
@@ -77,25 +77,25 @@ func (f *forUpdate) free(keys []string) string {
 }
 
 func (f *forUpdate) unlocked(keys []string, mode string) string {
-	t := make(text, 0, 200+64*len(keys)).add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	return string(t.in(len(keys), func(t text, i int) text { return t.key(keys[i]) }).add(" ", mode))
+	t := newText(200+64*len(keys)).add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	return t.in(len(keys), func(i int) { t.key(keys[i]) }).add(" ", mode).String()
 }
 
 // states reads the lease rows, and whether there is a row to lock at all.
 func (f *forUpdate) states(keys []string) string {
-	t := make(text, 0, 600+64*len(keys)).add(strings.TrimSuffix(columns, " FROM "), ",IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
+	t := newText(600+64*len(keys)).add(strings.TrimSuffix(columns, " FROM "), ",IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
 		f.rows, " AS r WHERE r.name=l.name) FROM ", f.lease.table, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
-	return string(t.in(len(keys), func(t text, i int) text { return t.key(keys[i]) }))
+	return t.in(len(keys), func(i int) { t.key(keys[i]) }).String()
 }
 
 // disown takes the lease row from its hold by force, if the token is still that.
 func (f *forUpdate) disown(key string, token int64) string {
-	return string(update(f.lease.table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + ",kept_until=NULL WHERE name=").
-		key(key).add(" AND token=").us64(token))
+	return update(f.lease.table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + ",kept_until=NULL WHERE name=").
+		key(key).add(" AND token=").us64(token).String()
 }
 
 // grants counts the grants to a session after one that it had, and tells the time.
 // No index helps; it is asked once in a forced release of a silent holder.
 func (f *forUpdate) grants(session uint64, token int64) string {
-	return string(text(nil).add("SELECT COUNT(*),"+nowUS+" FROM ", f.lease.table, " WHERE conn_id=").us64(int64(session)).add(" AND token>").us64(token).add(" AND hold<>" + none))
+	return newText(0).add("SELECT COUNT(*),"+nowUS+" FROM ", f.lease.table, " WHERE conn_id=").us64(int64(session)).add(" AND token>").us64(token).add(" AND hold<>" + none).String()
 }

@@ -22,6 +22,8 @@ type lab struct {
 	config   *mysql.Config
 	db       *sql.DB // for the test's own statements
 	strategy Strategy
+
+	keepAfter int // of its stores; 0, as in most tests: a statement on one key is prepared at once
 }
 
 func newLab(t testing.TB, kind string, strategy Strategy) *lab {
@@ -71,6 +73,7 @@ func (l *lab) bare(parameters ...string) *Store {
 	l.t.Helper()
 	s, err := Open(l.dsn(parameters...), Options{Strategy: l.strategy})
 	must(l.t, err)
+	s.keepAfter = l.keepAfter
 	l.t.Cleanup(func() { _ = s.Close() })
 	return s
 }

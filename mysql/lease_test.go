@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"sync"
@@ -326,6 +327,12 @@ func TestStatements(t *testing.T) {
 		{"lax", "", []string{"sql_mode=''", "sql_safe_updates=1", "sql_select_limit=1"}},
 		{"traditional", "", []string{"sql_mode=" + q("'TRADITIONAL,NO_UNSIGNED_SUBTRACTION,ONLY_FULL_GROUP_BY'")}},
 		{"driver", "", []string{"multiStatements=true", "interpolateParams=true", "columnsWithAlias=true", "compress=true"}},
+		{"latin1", "", []string{"charset=latin1"}},
+		{"gbk", "", []string{"charset=gbk"}},
+		{"sjis", "", []string{"charset=sjis"}},
+		{"binary", "", []string{"charset=binary"}},
+		{"narrower connection", "", []string{"character_set_connection=latin1"}},
+		{"wider connection", "", []string{"character_set_connection=utf16"}},
 		{"transaction", testserver.MySQL, []string{"autocommit=0", "transaction_isolation=" + q("'SERIALIZABLE'")}},
 		{"transaction", testserver.MariaDB, []string{"autocommit=0", "tx_isolation=" + q("'SERIALIZABLE'")}},
 		{"read uncommitted", testserver.MySQL, []string{"transaction_isolation=" + q("'READ-UNCOMMITTED'")}},
@@ -339,18 +346,20 @@ func TestStatements(t *testing.T) {
 			if d.kind != "" && d.kind != l.kind {
 				continue
 			}
-			t.Run(d.name, func(t *testing.T) {
-				exec(t, l.db, "DELETE FROM "+l.table())
-				l := *l
-				l.t = t
-				c := client{t: t, Store: l.bare(d.parameters...), foundRows: d.name == "clientFoundRows"}
-				for _, b := range branches {
-					t.Run(b.name, func(t *testing.T) {
-						c.t, l.t = t, t
-						b.run(t, &l, c)
-					})
-				}
-			})
+			for form, after := range map[string]int{"prepared": 0, "literal": math.MaxInt} {
+				t.Run(d.name+"/"+form, func(t *testing.T) {
+					exec(t, l.db, "DELETE FROM "+l.table())
+					l := *l
+					l.t, l.keepAfter = t, after
+					c := client{t: t, Store: l.bare(d.parameters...), foundRows: d.name == "clientFoundRows"}
+					for _, b := range branches {
+						t.Run(b.name, func(t *testing.T) {
+							c.t, l.t = t, t
+							b.run(t, &l, c)
+						})
+					}
+				})
+			}
 		}
 	})
 }

@@ -86,24 +86,22 @@ func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, fr
 // MariaDB has it since 10.6. A row that another client is just taking over looks
 // locked too.
 func (l *leases) unlocked(ctx context.Context, c *conn, rows []row) (map[string]bool, error) {
-	t := make(text, 0, 200+160*len(rows))
-	t = t.add("SELECT name FROM ", l.table, " FORCE INDEX (guard) WHERE (", strings.Join(l.guard, ","), ") IN ")
-	t = t.in(len(rows), func(t text, i int) text {
-		t = t.add("(").us64(rows[i].token).add(",").key(rows[i].key)
+	t := newText(200+160*len(rows)).add("SELECT name FROM ", l.table, " FORCE INDEX (guard) WHERE (", strings.Join(l.guard, ","), ") IN ")
+	t.in(len(rows), func(i int) {
+		t.add("(").us64(rows[i].token).add(",").key(rows[i].key)
 		if len(l.guard) == 3 {
-			t = t.add(",").lit(rows[i].id[:])
+			t.add(",").lit(rows[i].id[:])
 		}
-		return t.add(")")
+		t.add(")")
 	})
-	return l.keySet(ctx, c, string(t.add(" FOR UPDATE SKIP LOCKED")))
+	return l.keySet(ctx, c, t.add(" FOR UPDATE SKIP LOCKED").String())
 }
 
 // writable tells which of the keys' rows no transaction has locked.
 func (l *leases) writable(ctx context.Context, c *conn, n int, key func(int) string) (map[string]bool, error) {
-	t := make(text, 0, 100+64*n)
-	t = t.add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	t = t.in(n, func(t text, i int) text { return t.key(key(i)) })
-	return l.keySet(ctx, c, string(t.add(" FOR UPDATE SKIP LOCKED")))
+	t := newText(100+64*n).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	t.in(n, func(i int) { t.key(key(i)) })
+	return l.keySet(ctx, c, t.add(" FOR UPDATE SKIP LOCKED").String())
 }
 
 func (l *leases) keySet(ctx context.Context, c *conn, question string) (map[string]bool, error) {

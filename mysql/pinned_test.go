@@ -294,7 +294,7 @@ func TestKillComesLate(t *testing.T) {
 			for i := range 300 {
 				key := fmt.Sprint("k", i)
 				q := request(key, time.Minute)
-				_, err := c.exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.keep.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}))
+				_, err := c.exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.keep.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}).literal())
 				rows, readErr := s.keep.(*leases).rows(ctx, c, 1, func(int) string { return key })
 				if readErr != nil {
 					return readErr

@@ -39,19 +39,19 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 // reap finds the rows by a plain read, which stops nobody, and deletes them one by
 // one: a DELETE by range locks what it passes.
 func (l *leases) reap(ctx context.Context, grace time.Duration) (removed int, err error) {
-	old := string(text(nil).add("expires_at<" + now + "-INTERVAL ").us(grace).
+	old := newText(0).add("expires_at<" + now + "-INTERVAL ").us(grace).
 		add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + now + "-INTERVAL ").us(grace).
-		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")"))
+		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")").String()
 	var found []string
 	err = l.s.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, string(text(nil).add("SELECT name FROM ", l.table, " WHERE ", old, " LIMIT ").us64(reapBatch)), scanKey)
+		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", l.table, " WHERE ", old, " LIMIT ").us64(reapBatch).String(), scanKey)
 		return err
 	})
 	if err != nil {
 		return 0, classify(l.what("reap"), err)
 	}
 	for _, key := range found {
-		statement := string(text(nil).add("DELETE t FROM ", l.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old))
+		statement := newText(0).add("DELETE t FROM ", l.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old).String()
 		// One turn on the slow connection each, so that a pinned key need not wait for all.
 		err := l.s.slow(ctx, func(c *conn) error {
 			res, err := c.exec(ctx, l.s.bound(0), statement)

@@ -29,7 +29,7 @@ func (b *batch) release(ctx context.Context, c *conn) error {
 		t := by(b.holds[group[0]])
 		if !t.deleted {
 			return b.change(ctx, c, group,
-				func(table string, holds []driver.Hold) string { return end(table, holds, t.keep) },
+				func(table string, holds []driver.Hold) statement { return end(table, holds, t.keep) },
 				func(sent []int, affected int64) error { return b.tellReleased(ctx, c, sent, affected, false) })
 		}
 		if len(group) > 1 {

@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,7 +159,7 @@ func (b *batch) settleAll(some []int, rows map[string]row) (live []int) {
 // unanswered statement is ended, and sent again for the rows that nobody has
 // locked; then the locked ones have another try, and are unknown if that fails too.
 // So a call occupies its connection for about 100 ms at most.
-func (b *batch) change(ctx context.Context, c *conn, group []int, statement func(string, []driver.Hold) string, settle func(sent []int, affected int64) error) error {
+func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string, []driver.Hold) statement, settle func(sent []int, affected int64) error) error {
 	start := time.Now()
 	var locked []int
 	pending, again := group, false // again: pending was locked
@@ -171,7 +172,7 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, statement func
 		} else {
 			n++
 		}
-		res, err := c.exec(ctx, bound, statement(b.table, b.some(pending)))
+		res, err := b.send(ctx, c, bound, of, pending)
 		switch {
 		case err == nil:
 			affected, err := res.RowsAffected()
@@ -206,6 +207,14 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, statement func
 		b.results[i] = driver.Result{Err: classify(fmt.Sprintf("%s of %q", b.what(b.name), b.holds[i].Key), errBlocked)}
 	}
 	return nil
+}
+
+func (b *batch) send(ctx context.Context, c *conn, bound time.Duration, of func(string, []driver.Hold) statement, pending []int) (sqldriver.Result, error) {
+	s := of(b.table, b.some(pending))
+	if len(pending) == 1 {
+		return c.execOne(ctx, bound, s)
+	}
+	return c.exec(ctx, bound, s.literal())
 }
 
 func (b *batch) some(which []int) []driver.Hold {

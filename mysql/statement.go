@@ -1,16 +1,14 @@
 package mysqllock
 
 import (
-	"encoding/hex"
-	"strconv"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
 
-// The statements, as text with x'..' literals: one trip whatever the DSN says,
-// no question of character sets, sql_mode or escaping. All times are the server's,
-// in UTC, so the session's time zone does not matter:
+// The statements. Values are x'..' literals: one trip whatever the DSN says, no
+// question of character sets, sql_mode or escaping; or ?, see prepared.go. All
+// times are the server's, in UTC, so the session's time zone does not matter:
 // https://dev.mysql.com/doc/refman/9.7/en/date-and-time-functions.html#function_utc-timestamp
 const (
 	now   = "UTC_TIMESTAMP(6)"
@@ -43,41 +41,6 @@ func newNames(prefix string) names {
 	return names{version: name("version"), unique: name("unique"), session: name("session"), sessionRow: name("session_row"), tx: name("tx"), run: name("run")}
 }
 
-// text builds a statement.
-type text []byte
-
-func (t text) add(parts ...string) text {
-	for _, p := range parts {
-		t = append(t, p...)
-	}
-	return t
-}
-
-// lit adds bytes as a literal.
-func (t text) lit(b []byte) text {
-	return append(hex.AppendEncode(append(t, 'x', '\''), b), '\'')
-}
-
-func (t text) key(k string) text { return t.lit([]byte(k)) }
-
-// us adds a duration in microseconds, rounded up: a grant is never shorter than
-// the client takes it to be.
-func (t text) us(d time.Duration) text {
-	return strconv.AppendInt(t, int64((d+time.Microsecond-1)/time.Microsecond), 10)
-}
-
-// in adds (a,b,…).
-func (t text) in(n int, one func(text, int) text) text {
-	t = append(t, '(')
-	for i := range n {
-		if i > 0 {
-			t = append(t, ',')
-		}
-		t = one(t, i)
-	}
-	return append(t, ')')
-}
-
 // upsert takes a key that is free and leaves one that is not: it creates the row,
 // takes it over or changes nothing. token stands first because it reads the other
 // columns as they were, expires_at last because all the others ask it; each of the
@@ -88,34 +51,34 @@ func (t text) in(n int, one func(text, int) text) text {
 // that refuses must set it too, otherwise that of VALUES would look like a grant.
 // A live hold of this ID is answered with its token, one that was released and is
 // kept by MinHold is refused.
-func upsert(table string, reqs []driver.Request) string {
-	one := len(reqs) == 1
-	t := make(text, 0, 1500+200*len(reqs))
-	t = t.add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ")
-	for i, r := range reqs {
-		if i > 0 {
-			t = append(t, ',')
+func upsert(table string, reqs []driver.Request) statement {
+	return func(t *text) {
+		one := len(reqs) == 1
+		t.add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ")
+		for i := range reqs {
+			r := &reqs[i]
+			if i > 0 {
+				t.add(",")
+			}
+			t.add("(").key(r.Key).add(",").lit(r.ID[:]).add(",").key(r.Owner)
+			if one {
+				t.add(",LAST_INSERT_ID(" + tok + "),")
+			} else {
+				t.add("," + tok + ",")
+			}
+			t.add(now + "," + now + "+INTERVAL ").us(max(r.TTL, r.Keep)).add(" MICROSECOND,NULL)")
 		}
-		t = t.add("(").key(r.Key).add(",").lit(r.ID[:]).add(",").key(r.Owner)
+		t.add(" ON DUPLICATE KEY UPDATE token=IF(" + dead + ",")
 		if one {
-			t = t.add(",LAST_INSERT_ID(" + tok + "),")
+			t.add("LAST_INSERT_ID(GREATEST(token+1024,VALUES(token)))," +
+				"token+0*LAST_INSERT_ID(IF(hold=VALUES(hold) AND released_at IS NULL,token,1+TIMESTAMPDIFF(MICROSECOND," + now + ",expires_at))))")
 		} else {
-			t = t.add("," + tok + ",")
+			t.add("GREATEST(token+1024,VALUES(token)),token)")
 		}
-		t = t.add(now + "," + now + "+INTERVAL ").us(max(r.TTL, r.Keep)).add(" MICROSECOND,NULL)")
+		t.add(",hold=IF(" + dead + ",VALUES(hold),hold),owner=IF(" + dead + ",VALUES(owner),owner)" +
+			",acquired_at=IF(" + dead + ",VALUES(acquired_at),acquired_at),released_at=IF(" + dead + ",NULL,released_at)" +
+			",expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
 	}
-	t = t.add(" ON DUPLICATE KEY UPDATE token=IF(" + dead + ",")
-	if one {
-		t = t.add("LAST_INSERT_ID(GREATEST(token+1024,VALUES(token)))," +
-			"token+0*LAST_INSERT_ID(IF(hold=VALUES(hold) AND released_at IS NULL,token,1+TIMESTAMPDIFF(MICROSECOND," + now + ",expires_at))))")
-	} else {
-		t = t.add("GREATEST(token+1024,VALUES(token)),token)")
-	}
-	for _, column := range []string{"hold", "owner", "acquired_at"} {
-		t = t.add(",", column, "=IF("+dead+",VALUES(", column, "),", column, ")")
-	}
-	t = t.add(",released_at=IF(" + dead + ",NULL,released_at),expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
-	return string(t)
 }
 
 // columns are those of scanRow.
@@ -124,20 +87,29 @@ const columns = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + now 
 
 // winners reads who has the keys.
 func winners(table string, n int, key func(int) string) string {
-	t := make(text, 0, 400+64*n).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	return string(t.in(n, func(t text, i int) text { return t.key(key(i)) }))
+	t := newText(400+64*n).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	return t.in(n, func(i int) { t.key(key(i)) }).String()
+}
+
+// fence reads the fencing token of a hold, by the time at which this statement
+// starts. No row: the key does not have the hold any more.
+func fence(table, key string, id *driver.HoldID) statement {
+	return func(t *text) {
+		t.add("SELECT GREATEST(token,1024*"+nowUS+") FROM ", table, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
+			add(" AND hold=").lit(id[:]).add(" AND released_at IS NULL")
+	}
 }
 
 // listing reads the rows of the keys with a prefix, after a key.
 func listing(table, prefix, after string, limit int) string {
-	t := make(text, 0, 1000).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name>").key(after)
+	t := newText(1000).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name>").key(after)
 	if prefix != "" {
-		t = t.add(" AND name>=").key(prefix)
+		t.add(" AND name>=").key(prefix)
 		if end := successor(prefix); end != "" {
-			t = t.add(" AND name<").key(end)
+			t.add(" AND name<").key(end)
 		}
 	}
-	return string(t.add(" ORDER BY name LIMIT ").us64(int64(limit)))
+	return t.add(" ORDER BY name LIMIT ").us64(int64(limit)).String()
 }
 
 // successor is the first string after all those with the prefix; none after 0xff…
@@ -155,58 +127,61 @@ func successor(prefix string) string {
 // forced ends whatever hold the key has. An expired one that nobody took counts:
 // it could be renewed.
 func forced(table, key string) string {
-	return string(update(table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + " WHERE name=").
-		key(key).add(" AND (released_at IS NULL OR expires_at>" + now + ")"))
+	return update(table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + " WHERE name=").
+		key(key).add(" AND (released_at IS NULL OR expires_at>" + now + ")").String()
 }
 
 // where adds the condition that names live holds by key and hold ID. Both lists
 // are there so that the primary key is used and the IDs are still compared by pair.
-func (t text) where(holds []driver.Hold) text {
+func (t *text) where(holds []driver.Hold) *text {
 	if len(holds) == 1 {
 		return t.add(" WHERE name=").key(holds[0].Key).add(" AND hold=").lit(holds[0].ID[:]).add(" AND released_at IS NULL")
 	}
-	t = t.add(" WHERE name IN ").in(len(holds), func(t text, i int) text { return t.key(holds[i].Key) })
-	t = t.add(" AND (name,hold) IN ").in(len(holds), func(t text, i int) text {
-		return t.add("(").key(holds[i].Key).add(",").lit(holds[i].ID[:]).add(")")
+	t.add(" WHERE name IN ").in(len(holds), func(i int) { t.key(holds[i].Key) })
+	t.add(" AND (name,hold) IN ").in(len(holds), func(i int) {
+		t.add("(").key(holds[i].Key).add(",").lit(holds[i].ID[:]).add(")")
 	})
 	return t.add(" AND released_at IS NULL")
 }
 
-func update(table string, n int) text {
-	return make(text, 0, 400+160*n).add("UPDATE ", table, " FORCE INDEX (PRIMARY) SET ")
+func update(table string, n int) *text { return newText(400 + 160*n).update(table) }
+
+func (t *text) update(table string) *text {
+	return t.add("UPDATE ", table, " FORCE INDEX (PRIMARY) SET ")
 }
 
 // extend renews holds of equal TTL and MaxHold. GREATEST: a renewal that arrives
 // late does not cut what a later one gave.
-func extend(table string, holds []driver.Hold) string {
-	h := holds[0]
-	t := update(table, len(holds)).add("expires_at=GREATEST(expires_at,")
-	if h.MaxHold > 0 {
-		t = t.add("LEAST(" + now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND,acquired_at+INTERVAL ").us(h.MaxHold).add(" MICROSECOND))")
-	} else {
-		t = t.add(now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND)")
+func extend(table string, holds []driver.Hold) statement {
+	return func(t *text) {
+		h := holds[0]
+		t.update(table).add("expires_at=GREATEST(expires_at,")
+		if h.MaxHold > 0 {
+			t.add("LEAST(" + now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND,acquired_at+INTERVAL ").us(h.MaxHold).add(" MICROSECOND))")
+		} else {
+			t.add(now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND)")
+		}
+		t.where(holds)
 	}
-	return string(t.where(holds))
 }
 
 // end releases holds of equal Keep by writing the row. LEAST bounds what a clock
 // that stepped back can keep.
-func end(table string, holds []driver.Hold, keep time.Duration) string {
-	t := update(table, len(holds)).add("expires_at=")
-	if keep > 0 {
-		t = t.add("IF(acquired_at+INTERVAL ").us(keep).add(" MICROSECOND>" + now + ",LEAST(acquired_at+INTERVAL ").us(keep).
-			add(" MICROSECOND," + now + "+INTERVAL ").us(keep).add(" MICROSECOND)," + never + ")")
-	} else {
-		t = t.add(never)
+func end(table string, holds []driver.Hold, keep time.Duration) statement {
+	return func(t *text) {
+		t.update(table).add("expires_at=")
+		if keep > 0 {
+			t.add("IF(acquired_at+INTERVAL ").us(keep).add(" MICROSECOND>" + now + ",LEAST(acquired_at+INTERVAL ").us(keep).
+				add(" MICROSECOND," + now + "+INTERVAL ").us(keep).add(" MICROSECOND)," + never + ")")
+		} else {
+			t.add(never)
+		}
+		t.add(",released_at=" + now).where(holds)
 	}
-	return string(t.add(",released_at=" + now).where(holds))
 }
 
 // remove releases holds by deleting the row. The multi-table form, because the
 // other takes no FORCE INDEX.
-func remove(table string, holds []driver.Hold) string {
-	t := make(text, 0, 200+160*len(holds)).add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)")
-	return string(t.where(holds))
+func remove(table string, holds []driver.Hold) statement {
+	return func(t *text) { t.add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)").where(holds) }
 }
-
-func (t text) us64(n int64) text { return strconv.AppendInt(t, n, 10) }

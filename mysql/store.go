@@ -41,6 +41,7 @@ type Store struct {
 	closed     atomic.Bool
 	background sync.WaitGroup
 	statements atomic.Uint64
+	keepAfter  int // the constant; tests change it
 }
 
 // strategy is what differs between the ways of keeping a lock.
@@ -131,7 +132,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 	}
 	s := &Store{
 		db: db, options: o, names: newNames(o.Prefix),
-		alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
 	}
 	s.watchdog = newWatchdog(s)
 	s.control = newLane(s, controlConnections)

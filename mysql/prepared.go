@@ -1,0 +1,193 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+)
+
+// A quiet lease costs a statement on one key to take and one to release, and of
+// what such a statement costs beyond its commit the most is to be understood. So a
+// connection that sends one again keeps it prepared on the server: that use costs
+// one more trip, those after it none. The same statement with literals is what is
+// sent for several keys, at the first use (many a program takes one lock and
+// ends), and where something lets no statement be prepared: max_prepared_stmt_count,
+// a proxy, a driver around the driver.
+//
+// Values then travel beside the statement, as strings of the session's character
+// set. Two settings change them on their way; there literals are sent too: see
+// conn.literals and text.empty.
+
+// kept is a statement on one key that a connection has sent.
+type kept struct {
+	uses int
+	stmt preparedStatement // nil: not prepared
+}
+
+// preparedStatement is what the driver's can do.
+type preparedStatement interface {
+	sqldriver.Stmt
+	sqldriver.StmtExecContext
+	sqldriver.StmtQueryContext
+}
+
+const (
+	// keepAfter is how often a connection sends a statement with literals before it
+	// has it prepared.
+	keepAfter = 1
+
+	// mayForget is how often a connection may forget what it prepared. More than
+	// that, and something in between does not keep it on one session.
+	mayForget = 3
+)
+
+// forgotten are the errors by which a server or a proxy says that it does not have
+// a prepared statement, or not that one. Nothing was done.
+var forgotten = map[uint16]bool{
+	1210: true, // the arguments do not fit: it is another one
+	1243: true, // no such statement
+	1615: true, // it cannot be prepared anew after a change of the table
+}
+
+var errNotPrepared = errors.New("this driver does not prepare statements")
+
+// execOne is exec for a statement on one key.
+func (c *conn) execOne(ctx context.Context, bound time.Duration, s statement) (res sql.Result, err error) {
+	err = c.run(ctx, bound, func() error {
+		return c.one(ctx, s, func(p preparedStatement, values []sqldriver.NamedValue) error {
+			res, err = p.ExecContext(ctx, values)
+			return err
+		}, func(text string) error {
+			res, err = c.sc.ExecContext(ctx, text)
+			return err
+		})
+	})
+	return res, err
+}
+
+// ask is query for a statement on one key that reads a single number.
+func (c *conn) ask(ctx context.Context, s statement) (found []int64, err error) {
+	err = c.run(ctx, 0, func() error {
+		return c.one(ctx, s, func(p preparedStatement, values []sqldriver.NamedValue) error {
+			rows, err := p.QueryContext(ctx, values)
+			if err != nil {
+				return err
+			}
+			found, err = numbers(rows)
+			return errors.Join(err, rows.Close())
+		}, func(text string) error {
+			found, err = collect(ctx, c, text, func(rows *sql.Rows) (n int64, err error) {
+				err = rows.Scan(&n)
+				return n, err
+			})
+			return err
+		})
+	})
+	return found, err
+}
+
+// one sends a statement on one key in the form that fits.
+func (c *conn) one(ctx context.Context, s statement, prepared func(preparedStatement, []sqldriver.NamedValue) error, literal func(string) error) error {
+	k, err := c.find(ctx, s)
+	if err != nil {
+		return err
+	}
+	if k != nil {
+		err := c.sc.Raw(func(any) error { return prepared(k.stmt, c.marks.values) })
+		if !forgotten[number(err)] {
+			return err
+		}
+		*k = kept{}
+		if c.forgot++; c.forgot == mayForget {
+			c.literals = true
+		}
+	}
+	return literal(s.literal())
+}
+
+// find gives the prepared form of a statement, with its values in c.marks; nil: it
+// is to be sent with literals.
+func (c *conn) find(ctx context.Context, s statement) (*kept, error) {
+	if c.literals {
+		return nil, nil
+	}
+	if c.marks == nil {
+		c.marks, c.kept = newMarks(), make(map[string]*kept)
+	}
+	c.marks.reset()
+	s(c.marks)
+	if c.marks.empty {
+		return nil, nil
+	}
+	k := c.kept[string(c.marks.b)]
+	if k == nil {
+		k = new(kept)
+		c.kept[c.marks.String()] = k
+	}
+	if k.uses++; k.uses <= c.s.keepAfter {
+		return nil, nil
+	}
+	if k.stmt == nil {
+		err := c.prepare(ctx, k)
+		switch n := number(err); {
+		case err == nil:
+		case errors.Is(err, errNotPrepared), n != 0 && !proven[n]:
+			// What is wrong with the statement itself its literal form will tell.
+			c.literals = true
+			return nil, nil
+		default:
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// prepare prepares the statement in c.marks.
+func (c *conn) prepare(ctx context.Context, k *kept) error {
+	c.s.statements.Add(1)
+	return c.sc.Raw(func(dc any) error {
+		p, ok := dc.(sqldriver.ConnPrepareContext)
+		if !ok {
+			return errNotPrepared
+		}
+		stmt, err := p.PrepareContext(ctx, c.marks.String())
+		if err != nil {
+			return err
+		}
+		if k.stmt, ok = stmt.(preparedStatement); !ok {
+			return errors.Join(errNotPrepared, stmt.Close())
+		}
+		return nil
+	})
+}
+
+// numbers reads rows of one number.
+func numbers(rows sqldriver.Rows) (found []int64, err error) {
+	var row [1]sqldriver.Value
+	for {
+		if err := rows.Next(row[:]); err == io.EOF {
+			return found, nil
+		} else if err != nil {
+			return nil, err
+		}
+		var n int64
+		switch v := row[0].(type) {
+		case int64:
+			n = v
+		case uint64:
+			n = int64(v)
+		case []byte: // MySQL may take the type for DECIMAL
+			if n, err = strconv.ParseInt(string(v), 10, 64); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("a number was expected, the driver gave a %T", v)
+		}
+		found = append(found, n)
+	}
+}

@@ -1,0 +1,281 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// cycleTrips is how many statements a cycle costs once all are prepared.
+func (l *lab) cycleTrips() uint64 {
+	if l.strategy == UniqueInsert {
+		return 3
+	}
+	return 2
+}
+
+// tripsOf counts the statements of a cycle.
+func (c client) tripsOf(key string) uint64 {
+	c.t.Helper()
+	before := c.Statements()
+	h := c.granted(key, time.Minute)
+	c.wants("release", c.release(h)[0].Status, driver.Released)
+	return c.Statements() - before
+}
+
+// TestPrepared: the first use sends literals, the second prepares, the third costs
+// nothing more. What is prepared is the literal form with its values taken out.
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		l.keepAfter = keepAfter
+		s := l.store()
+		c := client{t: t, Store: s}
+		n := l.cycleTrips()
+		c.tripsOf("a") // opens connections
+		for _, conn := range s.acquires.idle {
+			for text, k := range conn.kept {
+				if k.stmt != nil {
+					t.Errorf("prepared at its first use: %s", text)
+				}
+			}
+		}
+		for i, want := range []uint64{2 * n, n, n} {
+			if got := c.tripsOf("a"); got != want {
+				t.Errorf("cycle %d: %d statements, want %d", i+2, got, want)
+			}
+		}
+		h := c.granted("b", time.Minute)
+		for range 3 {
+			c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+		}
+		h.MaxHold, h.TTL = time.Hour, 2*time.Minute
+		for range 3 {
+			c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+			h.TTL += time.Minute
+		}
+		kept := 0
+		for _, lane := range []*lane{s.acquires, s.writes} {
+			for _, conn := range lane.idle {
+				for text, k := range conn.kept {
+					if k.stmt != nil {
+						kept++
+					}
+					if strings.Contains(text, "x'") {
+						t.Errorf("a literal in %s", text)
+					}
+				}
+			}
+		}
+		if want := int(n) + 2; kept != want { // and two forms of renewal
+			t.Errorf("%d statements are prepared, want %d", kept, want)
+		}
+	})
+}
+
+// TestFormsAreTheSame: putting the values back gives the literal form.
+func TestFormsAreTheSame(t *testing.T) {
+	id := newID()
+	q := driver.Request{Key: "k?'\x00\xff", ID: id, Owner: "o?", TTL: time.Minute}
+	h := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second, MaxHold: time.Hour}}
+	noMax := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second}}
+	for name, s := range map[string]statement{
+		"upsert": upsert("`t`", []driver.Request{q}), "fence": fence("`t`", q.Key, &id),
+		"extend": extend("`t`", noMax), "extend with MaxHold": extend("`t`", h),
+		"end": end("`t`", h, 0), "end with MinHold": end("`t`", h, time.Minute), "remove": remove("`t`", h),
+	} {
+		m := newMarks()
+		s(m)
+		text := m.String()
+		for _, v := range m.values {
+			switch v := v.Value.(type) {
+			case int64:
+				text = strings.Replace(text, "?", fmt.Sprint(v), 1)
+			case string:
+				_, err := hex.DecodeString(v)
+				must(t, err)
+				text = strings.Replace(text, "UNHEX(?)", "x'"+v+"'", 1)
+			}
+		}
+		if want := s.literal(); text != want || strings.Contains(text, "?") {
+			t.Errorf("%s:\n%s\nwant\n%s", name, text, want)
+		}
+	}
+}
+
+// TestPreparedUsesThePrimaryKey: among many rows each statement touches one.
+func TestPreparedUsesThePrimaryKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		c := client{t: t, Store: s}
+		var reqs []driver.Request
+		for i := range 400 {
+			reqs = append(reqs, request(fmt.Sprint("other", i), time.Minute))
+		}
+		c.acquire(reqs...)
+		ctx := within(t, time.Minute)
+		must(t, s.step(ctx, s.acquires, func(conn *conn) error {
+			table := s.keep.(*leases).table
+			q := request("other7", time.Minute)
+			q.ID = reqs[7].ID
+			h := []driver.Hold{{Key: q.Key, ID: q.ID, TTL: time.Hour}}
+			for name, f := range map[string]func() error{
+				"upsert": func() error { _, err := conn.execOne(ctx, 0, upsert(table, []driver.Request{q})); return err },
+				"fence":  func() error { _, err := conn.ask(ctx, fence(table, q.Key, &q.ID)); return err },
+				"extend": func() error { _, err := conn.execOne(ctx, 0, extend(table, h)); return err },
+				"end":    func() error { _, err := conn.execOne(ctx, 0, end(table, h, 0)); return err },
+				"remove": func() error { _, err := conn.execOne(ctx, 0, remove(table, h)); return err },
+			} {
+				must(t, f()) // prepares
+				_, err := conn.exec(ctx, 0, "FLUSH STATUS")
+				must(t, err)
+				must(t, f())
+				read, err := query(ctx, conn, 0, "SHOW SESSION STATUS LIKE 'Handler_read_%'", func(rows *sql.Rows) (n int, err error) {
+					var name string
+					err = rows.Scan(&name, &n)
+					return n, err
+				})
+				must(t, err)
+				sum := 0
+				for _, n := range read {
+					sum += n
+				}
+				if sum > 4 {
+					t.Errorf("%s reads %d rows", name, sum)
+				}
+			}
+			return nil
+		}))
+	})
+}
+
+// TestPreparedTableChanges: the tables are altered and made anew under prepared
+// statements.
+func TestPreparedTableChanges(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		c := client{t: t, Store: s}
+		c.tripsOf("a")
+		for _, change := range []string{
+			"ALTER TABLE " + l.table() + " ADD COLUMN more INT NULL FIRST",
+			"ALTER TABLE " + l.table() + " DROP COLUMN more",
+			"RENAME TABLE " + l.table() + " TO away",
+			"CREATE TABLE " + l.table() + " LIKE away",
+		} {
+			exec(t, l.db, change)
+			if strings.HasPrefix(change, "RENAME") {
+				_, err := s.Acquire(within(t, time.Minute), []driver.Request{request("a", time.Minute)})
+				refused(t, err, driver.ErrSchema, true, "Migrate")
+				continue
+			}
+			c.tripsOf("a")
+			if got := c.tripsOf("a"); got != l.cycleTrips() {
+				t.Errorf("%s: a cycle is %d statements", change, got)
+			}
+		}
+	})
+}
+
+// TestPreparedRefused: a server that lets nothing more be prepared.
+func TestPreparedRefused(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), UniqueInsert)
+			exec(t, l.db, "SET GLOBAL max_prepared_stmt_count=0")
+			c := client{t: t, Store: l.store()}
+			for range 3 {
+				c.tripsOf("a")
+			}
+			if got := c.tripsOf("a"); got != l.cycleTrips() {
+				t.Errorf("a cycle is %d statements", got)
+			}
+		})
+	}
+}
+
+// TestPreparedForgotten: something between here and the server does not keep
+// prepared statements. The steps go on, and after a while none is prepared.
+func TestPreparedForgotten(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		l.store()
+		for number := range forgotten {
+			connector, err := mysql.NewConnector(l.config.Clone())
+			must(t, err)
+			f := &forgetting{Connector: connector, number: number}
+			db := sql.OpenDB(f)
+			t.Cleanup(func() { _ = db.Close() })
+			s, err := New(db, Options{Strategy: l.strategy})
+			must(t, err)
+			t.Cleanup(func() { _ = s.Close() })
+			c := client{t: t, Store: s}
+			for range 20 {
+				c.tripsOf("a")
+			}
+			if got := c.tripsOf("a"); got != l.cycleTrips() {
+				t.Errorf("%d: a cycle is %d statements", number, got)
+			}
+			if n := f.forgot.Load(); n < 2*mayForget || n > 4*mayForget {
+				t.Errorf("%d: forgotten %d times", number, n)
+			}
+		}
+	})
+}
+
+// forgetting makes connections that forget what they prepared.
+type forgetting struct {
+	sqldriver.Connector
+	number uint16
+	forgot atomic.Int32
+}
+
+func (f *forgetting) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	c, err := f.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &forgettingConn{c.(driverConn), f}, nil
+}
+
+type forgettingConn struct {
+	driverConn
+	f *forgetting
+}
+
+func (c *forgettingConn) PrepareContext(ctx context.Context, text string) (sqldriver.Stmt, error) {
+	s, err := c.driverConn.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return &forgettingStmt{s.(preparedStatement), c.f}, nil
+}
+
+type forgettingStmt struct {
+	preparedStatement
+	f *forgetting
+}
+
+func (s *forgettingStmt) ExecContext(context.Context, []sqldriver.NamedValue) (sqldriver.Result, error) {
+	s.f.forgot.Add(1)
+	return nil, &mysql.MySQLError{Number: s.f.number}
+}
+
+func (s *forgettingStmt) QueryContext(context.Context, []sqldriver.NamedValue) (sqldriver.Rows, error) {
+	s.f.forgot.Add(1)
+	return nil, &mysql.MySQLError{Number: s.f.number}
+}
