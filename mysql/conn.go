@@ -1,12 +1,14 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -27,6 +29,7 @@ type conn struct {
 	heard  time.Time // when the last statement was sent that the server answered; see kill
 	used   time.Time // when it was last put back
 	broken bool      // to be closed
+	line   net.Conn  // below; nil: not known
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
@@ -67,6 +70,10 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	c := &conn{s: s, opened: time.Now()}
 	var err error
 	if c.sc, err = s.db.Conn(ctx); err != nil {
+		return nil, notSent("connect", err)
+	}
+	if c.line, err = lineOf(c.sc); err != nil {
+		c.close()
 		return nil, notSent("connect", err)
 	}
 	for _, text := range prepare {
@@ -126,7 +133,7 @@ func (c *conn) alive(ctx context.Context) bool {
 // statement is ended when it is unanswered for that long; the error then matches
 // errBlocked, and nothing was changed. Other errors come back raw.
 func (c *conn) exec(ctx context.Context, bound time.Duration, text string) (res sql.Result, err error) {
-	err = c.run(ctx, bound, func() error {
+	err = c.run(ctx, bound, func(ctx context.Context) error {
 		res, err = c.sc.ExecContext(ctx, text)
 		return err
 	})
@@ -135,7 +142,7 @@ func (c *conn) exec(ctx context.Context, bound time.Duration, text string) (res 
 
 // query is exec for a statement that returns rows.
 func query[T any](ctx context.Context, c *conn, bound time.Duration, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
-	err = c.run(ctx, bound, func() error {
+	err = c.run(ctx, bound, func(ctx context.Context) error {
 		found, err = collect(ctx, c, text, scan)
 		return err
 	})
@@ -161,7 +168,7 @@ func collect[T any](ctx context.Context, c *conn, text string, scan func(*sql.Ro
 // run sends a statement, again where the server proved that it changed nothing
 // and the next try may fare better: a deadlock, or a KILL QUERY that was not ours
 // or came too late for the statement before.
-func (c *conn) run(ctx context.Context, bound time.Duration, send func() error) error {
+func (c *conn) run(ctx context.Context, bound time.Duration, send func(context.Context) error) error {
 	for try := 1; ; try++ {
 		ended, err := c.once(ctx, bound, send)
 		n := number(err)
@@ -185,17 +192,23 @@ func (c *conn) run(ctx context.Context, bound time.Duration, send func() error) 
 }
 
 // once sends a statement; ended tells that we ended it by KILL QUERY.
-func (c *conn) once(ctx context.Context, bound time.Duration, send func() error) (ended bool, err error) {
+func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.Context) error) (ended bool, err error) {
 	c.s.statements.Add(1)
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	start := time.Now()
-	if bound <= 0 {
-		err = send()
-	} else {
-		e := c.s.watchdog.watch(c, start, bound)
-		err = send()
-		if ended = c.s.watchdog.stop(ctx, e); err == nil {
-			c.s.keepPace(time.Since(start))
-		}
+	sending, cut, stop := c.unwatched(ctx)
+	e := c.s.watchdog.watch(c, start, bound, cut)
+	err = send(sending)
+	gone := !stop()
+	c.broken = c.broken || gone
+	ended = c.s.watchdog.stop(ctx, e)
+	if (gone || e.gone) && err != nil && number(err) == 0 {
+		err = cmp.Or(ctx.Err(), context.DeadlineExceeded) // how the line broke is of no interest
+	}
+	if err == nil && bound > 0 {
+		c.s.keepPace(time.Since(start))
 	}
 	if err == nil || number(err) != 0 {
 		c.heard = start

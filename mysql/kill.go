@@ -27,13 +27,24 @@ type watchdog struct {
 	armed time.Time // when the timer fires; zero: it does not
 }
 
-// ender is the watch over one statement.
+// ender is the watch over one statement. A time that is zero does not come, or has
+// come.
 type ender struct {
 	c     *conn
-	heard time.Time // of c
-	at    time.Time
-	done  chan struct{} // closed when the KILL was answered, or given up
+	heard time.Time     // of c
+	kill  time.Time     // when the statement is ended by KILL QUERY
+	cut   time.Time     // when the connection is closed
+	done  chan struct{} // nil: no KILL was sent; closed when it was answered, or given up
 	open  bool          // then: it was not answered, so it may still come
+	gone  bool          // the connection was closed
+}
+
+// next is the earlier of the two times.
+func (e *ender) next() time.Time {
+	if e.kill.IsZero() || !e.cut.IsZero() && e.cut.Before(e.kill) {
+		return e.cut
+	}
+	return e.kill
 }
 
 func newWatchdog(s *Store) *watchdog {
@@ -41,13 +52,21 @@ func newWatchdog(s *Store) *watchdog {
 }
 
 // watch ends the statement that is about to be sent on c by KILL QUERY if it is
-// not answered within d. The caller calls stop as soon as it has its answer.
-func (w *watchdog) watch(c *conn, now time.Time, d time.Duration) *ender {
-	e := &ender{c: c, heard: c.heard, at: now.Add(d), done: make(chan struct{})}
+// not answered within the bound, and closes the connection below at the time cut;
+// zero: not. The caller calls stop as soon as it has its answer.
+func (w *watchdog) watch(c *conn, now time.Time, bound time.Duration, cut time.Time) *ender {
+	e := &ender{c: c, heard: c.heard, cut: cut}
+	if bound > 0 {
+		e.kill = now.Add(bound)
+	}
+	next := e.next()
+	if next.IsZero() {
+		return e
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waits[e] = struct{}{}
-	w.arm(now, e.at)
+	w.arm(now, next)
 	return e
 }
 
@@ -70,18 +89,28 @@ func (w *watchdog) fire() {
 	now := time.Now()
 	w.armed = time.Time{}
 	for e := range w.waits {
-		if e.at.After(now) {
-			w.arm(now, e.at)
-			continue
+		if !e.kill.IsZero() && !e.kill.After(now) {
+			e.kill = time.Time{}
+			e.done = make(chan struct{})
+			go w.send(e)
 		}
-		delete(w.waits, e)
-		go func() {
-			defer close(e.done)
-			ctx, cancel := context.WithTimeout(context.Background(), killWait)
-			defer cancel()
-			e.open = errors.Is(w.s.kill(ctx, e.c, "QUERY", e.heard), errKillUnanswered)
-		}()
+		if !e.cut.IsZero() && !e.cut.After(now) {
+			e.cut, e.gone = time.Time{}, true
+			_ = e.c.line.Close()
+		}
+		if next := e.next(); next.IsZero() {
+			delete(w.waits, e)
+		} else {
+			w.arm(now, next)
+		}
 	}
+}
+
+func (w *watchdog) send(e *ender) {
+	defer close(e.done)
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	e.open = errors.Is(w.s.kill(ctx, e.c, "QUERY", e.heard), errKillUnanswered)
 }
 
 // stop is called when the statement was answered. A KILL that is on its way must
@@ -90,14 +119,18 @@ func (w *watchdog) fire() {
 // KILL was sent.
 func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 	w.mu.Lock()
-	_, waiting := w.waits[e]
 	delete(w.waits, e)
+	done := e.done
 	w.mu.Unlock()
-	if waiting {
+	e.c.broken = e.c.broken || e.gone
+	switch {
+	case done == nil:
 		return false
+	case e.c.broken:
+		return true
 	}
 	select {
-	case <-e.done:
+	case <-done:
 		if e.open {
 			e.c.broken = true
 		}

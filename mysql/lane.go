@@ -28,6 +28,9 @@ func newLane(s *Store, size int) *lane {
 
 // get gives a connection that is alive, as far as one can know without asking.
 func (l *lane) get(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil { // select might not see it
+		return nil, notSent("wait for a connection", err)
+	}
 	select {
 	case l.slots <- struct{}{}:
 	case <-ctx.Done():

@@ -58,7 +58,7 @@ var errNotPrepared = errors.New("this driver does not prepare statements")
 
 // execOne is exec for a statement on one key.
 func (c *conn) execOne(ctx context.Context, bound time.Duration, s statement) (res sql.Result, err error) {
-	err = c.run(ctx, bound, func() error {
+	err = c.run(ctx, bound, func(ctx context.Context) error {
 		return c.one(ctx, s, func(p preparedStatement, values []sqldriver.NamedValue) error {
 			res, err = p.ExecContext(ctx, values)
 			return err
@@ -72,7 +72,7 @@ func (c *conn) execOne(ctx context.Context, bound time.Duration, s statement) (r
 
 // ask is query for a statement on one key that reads a single number.
 func (c *conn) ask(ctx context.Context, s statement) (found []int64, err error) {
-	err = c.run(ctx, 0, func() error {
+	err = c.run(ctx, 0, func(ctx context.Context) error {
 		return c.one(ctx, s, func(p preparedStatement, values []sqldriver.NamedValue) error {
 			rows, err := p.QueryContext(ctx, values)
 			if err != nil {

@@ -70,7 +70,9 @@ var (
 
 // Open makes a Store with a small pool of its own on the server that dsn names,
 // in the form of github.com/go-sql-driver/mysql; the database in it holds the lock
-// tables. It does no I/O: a wrong address shows at the first use, or in Check.
+// tables. It does no I/O: a wrong address shows at the first use, or in Check. A
+// network that was registered with that package (RegisterDialContext) can be used,
+// except under the names tcp and unix, which the Store dials itself.
 //
 // A DSN or an option that cannot be used is an error that matches
 // rowlock.ErrInvalid.
@@ -85,7 +87,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
 	}
-	connector, err := mysql.NewConnector(config)
+	connector, err := newLineConnector(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
 	}

@@ -1,0 +1,126 @@
+package mysqllock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// timed is a context as the engine makes them.
+type timed struct {
+	context.Context
+	at time.Time
+}
+
+func (t timed) Deadline() (time.Time, bool) { return t.at, true }
+func (t timed) Untimed() context.Context    { return t.Context }
+
+// TestCallEndsWithItsContext: on a frozen server each call returns when its context
+// ends, for whatever reason, on the Store's own connections and on the caller's.
+func TestCallEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	const patience = 100 * time.Millisecond
+	contexts := []struct {
+		name string
+		make func() (context.Context, context.CancelFunc)
+		want error
+		own  bool // only where the Store ends the wait: Done never closes
+	}{
+		{"time-out", func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), patience)
+		}, context.DeadlineExceeded, false},
+		{"cancel", func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(patience, cancel)
+			return ctx, cancel
+		}, context.Canceled, false},
+		{"deadline of the engine", func() (context.Context, context.CancelFunc) {
+			return timed{context.Background(), time.Now().Add(patience)}, func() {}
+		}, context.DeadlineExceeded, true},
+		{"end of the engine", func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(patience, cancel)
+			return timed{ctx, time.Now().Add(time.Hour)}, cancel
+		}, context.Canceled, false},
+	}
+	server := testserver.Start(t, testserver.MySQL)
+	l := newLabAt(t, testserver.MySQL, server.DSN(), UniqueInsert)
+	own := l.store()
+	pooled, err := New(l.open(l.config), Options{Strategy: l.strategy})
+	must(t, err)
+	defer pooled.Close()
+	for name, s := range map[string]*Store{"own": own, "pool": pooled} {
+		c := client{t: t, Store: s}
+		for _, way := range contexts {
+			if way.own && s != own {
+				continue
+			}
+			h := c.granted("a", time.Minute)
+			for step, do := range map[string]func(context.Context) error{
+				"acquire": func(ctx context.Context) error {
+					_, err := s.Acquire(ctx, []driver.Request{request("b", time.Minute)})
+					return err
+				},
+				"release": func(ctx context.Context) error { _, err := s.Release(ctx, []driver.Hold{h}); return err },
+				"inspect": func(ctx context.Context) error { _, err := s.Inspect(ctx, []string{"a"}); return err },
+			} {
+				c.wants("renew", c.renew(h)[0].Status, driver.Alive) // the connections live
+				c.inspect("a")
+				other := c.granted("c", time.Minute)
+				server.Pause()
+				ctx, cancel := way.make()
+				start := time.Now()
+				err := do(ctx)
+				took := time.Since(start)
+				cancel()
+				server.Resume()
+				if !errors.Is(err, way.want) || driver.IsNotApplied(err) && step != "inspect" {
+					t.Errorf("%s, %s, %s: %v", name, way.name, step, err)
+				}
+				if took > patience+300*time.Millisecond {
+					t.Errorf("%s, %s, %s: it took %v", name, way.name, step, took)
+				}
+				c.release(other)
+				if step == "release" { // the server may have run it
+					h = c.granted("a"+way.name, time.Minute)
+				}
+			}
+			exec(t, l.db, "DELETE FROM "+l.table())
+		}
+	}
+}
+
+// TestRegisteredNetworkIsDialled by the driver's function: the Store knows nothing of the line.
+func TestRegisteredNetworkIsDialled(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, testserver.MySQL, VersionColumn)
+	l.store()
+	network := "net" + l.config.DBName
+	dialled := make(chan struct{}, 100)
+	mysql.RegisterDialContext(network, func(ctx context.Context, address string) (net.Conn, error) {
+		dialled <- struct{}{}
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	})
+	config := l.config.Clone()
+	config.Net = network
+	s, err := Open(config.FormatDSN(), Options{})
+	must(t, err)
+	defer s.Close()
+	c := client{t: t, Store: s}
+	c.release(c.granted("a", time.Minute))
+	if len(dialled) == 0 {
+		t.Error("the registered function was not called")
+	}
+	for _, conn := range s.acquires.idle {
+		if conn.line != nil {
+			t.Error("the line of a registered network is not ours to close")
+		}
+	}
+}
