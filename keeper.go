@@ -121,6 +121,7 @@ func (k *keeper) all() []*Lease {
 func (k *keeper) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	woken := true // by a lease, not by the timer
 	for {
 		due, over := k.collect()
 		for _, l := range over {
@@ -133,7 +134,10 @@ func (k *keeper) run() {
 		now := k.c.now()
 		sleep := min(time.Second, max(k.margin/2, time.Millisecond))
 		if len(k.tasks) == 0 {
-			sleep = time.Hour
+			// Where leases are short the next one comes soon: it need not wake us.
+			if sleep = time.Hour; woken {
+				sleep = time.Second
+			}
 		} else if first := k.tasks[0].due - now; first < sleep {
 			sleep = max(first, 0)
 		}
@@ -142,7 +146,9 @@ func (k *keeper) run() {
 		timer.Reset(sleep)
 		select {
 		case <-timer.C:
+			woken = false
 		case <-k.wake:
+			woken = true
 		case <-k.c.open.Done():
 			return // Close ends what is left
 		}
