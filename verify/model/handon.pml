@@ -16,8 +16,12 @@
  * RENEWING leaves out a rule and is expected to pass: see docs/model.md.
  */
 #define TTL    2
+#ifndef RANGE
 #define RANGE  2 /* tokens of a grant: 1024 in rowlock */
+#endif
+#ifndef GRANTS
 #define GRANTS 3
+#endif
 
 mtype = { NOBODY, OURS, RIVAL } /* OURS: our latest; an earlier one has no statement under way */
 mtype row_hold = NOBODY; bool row_live; byte row_left, row_token;

@@ -20,8 +20,12 @@
  * Wrong variants: REUSED, GIVES_UP, FROM_START, TOO_EARLY; with TWICE:
  * FIRST_SUCCESS, REFUSED; with ORDER: NO_BARRIER; with both: REFUSED.
  */
+#ifndef TTL
 #define TTL    2
+#endif
+#ifndef BOUND
 #define BOUND  1
+#endif
 #define LATEST (TTL + BOUND) /* a statement takes effect within this of being sent, or never */
 #define GONE   (LATEST + TTL) /* and what it granted has expired within this */
 
