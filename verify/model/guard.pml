@@ -45,7 +45,7 @@ proctype Client(byte c) {
 			row_there = true; row_hold = c; row_free = false; row_token = newest; token[c] = newest;
 			printf("@ client %d: granted, token %d\n", c, newest)
 		}
-	:: d_step { row_there && row_hold == c && row_free -> row_free = false } /* renewed before anybody took it */
+	:: d_step { row_there && row_hold == c && row_free -> row_free = false; printf("@ client %d: renews before anybody has taken the key\n", c) }
 	:: d_step { row_there && row_hold == c && !row_free && token[c] == row_token ->
 			row_free = true; row_hold = NOBODY; token[c] = 0; /* waits for no guard, not even its own */
 			printf("@ client %d: releases\n", c) }
@@ -71,9 +71,10 @@ proctype Transaction(byte c) {
 					locks[c] = false }
 				break
 			:: d_step { open -> locks[c] = false; open = false; printf("@ server: ends the session of client %d\n", c) }
-			:: !open -> break /* the commit arrives at no transaction */
+			:: d_step { !open -> printf("@ client %d: the commit finds no transaction\n", c) }
+				break
 			od
-		:: !(row_there && row_token == t) -> skip /* lost: rolled back */
+		:: d_step { !(row_there && row_token == t) -> printf("@ client %d: guard, lost: rolls back\n", c) }
 		fi;
 		atomic { t = 0; open = false }
 	od

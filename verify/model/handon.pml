@@ -156,7 +156,7 @@ proctype Goroutine(byte g) {
 			renewing = true; renewer = g; nth = renew[0].away; next_trust = TTL; send(renew[nth]); printf("@ goroutine %d: a renewal leaves\n", g) }
 	:: d_step { renewing && renewer == g && renew[nth].answered ->
 			if :: has[g] && trust[g] > 0 && next_trust > trust[g] -> trust[g] = next_trust :: else fi;
-			renewing = false; next_trust = 0; nth = 0; renewer = 0 }
+			renewing = false; next_trust = 0; nth = 0; renewer = 0; printf("@ goroutine %d: hears that the renewal came\n", g) }
 	:: d_step { renewing && renewer == g -> renewing = false; next_trust = 0; nth = 0; renewer = 0 } /* given up */
 
 	:: d_step { has[g] && trust[g] > 0 && waits[1-g] && MAY_BE_GUARDED && MAY_RENEW && IN_RANGE ->
@@ -183,7 +183,7 @@ proctype Transaction(byte g) {
 		if
 		:: d_step { row_token == s -> locks[g] = true; printf("@ server: guard of goroutine %d, locked\n", g) }
 #ifdef MARKS_LATE
-			d_step { if :: has[g] && token[g] == t -> marked[g] = true; printf("@ goroutine %d: marks its handle\n", g) :: else fi }
+			d_step { if :: has[g] && token[g] == t -> marked[g] = true; printf("@ goroutine %d: marks its handle\n", g) :: else -> printf("@ goroutine %d: its handle has ended\n", g) fi }
 #endif
 			do
 			:: d_step { open ->
@@ -194,7 +194,7 @@ proctype Transaction(byte g) {
 			:: d_step { open -> locks[g] = false; open = false; printf("@ server: ends the session of goroutine %d\n", g) }
 			:: !open -> break
 			od
-		:: row_token != s -> skip
+		:: d_step { row_token != s -> printf("@ server: guard of goroutine %d, lost\n", g) }
 		fi;
 		atomic { t = 0; s = 0; open = false; in_tx[g] = false }
 	od

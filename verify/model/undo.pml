@@ -56,10 +56,12 @@ inline do_acquire(s) {
 	if
 #ifdef ORDER
 	:: number == undone -> printf("@ server: acquire is too old, refused for good\n")
+#ifdef TWICE
 	:: number == attempted -> s.answer = granted; printf("@ server: acquire was executed before, same answer\n")
+#endif
 	:: number == nothing && row_free -> number = attempted; grant(); s.answer = granted; printf("@ server: acquire, granted\n")
 #else
-	:: row_hold == ME && row_live -> s.answer = granted; printf("@ server: acquire finds its own hold, granted\n")
+	:: row_hold == ME && row_live -> s.answer = granted; printf("@ server: acquire, granted\n")
 	:: !(row_hold == ME && row_live) && row_free -> grant(); s.answer = granted; printf("@ server: acquire, granted\n")
 #endif
 	:: else -> s.answer = held; printf("@ server: acquire, held\n") /* writes nothing, so it is not numbered either */
