@@ -1,0 +1,64 @@
+package number
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/bench/internal/side"
+)
+
+// many is the number of holders, and of waiters, of Connections.
+const many = 200
+
+// Connections counts the connections of one client with 200 holders and 200 waiters
+// for keys that another client holds.
+func (b *Bench) Connections(ctx context.Context) error {
+	for _, c := range b.strategies() {
+		if c.kind == side.ForUpdate && !b.fits(c, "connections", 3*many+40) {
+			continue
+		}
+		b.Say("connections: %s", c)
+		if err := b.connect(ctx, c); err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
+	}
+	return nil
+}
+
+func (b *Bench) connect(ctx context.Context, c candidate) error {
+	other, err := side.OpenRowlock(c.server.Spec(c.kind, many))
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	if _, err := acquireAll(ctx, other, "theirs", many); err != nil {
+		return err
+	}
+	spec := c.server.Spec(c.kind, 2*many)
+	spec.Meter = &side.Meter{}
+	r, err := side.OpenRowlock(spec)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	wait, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for i := range many {
+		wg.Go(func() {
+			if l, err := r.Client.Acquire(wait, fmt.Sprintf("theirs-%05d", i)); err == nil {
+				_ = l.Release(ctx)
+			}
+		})
+	}
+	if _, err := acquireAll(ctx, r, "mine", many); err != nil {
+		return err
+	}
+	time.Sleep(500 * time.Millisecond)
+	at := c.at("connections", fmt.Sprintf("%d holders, %d waiters", many, many), 0)
+	b.File.Add(at, "connections", float64(spec.Meter.Most()))
+	return nil
+}

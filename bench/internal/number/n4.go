@@ -1,0 +1,215 @@
+package number
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/bench/internal/fleet"
+	"github.com/rowlock/rowlock/bench/internal/lab"
+	"github.com/rowlock/rowlock/bench/internal/measure"
+	"github.com/rowlock/rowlock/bench/internal/result"
+	"github.com/rowlock/rowlock/bench/internal/side"
+)
+
+// The fleet of N4.
+const (
+	n4Processes = 4
+	n4Waiters   = 8
+)
+
+// N4 measures processes that want one key: how long it takes from one to another,
+// and what they send for it. The floor is two commits of one worker.
+func (b *Bench) N4(ctx context.Context) error {
+	latencies := map[result.At][]float64{}
+	for round := range b.Plan.Rounds {
+		for _, server := range shuffled(b.Lab.All()) {
+			for _, hold := range b.Plan.Holds {
+				floor, err := b.floor(ctx, server)
+				if err != nil {
+					return err
+				}
+				for _, c := range shuffled(b.contenders(server)) {
+					if err := b.contest(ctx, round, c, n4Processes, n4Waiters, hold, floor, latencies); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	for at, l := range latencies {
+		b.File.Distribute(at, "hand-over ms", l)
+	}
+	return b.growth(ctx)
+}
+
+// growth varies the numbers of waiters and of processes, at a hold of 20 ms.
+func (b *Bench) growth(ctx context.Context) error {
+	const hold = 20 * time.Millisecond
+	for _, server := range b.Lab.Servers {
+		sides := candidates(server1(server), append(server.Rowlock(), side.Poller, side.GetLock)...)
+		for _, n := range b.Plan.Waiters {
+			for _, c := range shuffled(sides) {
+				if err := b.contest(ctx, 0, c, n4Processes, n, hold, 0, nil); err != nil {
+					return err
+				}
+			}
+		}
+		for _, n := range b.Plan.Fleet {
+			for _, c := range shuffled(sides) {
+				if err := b.contest(ctx, 0, c, n, n4Waiters, hold, 0, nil); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Bench) contenders(server *lab.Server) []candidate {
+	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Poller, side.GetLock,
+		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
+}
+
+// floor is the time of two commits now, in milliseconds; 0 for a server without.
+func (b *Bench) floor(ctx context.Context, server *lab.Server) (float64, error) {
+	for _, c := range candidates(server1(server), side.Floor) {
+		run, _, err := b.block(ctx, c, 1, side.Key)
+		return measure.Millis(measure.Quantile(run.Latencies, 0.5)), err
+	}
+	return 0, nil
+}
+
+// contest lets processes compete for a key and notes what they found.
+func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, waiters int, hold time.Duration, floor float64, latencies map[result.At][]float64) error {
+	if !b.fits(c, "N4", processes*(waiters+10)) {
+		return nil
+	}
+	b.Say("N4 round %d of %d: %s, %d × %d, hold %v", round+1, b.Plan.Rounds, c, processes, waiters, hold)
+	task := contest{Spec: c.server.Spec(c.kind, waiters), Key: side.Key(2), Waiters: waiters, Hold: hold}
+	found, err := b.compete(ctx, processes, task)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	what := fmt.Sprintf("%d × %d, hold %v", processes, waiters, hold)
+	if hold == 0 {
+		what = fmt.Sprintf("%d × %d, hold 0", processes, waiters)
+	}
+	at := c.at("N4", what, float64(waiters))
+	s := summarize(found)
+	if s.overlaps > 0 {
+		b.File.Note(fmt.Sprintf("N4: on %s two processes had the key at the same time, %d times (%s).", c, s.overlaps, what))
+	}
+	b.File.Add(at, "hand-overs/s", float64(len(s.handovers))/b.Plan.Window.Seconds())
+	b.File.Add(at, "holds/s", float64(s.holds)/b.Plan.Window.Seconds())
+	b.File.Add(at, "p50 ms", measure.Quantile(s.handovers, 0.5))
+	b.File.Add(at, "p99 ms", measure.Quantile(s.handovers, 0.99))
+	if floor > 0 && len(s.handovers) > 0 {
+		b.File.Add(at, "p50 ÷ floor", measure.Quantile(s.handovers, 0.5)/floor)
+	}
+	if s.counts && len(s.handovers) > 0 {
+		b.File.Add(at, "statements/hand-over", float64(s.statements)/float64(len(s.handovers)))
+		b.File.Add(at, "statements/hold", float64(s.statements)/float64(s.holds))
+	}
+	b.File.Add(at, "share max÷min", s.share)
+	b.File.Add(at, "longest wait ms", measure.Millis(s.longest))
+	b.File.Add(at, "fewest turns of a waiter", float64(s.fewest))
+	if latencies != nil {
+		latencies[at] = append(latencies[at], s.handovers...)
+	}
+	return nil
+}
+
+// compete starts the processes, together, and gathers what they found.
+func (b *Bench) compete(ctx context.Context, processes int, task contest) (found []contested, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.Plan.Window+time.Minute)
+	defer cancel()
+	var children []*fleet.Process
+	for range processes {
+		p, err := fleet.Start(ctx, "contender", task)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, p)
+	}
+	for _, p := range children {
+		var ready string
+		if err := p.Receive(&ready); err != nil {
+			return nil, err
+		}
+	}
+	from := time.Now().Add(20 * time.Millisecond)
+	for _, p := range children {
+		if err := p.Send(span{from.UnixNano(), from.Add(b.Plan.Window).UnixNano()}); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range children {
+		var c contested
+		if err := p.Receive(&c); err != nil {
+			return nil, err
+		}
+		found = append(found, c)
+	}
+	for _, p := range children {
+		err = errors.Join(err, p.Close())
+	}
+	return found, err
+}
+
+// summary is what the processes of a contest found together.
+type summary struct {
+	handovers  []float64 // ms from before the Unlock in one process to after the Lock in another
+	holds      int
+	statements uint64
+	counts     bool
+	share      float64 // of the process with the most holds to that with the fewest
+	longest    time.Duration
+	fewest     int // turns of a waiter
+	overlaps   int // times that two processes had the key
+}
+
+func summarize(found []contested) (s summary) {
+	type owned struct {
+		stint
+		process int
+	}
+	var all []owned
+	s.fewest = -1
+	least, most := -1, 0
+	for i, c := range found {
+		holds := 0
+		for _, st := range c.Stints {
+			all = append(all, owned{st, i})
+			holds += st.Holds
+		}
+		if least < 0 || holds < least {
+			least = holds
+		}
+		most = max(most, holds)
+		s.holds += holds
+		s.statements += c.Statements
+		s.counts = c.Counts
+		s.longest = max(s.longest, c.Longest)
+		for _, n := range c.Turns {
+			if s.fewest < 0 || n < s.fewest {
+				s.fewest = n
+			}
+		}
+	}
+	s.share = float64(most) / max(float64(least), 0.5)
+	slices.SortFunc(all, func(a, b owned) int { return int(a.Got - b.Got) })
+	for i := 1; i < len(all); i++ {
+		before, now := all[i-1], all[i]
+		if before.process == now.process {
+			continue
+		}
+		if now.Got < before.End {
+			s.overlaps++
+		}
+		s.handovers = append(s.handovers, float64(now.Got-before.End)/1e6)
+	}
+	return s
+}

@@ -1,0 +1,74 @@
+package number
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowlock/rowlock/bench/internal/lab"
+	"github.com/rowlock/rowlock/bench/internal/side"
+)
+
+// fullPrefix names the tables with many rows.
+const fullPrefix = "full"
+
+// N6 measures the cycle of N1 in a table with many rows in turns with the same in
+// an empty one. The keys are spread over the table.
+func (b *Bench) N6(ctx context.Context) error {
+	for _, s := range b.Lab.Servers {
+		b.Say("N6: %s gets %d rows a table", s.Name, b.Plan.Rows)
+		if err := fill(ctx, s, b.Plan.Rows); err != nil {
+			return fmt.Errorf("%s: fill: %w", s.Name, err)
+		}
+	}
+	sides := b.strategies()
+	n := len(sides)
+	sides = append(sides, sides...) // the empty ones, then the full ones
+	var open []side.Locker
+	defer func() {
+		for _, l := range open {
+			_ = l.Close()
+		}
+	}()
+	for i, c := range sides {
+		spec := c.server.Spec(c.kind, 1)
+		if i >= n {
+			spec.Prefix = fullPrefix
+		}
+		l, err := side.Open(ctx, spec)
+		if err != nil {
+			return err
+		}
+		open = append(open, l)
+	}
+	spans, err := b.turns(ctx, "N6", sides, open, func(_, cycle int) string { return b.spreadKey(cycle % 64) })
+	if err != nil {
+		return err
+	}
+	for _, round := range spans {
+		for i, c := range sides[:n] {
+			empty, full := spreadOf(round[i]), spreadOf(round[i+n])
+			at := c.at("N6", fmt.Sprintf("%d rows", b.Plan.Rows), float64(b.Plan.Rows))
+			b.File.Add(at, "empty p50 ms", empty.p50)
+			b.File.Add(at, "full p50 ms", full.p50)
+			b.File.Add(at, "× empty", empty.p50/full.p50)
+			b.File.Add(at, "× empty by p25", empty.p25/full.p25)
+		}
+	}
+	return nil
+}
+
+// spreadKey is one of 64 names that lie between those of the rows.
+func (b *Bench) spreadKey(i int) string { return fmt.Sprintf("row-%08d-key", i*b.Plan.Rows/64) }
+
+// fill makes tables with n rows.
+func fill(ctx context.Context, s *lab.Server, n int) error {
+	spec := s.Spec(s.Rowlock()[0], 4)
+	spec.Prefix = fullPrefix
+	if err := side.Migrate(ctx, spec); err != nil {
+		return err
+	}
+	if s.SQL() {
+		return side.FillSQL(ctx, spec, n)
+	}
+	return side.FillMongo(ctx, spec, n)
+}

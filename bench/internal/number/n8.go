@@ -1,0 +1,88 @@
+package number
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/bench/internal/side"
+)
+
+// N8 counts the statements of a client that waits for keys which others hold: 1,
+// 100 and 1000 keys, and one key with 1000 waiters. All strategies wait at the same
+// time.
+func (b *Bench) N8(ctx context.Context) error {
+	for _, n := range []struct{ keys, waiters int }{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}} {
+		var (
+			wg   sync.WaitGroup
+			mu   sync.Mutex
+			errs []error
+		)
+		b.Say("N8: %d waiters for %d keys", n.waiters, n.keys)
+		for _, c := range b.strategies() {
+			if c.kind == side.ForUpdate && !b.fits(c, "N8", 2*n.keys+20) {
+				continue
+			}
+			wg.Go(func() {
+				if err := b.await(ctx, c, n.keys, n.waiters); err != nil {
+					mu.Lock()
+					errs = append(errs, fmt.Errorf("%s: %w", c, err))
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await holds the keys with one client, waits for them with another, and counts
+// what the second sends.
+func (b *Bench) await(ctx context.Context, c candidate, keys, waiters int) error {
+	spec := c.server.Spec(c.kind, 1)
+	holder, err := side.OpenRowlock(spec)
+	if err != nil {
+		return err
+	}
+	defer holder.Close()
+	prefix := fmt.Sprintf("await-%d-%d", keys, waiters)
+	if _, err := acquireAll(ctx, holder, prefix, keys); err != nil {
+		return err
+	}
+	waiter, err := side.OpenRowlock(spec)
+	if err != nil {
+		return err
+	}
+	defer waiter.Close()
+	wait, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	for i := range waiters {
+		wg.Go(func() {
+			if lease, err := waiter.Client.Acquire(wait, fmt.Sprintf("%s-%05d", prefix, i%keys)); err == nil {
+				_ = lease.Release(ctx)
+			}
+		})
+	}
+	time.Sleep(time.Second) // the first refusals are over
+	begin, before := time.Now(), waiter.Statements()
+	select {
+	case <-time.After(b.Plan.Waiting):
+	case <-ctx.Done():
+	}
+	rate := float64(waiter.Statements()-before) / time.Since(begin).Seconds()
+	waiting := waiter.Client.Stats().Waiting
+	stop()
+	wg.Wait()
+	if waiting != waiters && ctx.Err() == nil {
+		return fmt.Errorf("%d of %d callers wait for keys that are held", waiting, waiters)
+	}
+	at := c.at("N8", fmt.Sprintf("%d waiters, %d keys", waiters, keys), float64(keys))
+	b.File.Add(at, "statements/s", rate)
+	return ctx.Err()
+}
