@@ -57,6 +57,8 @@ type Bench struct {
 	Plan Plan
 	File *result.File
 	Say  func(format string, args ...any) // progress
+
+	contests map[string]int // of N4, for each side
 }
 
 // Number is one measurement.

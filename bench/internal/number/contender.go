@@ -81,8 +81,12 @@ func contender(ctx context.Context, p *fleet.Parent) error {
 }
 
 func compete(ctx context.Context, l side.Locker, task contest, when span) (*contested, error) {
-	ctx, cancel := context.WithDeadline(ctx, time.Unix(0, when.To))
+	// Not a deadline: drivers end their statements a little before it, with errors of
+	// their own.
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	end := time.AfterFunc(time.Until(time.Unix(0, when.To)), cancel)
+	defer end.Stop()
 	out := &contested{Turns: make([]int, task.Waiters)}
 	var (
 		mu    sync.Mutex

@@ -23,6 +23,7 @@ const (
 // N4 measures processes that want one key: how long it takes from one to another,
 // and what they send for it. The floor is two commits of one worker.
 func (b *Bench) N4(ctx context.Context) error {
+	b.contests = map[string]int{}
 	latencies := map[result.At][]float64{}
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
@@ -88,7 +89,10 @@ func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, 
 		return nil
 	}
 	b.Say("N4 round %d of %d: %s, %d × %d, hold %v", round+1, b.Plan.Rounds, c, processes, waiters, hold)
-	task := contest{Spec: c.server.Spec(c.kind, waiters), Key: side.Key(2), Waiters: waiters, Hold: hold}
+	// A key of its own: a hand-written lock that is cut off at the end of the window
+	// keeps the last one.
+	b.contests[c.String()]++
+	task := contest{Spec: c.server.Spec(c.kind, waiters), Key: side.Key(20 + b.contests[c.String()]%200), Waiters: waiters, Hold: hold}
 	found, err := b.compete(ctx, processes, task)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)

@@ -20,9 +20,21 @@ func (b *Bench) N6(ctx context.Context) error {
 			return fmt.Errorf("%s: fill: %w", s.Name, err)
 		}
 	}
-	sides := b.strategies()
+	for round := range b.Plan.Rounds {
+		for _, s := range shuffled(b.Lab.Servers) {
+			b.Say("N6 round %d of %d: %s", round+1, b.Plan.Rounds, s.Name)
+			if err := b.rows(ctx, candidates(server1(s), s.Rowlock()...)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rows is a round of N6 on one server.
+func (b *Bench) rows(ctx context.Context, sides []candidate) error {
 	n := len(sides)
-	sides = append(sides, sides...) // the empty ones, then the full ones
+	sides = append(sides, sides...) // the empty tables, then the full ones
 	var open []side.Locker
 	defer func() {
 		for _, l := range open {
@@ -40,19 +52,17 @@ func (b *Bench) N6(ctx context.Context) error {
 		}
 		open = append(open, l)
 	}
-	spans, err := b.turns(ctx, "N6", sides, open, func(_, cycle int) string { return b.spreadKey(cycle % 64) })
+	spans, err := b.turns(ctx, sides, open, func(_, cycle int) string { return b.spreadKey(cycle % 64) })
 	if err != nil {
 		return err
 	}
-	for _, round := range spans {
-		for i, c := range sides[:n] {
-			empty, full := spreadOf(round[i]), spreadOf(round[i+n])
-			at := c.at("N6", fmt.Sprintf("%d rows", b.Plan.Rows), float64(b.Plan.Rows))
-			b.File.Add(at, "empty p50 ms", empty.p50)
-			b.File.Add(at, "full p50 ms", full.p50)
-			b.File.Add(at, "× empty", empty.p50/full.p50)
-			b.File.Add(at, "× empty by p25", empty.p25/full.p25)
-		}
+	for i, c := range sides[:n] {
+		empty, full := spreadOf(spans[i]), spreadOf(spans[i+n])
+		at := c.at("N6", fmt.Sprintf("%d rows", b.Plan.Rows), float64(b.Plan.Rows))
+		b.File.Add(at, "empty p50 ms", empty.p50)
+		b.File.Add(at, "full p50 ms", full.p50)
+		b.File.Add(at, "× empty", empty.p50/full.p50)
+		b.File.Add(at, "× empty by p25", empty.p25/full.p25)
 	}
 	return nil
 }

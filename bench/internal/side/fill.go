@@ -23,7 +23,7 @@ func FillSQL(ctx context.Context, s Spec, n int) error {
 	const digit = "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5" +
 		" UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
 	const lease = " (name,hold,owner,token,acquired_at,expires_at,released_at)" +
-		" SELECT %[2]s, UNHEX(MD5(n)), 'bench', 1152921504606846976+1024*n, UTC_TIMESTAMP(6), "
+		" SELECT %[2]s, UNHEX(LPAD(HEX(n), 32, '0')), 'bench', 1152921504606846976+1024*n, UTC_TIMESTAMP(6), "
 	dead, held := lease+"'1970-01-02', UTC_TIMESTAMP(6)", lease+"UTC_TIMESTAMP(6)+INTERVAL 1 DAY, NULL"
 	for _, t := range []struct{ table, form string }{
 		{"_version", dead}, {"_unique", held}, {"_session", dead}, {"_session_row", " (name) SELECT %[2]s"},

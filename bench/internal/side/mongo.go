@@ -2,7 +2,6 @@ package side
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-
-	"github.com/rowlock/rowlock/driver"
 )
 
 func isMongo(s Spec) bool { return strings.HasPrefix(s.Address, "mongodb") }
@@ -115,45 +112,4 @@ func openPingMongo(_ context.Context, s Spec) (Locker, error) {
 		},
 		unlock: nothing, close: func() error { return disconnect(c) },
 	}, nil
-}
-
-// singleMongo calls the store with one key at a time: its commands without
-// coalescing.
-type singleMongo struct{ r *Rowlock }
-
-func openSingleMongo(_ context.Context, s Spec) (Locker, error) {
-	s.Kind = Mongo
-	r, err := OpenRowlock(s)
-	if err != nil {
-		return nil, err
-	}
-	return singleMongo{r}, nil
-}
-
-func (s singleMongo) Lock(ctx context.Context, key string) (Hold, error) {
-	q := driver.Request{Key: key, Owner: "bench", TTL: 30 * time.Second}
-	_, _ = rand.Read(q.ID[:])
-	results, err := s.r.Store.Acquire(ctx, []driver.Request{q})
-	if err != nil {
-		return nil, err
-	}
-	if r := results[0]; r.Status != driver.Granted {
-		return nil, fmt.Errorf("acquire of %s: %v (%w)", key, r.Status, r.Err)
-	}
-	return singleMongoHold{s, driver.Hold{Key: key, ID: q.ID, Token: results[0].Token, Stored: results[0].Stored}}, nil
-}
-
-func (s singleMongo) Close() error { return s.r.Close() }
-
-type singleMongoHold struct {
-	s singleMongo
-	h driver.Hold
-}
-
-func (h singleMongoHold) Unlock(ctx context.Context) error {
-	results, err := h.s.r.Store.Release(ctx, []driver.Hold{h.h})
-	if err == nil && results[0].Status != driver.Released {
-		err = fmt.Errorf("release of %s: %v (%w)", h.h.Key, results[0].Status, results[0].Err)
-	}
-	return err
 }

@@ -3,8 +3,10 @@ package target
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/rowlock/rowlock/bench/internal/lab"
 	"github.com/rowlock/rowlock/bench/internal/result"
 )
 
@@ -54,11 +56,16 @@ func (o Outcome) Wanted() string {
 // Judge finds the measurements of every target.
 func Judge(f *result.File) (found []Outcome) {
 	for _, t := range Table {
+		var about []Outcome
 		for _, m := range f.Measurements {
 			if t.about(m) {
-				found = append(found, Outcome{t, *m})
+				about = append(about, Outcome{t, *m})
 			}
 		}
+		slices.SortStableFunc(about, func(a, b Outcome) int {
+			return slices.Index(lab.Databases, a.Server) - slices.Index(lab.Databases, b.Server)
+		})
+		found = append(found, about...)
 	}
 	return found
 }
