@@ -33,6 +33,9 @@ type Plan struct {
 	KillTTL time.Duration   // N7
 	Kills   int             // N7
 	Waiting time.Duration   // N8: how long
+	Waited  []waited        // N8
+	Renewed []int           // renew
+	Others  bool            // N4: measure what is not the library's too
 }
 
 // Full and Short are the two plans.
@@ -42,12 +45,14 @@ var (
 		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 6 * time.Second, Waiters: []int{1, 4, 16, 32}, Fleet: []int{2, 8},
 		Leases: 10_000, Keep: time.Minute, KeepTTL: 30 * time.Second,
 		Rows: 1_000_000, KillTTL: 2 * time.Second, Kills: 5, Waiting: 10 * time.Second,
+		Waited: []waited{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}}, Renewed: []int{1, 10, 100, 1000}, Others: true,
 	}
 	Short = Plan{
-		Rounds: 1, Cycles: 60, Block: 300 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
+		Rounds: 1, Cycles: 60, Block: 250 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
 		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 2500 * time.Millisecond,
 		Leases: 2000, Keep: 6 * time.Second, KeepTTL: 6 * time.Second,
 		Rows: 50_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
+		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1, 1000},
 	}
 )
 
@@ -157,6 +162,19 @@ func (b *Bench) block(ctx context.Context, c candidate, workers int, key func(in
 	}
 	after, _ := side.Statements(l)
 	return run, after - before, nil
+}
+
+// slowClose is how long a client with live servers may take to end at most.
+const slowClose = 5 * time.Second
+
+// end closes a side, and notes if that fails or takes long.
+func (b *Bench) end(number string, c candidate, l side.Locker) {
+	begin := time.Now()
+	if err := l.Close(); err != nil {
+		b.File.Note(fmt.Sprintf("%s: closing %s: %v", number, c, err))
+	} else if took := time.Since(begin); took > slowClose {
+		b.File.Note(fmt.Sprintf("%s: closing %s took %.1f s.", number, c, took.Seconds()))
+	}
 }
 
 // shuffled is the list in random order.

@@ -32,7 +32,7 @@ func (b *Bench) connect(ctx context.Context, c candidate) error {
 	if err != nil {
 		return err
 	}
-	defer other.Close()
+	defer b.end("connections", c, other)
 	if _, err := acquireAll(ctx, other, "theirs", many); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (b *Bench) connect(ctx context.Context, c candidate) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer b.end("connections", c, r)
 	wait, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/bench/internal/fleet"
@@ -28,9 +27,13 @@ func (b *Bench) N4(ctx context.Context) error {
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
 			for _, hold := range b.Plan.Holds {
-				floor, err := b.floor(ctx, server)
+				floor, err := b.floor(ctx, server, hold)
 				if err != nil {
 					return err
+				}
+				if floor > 0 {
+					at := candidate{server, side.Floor}.at("N4", contestCase(n4Processes, n4Waiters, hold), n4Waiters)
+					b.File.Add(at, "p50 ms", floor)
 				}
 				for _, c := range shuffled(b.contenders(server)) {
 					if err := b.contest(ctx, round, c, n4Processes, n4Waiters, hold, floor, latencies); err != nil {
@@ -70,17 +73,54 @@ func (b *Bench) growth(ctx context.Context) error {
 }
 
 func (b *Bench) contenders(server *lab.Server) []candidate {
+	switch {
+	case b.Plan.Others:
+	case len(server.Rowlock()) == 0:
+		return nil
+	default:
+		return candidates(server1(server), server.Rowlock()...)
+	}
 	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Poller, side.GetLock,
 		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
 }
 
-// floor is the time of two commits now, in milliseconds; 0 for a server without.
-func (b *Bench) floor(ctx context.Context, server *lab.Server) (float64, error) {
+// floor is the time of two commits, of which the first frees a key that was held
+// for hold and the second takes it again, in milliseconds; 0 for a server without.
+// After a pause everything is slower than in a loop: processor, caches, disk.
+func (b *Bench) floor(ctx context.Context, server *lab.Server, hold time.Duration) (float64, error) {
 	for _, c := range candidates(server1(server), side.Floor) {
-		run, _, err := b.block(ctx, c, 1, side.Key)
-		return measure.Millis(measure.Quantile(run.Latencies, 0.5)), err
+		b.Say("N4: floor of %s, hold %v", server.Name, hold)
+		l, err := c.open(ctx, 1)
+		if err != nil {
+			return 0, err
+		}
+		defer l.Close()
+		h, err := l.Lock(ctx, side.Key(1))
+		var spans []float64
+		for begin := time.Now(); err == nil && (len(spans) < 20 || time.Since(begin) < b.Plan.Block); {
+			time.Sleep(hold)
+			start := time.Now()
+			if err = h.Unlock(ctx); err == nil {
+				h, err = l.Lock(ctx, side.Key(1))
+			}
+			spans = append(spans, measure.Millis(time.Since(start)))
+		}
+		if err == nil {
+			err = h.Unlock(ctx)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", c, err)
+		}
+		return measure.Quantile(spans, 0.5), nil
 	}
 	return 0, nil
+}
+
+func contestCase(processes, waiters int, hold time.Duration) string {
+	if hold == 0 {
+		return fmt.Sprintf("%d × %d, hold 0", processes, waiters)
+	}
+	return fmt.Sprintf("%d × %d, hold %v", processes, waiters, hold)
 }
 
 // contest lets processes compete for a key and notes what they found.
@@ -97,17 +137,14 @@ func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, 
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
-	what := fmt.Sprintf("%d × %d, hold %v", processes, waiters, hold)
-	if hold == 0 {
-		what = fmt.Sprintf("%d × %d, hold 0", processes, waiters)
-	}
+	what := contestCase(processes, waiters, hold)
 	at := c.at("N4", what, float64(waiters))
 	s := summarize(found)
 	if s.overlaps > 0 {
 		b.File.Note(fmt.Sprintf("N4: on %s two processes had the key at the same time, %d times (%s).", c, s.overlaps, what))
 	}
-	b.File.Add(at, "hand-overs/s", float64(len(s.handovers))/b.Plan.Window.Seconds())
-	b.File.Add(at, "holds/s", float64(s.holds)/b.Plan.Window.Seconds())
+	b.File.Add(at, "hand-overs/s", float64(len(s.handovers))/b.window(hold).Seconds())
+	b.File.Add(at, "holds/s", float64(s.holds)/b.window(hold).Seconds())
 	b.File.Add(at, "p50 ms", measure.Quantile(s.handovers, 0.5))
 	b.File.Add(at, "p99 ms", measure.Quantile(s.handovers, 0.99))
 	if floor > 0 && len(s.handovers) > 0 {
@@ -124,6 +161,15 @@ func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, 
 		latencies[at] = append(latencies[at], s.handovers...)
 	}
 	return nil
+}
+
+// window is how long a contest goes on: with a hold of zero there are many turns in
+// a short time.
+func (b *Bench) window(hold time.Duration) time.Duration {
+	if hold == 0 {
+		return b.Plan.Window / 3
+	}
+	return b.Plan.Window
 }
 
 // compete starts the processes, together, and gathers what they found.
@@ -146,7 +192,7 @@ func (b *Bench) compete(ctx context.Context, processes int, task contest) (found
 	}
 	from := time.Now().Add(20 * time.Millisecond)
 	for _, p := range children {
-		if err := p.Send(span{from.UnixNano(), from.Add(b.Plan.Window).UnixNano()}); err != nil {
+		if err := p.Send(span{from.UnixNano(), from.Add(b.window(task.Hold)).UnixNano()}); err != nil {
 			return nil, err
 		}
 	}
@@ -161,59 +207,4 @@ func (b *Bench) compete(ctx context.Context, processes int, task contest) (found
 		err = errors.Join(err, p.Close())
 	}
 	return found, err
-}
-
-// summary is what the processes of a contest found together.
-type summary struct {
-	handovers  []float64 // ms from before the Unlock in one process to after the Lock in another
-	holds      int
-	statements uint64
-	counts     bool
-	share      float64 // of the process with the most holds to that with the fewest
-	longest    time.Duration
-	fewest     int // turns of a waiter
-	overlaps   int // times that two processes had the key
-}
-
-func summarize(found []contested) (s summary) {
-	type owned struct {
-		stint
-		process int
-	}
-	var all []owned
-	s.fewest = -1
-	least, most := -1, 0
-	for i, c := range found {
-		holds := 0
-		for _, st := range c.Stints {
-			all = append(all, owned{st, i})
-			holds += st.Holds
-		}
-		if least < 0 || holds < least {
-			least = holds
-		}
-		most = max(most, holds)
-		s.holds += holds
-		s.statements += c.Statements
-		s.counts = c.Counts
-		s.longest = max(s.longest, c.Longest)
-		for _, n := range c.Turns {
-			if s.fewest < 0 || n < s.fewest {
-				s.fewest = n
-			}
-		}
-	}
-	s.share = float64(most) / max(float64(least), 0.5)
-	slices.SortFunc(all, func(a, b owned) int { return int(a.Got - b.Got) })
-	for i := 1; i < len(all); i++ {
-		before, now := all[i-1], all[i]
-		if before.process == now.process {
-			continue
-		}
-		if now.Got < before.End {
-			s.overlaps++
-		}
-		s.handovers = append(s.handovers, float64(now.Got-before.End)/1e6)
-	}
-	return s
 }

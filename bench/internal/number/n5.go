@@ -18,7 +18,7 @@ func (b *Bench) N5(ctx context.Context) error {
 	var kept []*keeper
 	defer func() {
 		for _, k := range kept {
-			k.close()
+			b.end("N5", k.candidate, k.Rowlock)
 		}
 	}()
 	for _, c := range b.strategies() {
@@ -88,8 +88,6 @@ func (b *Bench) keep(ctx context.Context, c candidate) (*keeper, error) {
 	k.took = time.Since(begin)
 	return k, err
 }
-
-func (k *keeper) close() { _ = k.Rowlock.Close() }
 
 // acquireAll acquires n keys that begin with prefix, 256 at a time.
 func acquireAll(ctx context.Context, r *side.Rowlock, prefix string, n int) ([]*rowlock.Lease, error) {

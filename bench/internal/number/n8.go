@@ -10,11 +10,13 @@ import (
 	"github.com/rowlock/rowlock/bench/internal/side"
 )
 
-// N8 counts the statements of a client that waits for keys which others hold: 1,
-// 100 and 1000 keys, and one key with 1000 waiters. All strategies wait at the same
-// time.
+// waited is how many callers wait for how many keys.
+type waited struct{ keys, waiters int }
+
+// N8 counts the statements of a client that waits for keys which others hold. All
+// strategies wait at the same time.
 func (b *Bench) N8(ctx context.Context) error {
-	for _, n := range []struct{ keys, waiters int }{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}} {
+	for _, n := range b.Plan.Waited {
 		var (
 			wg   sync.WaitGroup
 			mu   sync.Mutex
@@ -49,7 +51,7 @@ func (b *Bench) await(ctx context.Context, c candidate, keys, waiters int) error
 	if err != nil {
 		return err
 	}
-	defer holder.Close()
+	defer b.end("N8", c, holder)
 	prefix := fmt.Sprintf("await-%d-%d", keys, waiters)
 	if _, err := acquireAll(ctx, holder, prefix, keys); err != nil {
 		return err
@@ -58,7 +60,7 @@ func (b *Bench) await(ctx context.Context, c candidate, keys, waiters int) error
 	if err != nil {
 		return err
 	}
-	defer waiter.Close()
+	defer b.end("N8", c, waiter)
 	wait, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup

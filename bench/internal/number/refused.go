@@ -31,7 +31,7 @@ func (b *Bench) refuse(ctx context.Context, c candidate) error {
 	if err != nil {
 		return err
 	}
-	defer holder.Close()
+	defer b.end("refused", c, holder)
 	key := side.Key(3)
 	if _, err := holder.Client.Acquire(ctx, key); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (b *Bench) refuse(ctx context.Context, c candidate) error {
 	if err != nil {
 		return err
 	}
-	defer other.Close()
+	defer b.end("refused", c, other)
 	for _, n := range []int{1, 16} {
 		for _, what := range []string{"try", "probe"} {
 			rate, err := b.refusals(ctx, other, key, n, what == "try")

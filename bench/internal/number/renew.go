@@ -18,7 +18,7 @@ const renewTTL = 5 * time.Minute
 // Renew measures the renewal of many leases in as few calls as the store's largest
 // batch allows.
 func (b *Bench) Renew(ctx context.Context) error {
-	for _, n := range []int{1, 10, 100, 1000} {
+	for _, n := range b.Plan.Renewed {
 		for _, c := range shuffled(b.strategies()) {
 			if c.kind == side.ForUpdate && !b.fits(c, "renew", n+20) {
 				continue
