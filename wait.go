@@ -276,9 +276,11 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		}
 		q.endIfEmpty()
 	case errors.As(err, &held):
+		if c.now() < q.contested {
+			q.pace.step = refusedStep
+		}
 		q.contested, q.since = c.now()+contested, 0
 		q.blocked(held)
-		q.pace.step = 0
 		q.pace.held(held)
 		if c.queuer != nil && was == attempting && !held.Pinned {
 			q.enqueue()
@@ -321,9 +323,14 @@ func (q *queue) rest(d time.Duration) {
 // wake is a reason to try now: a local lease has ended, a push came. Called under
 // Client.mu.
 func (q *queue) wake() {
-	if q.state == resting || q.state == idle {
-		q.attempt()
+	if q.state != resting && q.state != idle {
+		return
 	}
+	if q.c.queuer != nil && q.c.now() < q.contested {
+		q.enqueue() // others are in the server's queue: a try would be refused
+		return
+	}
+	q.attempt()
 }
 
 // blocked notes what stands in the way, for the error of a wait that ends.
