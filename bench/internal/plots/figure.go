@@ -28,10 +28,8 @@ type line struct {
 
 // panel is one coordinate system.
 type panel struct {
-	title      string
-	lines      []line
-	legendLeft bool // where the curves leave room
-	legendDown bool
+	title string
+	lines []line
 }
 
 // drawing is a figure: panels in a row or a grid, with the same axes.
@@ -39,13 +37,16 @@ type drawing struct {
 	title, x, y string
 	logX, logY  bool
 	ticksX      []float64 // the only labels of the x axis
-	minY, maxY  float64   // both 0: as the values are
+	minX, maxX  float64   // both 0: as the values are
+	minY, maxY  float64   // the same
 	panels      []panel
 }
 
 const (
-	panelWidth  = 12 * vg.Centimeter
-	panelHeight = 9 * vg.Centimeter
+	panelWidth  = 15 * vg.Centimeter // with its legend
+	panelHeight = 8.5 * vg.Centimeter
+	legendWidth = 4.2 * vg.Centimeter
+	labelWidth  = 0.6 * vg.Centimeter
 	titleHeight = 1 * vg.Centimeter
 )
 
@@ -90,30 +91,48 @@ func (d drawing) draw(c draw.Canvas, rows, columns int) error {
 	for i := range rows {
 		plots[i] = make([]*plot.Plot, columns)
 	}
+	legends := make([]plot.Legend, len(d.panels))
 	for i, p := range d.panels {
-		made, err := d.plot(p)
+		made, legend, err := d.plot(p)
 		if err != nil {
 			return err
 		}
-		plots[i/columns][i%columns] = made
+		plots[i/columns][i%columns], legends[i] = made, legend
 	}
 	canvases := plot.Align(plots, tiles, below)
 	for i := range d.panels {
-		plots[i/columns][i%columns].Draw(canvases[i/columns][i%columns])
+		row, column := i/columns, i%columns
+		canvas := draw.Crop(canvases[row][column], labelWidth, -legendWidth, labelWidth, 0)
+		plots[row][column].Draw(canvas)
+		d.label(plots[row][column].DataCanvas(canvas), canvas)
+		tile := tiles.At(below, column, row)
+		legends[i].Draw(draw.Crop(tile, tile.Size().X-legendWidth+2*vg.Millimeter, 0, 0, -8*vg.Millimeter))
 	}
 	return nil
 }
 
-func (d drawing) plot(p panel) (*plot.Plot, error) {
-	out := plot.New()
+// label writes the names of the axes. (The library's own labels are measured as if
+// every axis were linear: on a logarithmic one they take half of the panel.)
+func (d drawing) label(data, whole draw.Canvas) {
+	style := text.Style{Color: color.Black, Font: font.From(plot.DefaultFont, 11), XAlign: draw.XCenter, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
+	data.FillText(style, vg.Point{X: data.Center().X, Y: whole.Min.Y - labelWidth + vg.Millimeter}, d.x)
+	style.Rotation, style.YAlign = math.Pi/2, draw.YTop
+	data.FillText(style, vg.Point{X: whole.Min.X - labelWidth, Y: data.Center().Y}, d.y)
+}
+
+// plot makes a panel and, apart from it, its legend, which is drawn beside it.
+func (d drawing) plot(p panel) (out *plot.Plot, legend plot.Legend, err error) {
+	out, legend = plot.New(), plot.NewLegend()
+	legend.Top, legend.Left = true, true
+	legend.TextStyle.Font.Size = 8.5
+	legend.Padding = vg.Points(2)
 	out.Title.Text = p.title
 	out.Title.TextStyle.Font.Size = 11
-	out.X.Label.Text, out.Y.Label.Text = d.x, d.y
 	out.Add(grid())
 	for _, l := range p.lines {
 		curve, err := plotter.NewLine(l.points)
 		if err != nil {
-			return nil, err
+			return nil, legend, err
 		}
 		look := lookOf(l.name)
 		curve.LineStyle = draw.LineStyle{Color: look.color, Width: vg.Points(1.6), Dashes: look.dashes}
@@ -121,30 +140,23 @@ func (d drawing) plot(p panel) (*plot.Plot, error) {
 		if l.marks {
 			marks, err := plotter.NewScatter(l.points)
 			if err != nil {
-				return nil, err
+				return nil, legend, err
 			}
 			marks.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.6), Shape: look.shape}
 			out.Add(marks)
-			out.Legend.Add(l.name, curve, marks)
+			legend.Add(l.name, curve, marks)
 		} else {
-			out.Legend.Add(l.name, curve)
+			legend.Add(l.name, curve)
 		}
 	}
-	out.Legend.Top, out.Legend.Left = !p.legendDown, p.legendLeft
-	out.Legend.TextStyle.Font.Size = 8
-	out.Legend.Padding = vg.Points(1)
-	out.Legend.XOffs, out.Legend.YOffs = vg.Points(-4), vg.Points(-2)
-	if p.legendLeft {
-		out.Legend.XOffs = vg.Points(4)
-	}
-	if p.legendDown {
-		out.Legend.YOffs = vg.Points(4)
+	if d.minX != 0 || d.maxX != 0 {
+		out.X.Min, out.X.Max = d.minX, d.maxX
 	}
 	if d.minY != 0 || d.maxY != 0 {
 		out.Y.Min, out.Y.Max = d.minY, d.maxY
 	}
 	d.scale(out)
-	return out, nil
+	return out, legend, nil
 }
 
 // scale sets the axes.

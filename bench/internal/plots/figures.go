@@ -107,16 +107,13 @@ func cycles(f *result.File) drawing {
 			}
 		}
 	}
-	for i := range panels {
-		panels[i].legendLeft = true
-	}
 	return d
 }
 
 func handover(f *result.File) drawing {
-	d := drawing{x: "milliseconds from before the release to after the acquire", y: "share of hand-overs", logX: true, minY: 0, maxY: 1}
+	d := drawing{x: "ms from release to the next holder", y: "share of hand-overs", logX: true, minX: 0.1, maxX: 1000, minY: 0, maxY: 1}
 	for _, where := range slices.Concat(lab.Databases, []string{peers}) {
-		p := panel{title: where, legendDown: true}
+		p := panel{title: where}
 		for _, q := range f.Distributions {
 			at, name := panelOf(q.At)
 			if at != where || q.Case != "4 × 8, hold 20ms" {
@@ -124,7 +121,7 @@ func handover(f *result.File) drawing {
 			}
 			points := make(plotter.XYs, len(q.Quantiles))
 			for i, v := range q.Quantiles {
-				points[i] = plotter.XY{X: max(v, 0.05), Y: float64(i) / float64(len(q.Quantiles)-1)}
+				points[i] = plotter.XY{X: min(max(v, d.minX), d.maxX), Y: float64(i) / float64(len(q.Quantiles)-1)}
 			}
 			p.lines = append(p.lines, line{name: name, points: points})
 		}
@@ -144,9 +141,6 @@ func statements(f *result.File) drawing {
 }
 
 func renewals(f *result.File) drawing {
-	panels := curves(f, "renew", "p50 ms", func(result.At) bool { return true })
-	for i := range panels {
-		panels[i].legendLeft = true
-	}
-	return drawing{x: "leases", y: "milliseconds for all of them", logX: true, logY: true, panels: panels}
+	return drawing{x: "leases", y: "ms for all of them", logX: true, logY: true,
+		panels: curves(f, "renew", "p50 ms", func(result.At) bool { return true })}
 }
