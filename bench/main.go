@@ -2,7 +2,7 @@
 // and server, in one run with what they are compared with. docs/performance.md tells
 // what the numbers mean.
 //
-//	make bench               everything; about half an hour
+//	make bench               everything; about three quarters of an hour
 //	make bench SHORT=1       the same with little of each, in about two minutes
 //	make bench ARGS="-only N1,N4 -servers mysql"
 //

@@ -49,9 +49,13 @@ func (b *Bench) N4(ctx context.Context) error {
 	return b.growth(ctx)
 }
 
-// growth varies the numbers of waiters and of processes, at a hold of 20 ms.
+// growth varies the numbers of waiters and of processes, at a hold of 20 ms, in
+// shorter contests.
 func (b *Bench) growth(ctx context.Context) error {
 	const hold = 20 * time.Millisecond
+	whole := b.Plan.Window
+	b.Plan.Window /= 2
+	defer func() { b.Plan.Window = whole }()
 	for _, server := range b.Lab.Servers {
 		sides := candidates(server1(server), append(server.Rowlock(), side.Poller, side.GetLock)...)
 		for _, n := range b.Plan.Waiters {
