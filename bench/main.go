@@ -145,9 +145,8 @@ func write(f *result.File, o options) error {
 	if _, err := plots.Write(f, filepath.Join(o.docs, "img")); err != nil {
 		return err
 	}
-	images, _ := filepath.Glob(filepath.Join(o.docs, "img", "*.png"))
-	for _, name := range images { // the page shows the SVG
-		if err := os.Remove(name); err != nil {
+	for _, g := range figures { // the page shows the SVG
+		if err := os.Remove(filepath.Join(o.docs, "img", g.Name+".png")); err != nil {
 			return err
 		}
 	}
