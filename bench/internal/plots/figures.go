@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/bench/internal/lab"
 	"github.com/rowlock/rowlock/bench/internal/report"
 	"github.com/rowlock/rowlock/bench/internal/result"
+	"github.com/rowlock/rowlock/bench/internal/side"
 )
 
 // Write draws every figure that the run has the values for, as SVG and PNG, and
@@ -86,7 +87,10 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) (p
 }
 
 // sides is the order of legends.
-var sides = []string{"version", "unique", "for-update", "mongo", "mongo guarded", "version, one by one", "unique, one by one", "mongo, one by one", "floor", "floor insert+delete", "poller 5 ms", "GET_LOCK"}
+var sides = []string{
+	side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Guarded, side.SingleVersion, side.SingleUnique, side.SingleMongo,
+	side.Floor, side.FloorInsert, side.Poller, side.GetLock,
+}
 
 func rankOf(name string) int {
 	if i := slices.Index(sides, name); i >= 0 {
