@@ -120,10 +120,13 @@ func run(ctx context.Context, o options) (err error) {
 	if err := write(f, o); err != nil {
 		return err
 	}
-	if o.check {
-		return target.Check(f)
+	if len(f.Failed) > 0 {
+		err = fmt.Errorf("could not be measured:\n  %s", strings.Join(f.Failed, "\n  "))
 	}
-	return nil
+	if o.check {
+		err = errors.Join(err, target.Check(f))
+	}
+	return err
 }
 
 // write writes the files and shows how the numbers came out.

@@ -164,6 +164,17 @@ func (b *Bench) block(ctx context.Context, c candidate, workers int, key func(in
 	return run, after - before, nil
 }
 
+// failed notes that a side could not be measured, so that the rest still is; the
+// run fails at its end. It returns an error only when the run was interrupted.
+func (b *Bench) failed(ctx context.Context, number, who string, err error) error {
+	if err != nil && ctx.Err() == nil {
+		b.Say("%s %s failed: %v", number, who, err)
+		b.File.Fail(fmt.Sprintf("%s: %s: %v", number, who, err))
+		return nil
+	}
+	return ctx.Err()
+}
+
 // slowClose is how long a client with live servers may take to end at most.
 const slowClose = 5 * time.Second
 

@@ -21,8 +21,8 @@ func (b *Bench) Connections(ctx context.Context) error {
 			}
 		}
 		b.Say("connections: %s", c)
-		if err := b.connect(ctx, c, many); err != nil {
-			return fmt.Errorf("%s: %w", c, err)
+		if err := b.failed(ctx, "connections", c.String(), b.connect(ctx, c, many)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func (b *Bench) N1(ctx context.Context) error {
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
 			b.Say("N1 round %d of %d: %s", round+1, b.Plan.Rounds, server.Name)
-			if err := b.cycles(ctx, candidates(server1(server))); err != nil {
+			if err := b.failed(ctx, "N1", server.Name, b.cycles(ctx, candidates(server1(server)))); err != nil {
 				return err
 			}
 		}

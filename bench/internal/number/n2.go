@@ -44,7 +44,10 @@ func (b *Bench) crowd(ctx context.Context, n int, sides []candidate) error {
 		}
 		run, sent, err := b.block(ctx, c, n, side.Key)
 		if err != nil {
-			return err
+			if err := b.failed(ctx, "N2", c.String(), err); err != nil {
+				return err
+			}
+			continue
 		}
 		rate[c.kind], p50[c.kind] = run.Rate(), measure.Quantile(run.Latencies, 0.5)
 		at := c.at("N2", workersCase(n), float64(n))

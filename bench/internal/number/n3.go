@@ -31,7 +31,10 @@ func (b *Bench) N3(ctx context.Context) error {
 				b.Say("N3 round %d of %d: %s", round+1, b.Plan.Rounds, c)
 				run, _, err := b.block(ctx, c, hotWaiters, func(int) string { return side.Key(1) })
 				if err != nil {
-					return err
+					if err := b.failed(ctx, "N3", c.String(), err); err != nil {
+						return err
+					}
+					continue
 				}
 				at := c.at("N3", "", 0)
 				b.File.Add(at, "cycles/s", run.Rate())

@@ -137,7 +137,7 @@ func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, 
 	task := contest{Spec: c.server.Spec(c.kind, waiters), Key: side.Key(20 + b.contests[c.String()]%200), Waiters: waiters, Hold: hold}
 	found, err := b.compete(ctx, processes, task)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c, err)
+		return b.failed(ctx, "N4", c.String(), err)
 	}
 	what := contestCase(processes, waiters, hold)
 	at := c.at("N4", what, float64(waiters))

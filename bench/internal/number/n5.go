@@ -30,8 +30,8 @@ func (b *Bench) N5(ctx context.Context) error {
 		if k != nil {
 			kept = append(kept, k)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", c, err)
+		if err := b.failed(ctx, "N5", c.String(), err); err != nil {
+			return err
 		}
 	}
 	for _, k := range kept {

@@ -16,14 +16,14 @@ const fullPrefix = "full"
 func (b *Bench) N6(ctx context.Context) error {
 	for _, s := range b.Lab.Servers {
 		b.Say("N6: %s gets %d rows a table", s.Name, b.Plan.Rows)
-		if err := fill(ctx, s, b.Plan.Rows); err != nil {
-			return fmt.Errorf("%s: fill: %w", s.Name, err)
+		if err := b.failed(ctx, "N6", s.Name, fill(ctx, s, b.Plan.Rows)); err != nil {
+			return err
 		}
 	}
 	for round := range b.Plan.Rounds {
 		for _, s := range shuffled(b.Lab.Servers) {
 			b.Say("N6 round %d of %d: %s", round+1, b.Plan.Rounds, s.Name)
-			if err := b.rows(ctx, candidates(server1(s), s.Rowlock()...)); err != nil {
+			if err := b.failed(ctx, "N6", s.Name, b.rows(ctx, candidates(server1(s), s.Rowlock()...))); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package number
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -45,18 +44,12 @@ func (b *Bench) N7(ctx context.Context) error {
 	sides := append(b.strategies(), candidates(b.Lab.Servers, side.GetLock)...)
 	for n := range b.Plan.Kills {
 		b.Say("N7 kill %d of %d, TTL %v", n+1, b.Plan.Kills, b.Plan.KillTTL)
-		var (
-			wg   sync.WaitGroup
-			mu   sync.Mutex
-			errs []error
-		)
+		var wg sync.WaitGroup
 		for i, c := range sides {
 			wg.Go(func() {
 				took, err := b.kill(ctx, c, side.Key(10+n), time.Duration(i)*30*time.Millisecond)
 				if err != nil {
-					mu.Lock()
-					errs = append(errs, fmt.Errorf("%s: %w", c, err))
-					mu.Unlock()
+					_ = b.failed(ctx, "N7", c.String(), err)
 					return
 				}
 				at := c.at("N7", fmt.Sprintf("TTL %v", b.Plan.KillTTL), 0)
@@ -65,8 +58,8 @@ func (b *Bench) N7(ctx context.Context) error {
 			})
 		}
 		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package number
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,27 +16,19 @@ type waited struct{ keys, waiters int }
 // strategies wait at the same time.
 func (b *Bench) N8(ctx context.Context) error {
 	for _, n := range b.Plan.Waited {
-		var (
-			wg   sync.WaitGroup
-			mu   sync.Mutex
-			errs []error
-		)
+		var wg sync.WaitGroup
 		b.Say("N8: %d waiters for %d keys", n.waiters, n.keys)
 		for _, c := range b.strategies() {
 			if c.kind == side.ForUpdate && !b.fits(c, "N8", 2*n.keys+20) {
 				continue
 			}
 			wg.Go(func() {
-				if err := b.await(ctx, c, n.keys, n.waiters); err != nil {
-					mu.Lock()
-					errs = append(errs, fmt.Errorf("%s: %w", c, err))
-					mu.Unlock()
-				}
+				_ = b.failed(ctx, "N8", c.String(), b.await(ctx, c, n.keys, n.waiters))
 			})
 		}
 		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	return nil

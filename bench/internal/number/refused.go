@@ -18,8 +18,8 @@ func (b *Bench) Refused(ctx context.Context) error {
 	for round := range b.Plan.Rounds {
 		for _, c := range shuffled(b.strategies()) {
 			b.Say("refused round %d of %d: %s", round+1, b.Plan.Rounds, c)
-			if err := b.refuse(ctx, c); err != nil {
-				return fmt.Errorf("%s: %w", c, err)
+			if err := b.failed(ctx, "refused", c.String(), b.refuse(ctx, c)); err != nil {
+				return err
 			}
 		}
 	}

@@ -24,8 +24,8 @@ func (b *Bench) Renew(ctx context.Context) error {
 				continue
 			}
 			b.Say("renew: %s, %d leases", c, n)
-			if err := b.renewals(ctx, c, n); err != nil {
-				return fmt.Errorf("%s: %w", c, err)
+			if err := b.failed(ctx, "renew", c.String(), b.renewals(ctx, c, n)); err != nil {
+				return err
 			}
 		}
 	}

@@ -50,6 +50,12 @@ func Run(f *result.File) string {
 			fmt.Fprintf(&b, "* %s: %s\n", a.Name, a.Reason)
 		}
 	}
+	if len(f.Failed) > 0 {
+		b.WriteString("\nFailed:\n\n")
+		for _, text := range f.Failed {
+			fmt.Fprintf(&b, "* %s\n", text)
+		}
+	}
 	if len(f.Notes) > 0 {
 		b.WriteString("\nNoticed:\n\n")
 		for _, n := range f.Notes {

@@ -71,6 +71,7 @@ type File struct {
 	Servers       []Server        `json:"servers"`
 	Absent        []Absent        `json:"absent,omitempty"`
 	Notes         []string        `json:"notes,omitempty"`
+	Failed        []string        `json:"failed,omitempty"`
 	Measurements  []*Measurement  `json:"measurements"`
 	Distributions []*Distribution `json:"distributions,omitempty"`
 
@@ -140,6 +141,13 @@ func (f *File) Note(text string) {
 	if !slices.Contains(f.Notes, text) {
 		f.Notes = append(f.Notes, text)
 	}
+}
+
+// Fail notes what could not be measured.
+func (f *File) Fail(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Failed = append(f.Failed, text)
 }
 
 // Leave notes what was not measured, once.

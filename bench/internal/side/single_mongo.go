@@ -9,6 +9,9 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
+// singlePatience is how long a step is repeated.
+const singlePatience = 10 * time.Second
+
 // singleMongo calls the store with one key at a time: its commands without
 // coalescing. A step that the server was too busy for is repeated.
 type singleMongo struct{ r *Rowlock }
@@ -25,10 +28,13 @@ func openSingleMongo(_ context.Context, s Spec) (Locker, error) {
 func (s singleMongo) Lock(ctx context.Context, key string) (Hold, error) {
 	q := driver.Request{Key: key, Owner: "bench", TTL: 30 * time.Second}
 	_, _ = rand.Read(q.ID[:])
-	for {
+	for begin := time.Now(); ; {
 		results, err := s.r.Store.Acquire(ctx, []driver.Request{q})
 		if err != nil {
-			return nil, err
+			if ctx.Err() != nil || time.Since(begin) > singlePatience {
+				return nil, err
+			}
+			continue
 		}
 		switch r := results[0]; r.Status {
 		case driver.Granted:
@@ -48,13 +54,16 @@ type singleMongoHold struct {
 }
 
 func (h singleMongoHold) Unlock(ctx context.Context) error {
-	for {
+	for begin := time.Now(); ; {
 		results, err := h.s.r.Store.Release(ctx, []driver.Hold{h.h})
-		if err != nil || results[0].Status == driver.Released {
-			return err
+		if err != nil {
+			if ctx.Err() != nil || time.Since(begin) > singlePatience {
+				return err
+			}
+			continue
 		}
-		if r := results[0]; r.Status != driver.Unknown {
-			return fmt.Errorf("release of %s: %v", h.h.Key, r.Status)
+		if results[0].Status != driver.Unknown { // a repeat may find that it is done
+			return nil
 		}
 	}
 }
