@@ -1,5 +1,5 @@
 # Every target works on a fresh clone with Go alone: nothing is installed. Servers come from the command testenv
-# (testenv/README.md), built into .cache.
+# (testenv/README.md), built into .cache. The exception is model, which needs Spin and a C compiler.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -36,8 +36,17 @@ test-here: $(TOOLS)/gotestsum
 race: test ## the same: tests always run with the race detector
 
 .PHONY: bench
-bench: testenv ## the benchmarks of the backends (BENCH=regexp BENCHTIME=1s)
-	@$(TESTENV) run -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),1s)' ./mysql/... ./mongo/...
+bench: testenv ## every number beside its floors and peers; SHORT=1: in two minutes (ARGS="-only N1")
+	@cd bench && GOWORK=off go build -o $(TOOLS)/bench .
+	@$(TESTENV) run -- $(TOOLS)/bench $(if $(SHORT),-short) $(ARGS)
+
+.PHONY: gobench
+gobench: testenv ## the Go benchmarks of engine and backends (BENCH=regexp BENCHTIME=1s)
+	@$(TESTENV) run -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),1s)' . ./memory ./mysql/... ./mongo/...
+
+.PHONY: model
+model: ## the formal models of the protocol, every state (SHORT=1 STORY=1 MODEL=names; needs spin and gcc)
+	@verify/model/run $(if $(SHORT),-short) $(if $(STORY),-story) $(MODEL)
 
 .PHONY: lint
 lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck and untidy go.mod files, in every module

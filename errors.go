@@ -70,8 +70,8 @@ type Reason string
 const (
 	ReasonExpired Reason = "expired"  // it could not be renewed in time, or its holder stood still for too long
 	ReasonTaken   Reason = "taken"    // the database has a newer hold of the key
-	ReasonRemoved Reason = "removed"  // the database has no row of the hold any more
-	ReasonForced  Reason = "forced"   // somebody used ForceRelease
+	ReasonRemoved Reason = "removed"  // the database has no such hold any more: its row is gone, or the session that it hung on
+	ReasonForced  Reason = "forced"   // somebody used ForceRelease (and nobody took the key since: then it is taken)
 	ReasonMaxHold Reason = "max-hold" // the time set by MaxHold is over
 	ReasonClosed  Reason = "closed"   // the Client was closed while the lease was held
 )
@@ -87,7 +87,7 @@ type LostError struct {
 var reasonTexts = map[Reason]string{
 	ReasonExpired: "it was not renewed within its TTL",
 	ReasonTaken:   "another holder has the key",
-	ReasonRemoved: "its row is gone",
+	ReasonRemoved: "the database has no such hold any more",
 	ReasonForced:  "it was released by force",
 	ReasonMaxHold: "its MaxHold is over",
 	ReasonClosed:  "the client was closed",

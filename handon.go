@@ -70,19 +70,31 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 // probes, get their turn. Where others are known to want the key, all of them and
 // this client have the same chance. Where nothing tells of others it is short, but
 // now and then so long that any other must have probed and taken the key, which
-// tells of it. Called under Client.mu.
+// tells of it. A series of holds that is younger than HandOn (or its default) goes on. Called under
+// Client.mu.
 func (q *queue) turn(now time.Duration) time.Duration {
-	q.turns++
+	series := max(q.c.opts.HandOn, defaultHandOn)
+	if now-q.since < series {
+		return 0
+	}
+	q.since = 0
 	switch {
 	case now < q.contested && q.c.watcher.live:
 		return rand.N(pushTurn)
 	case now < q.contested:
 		return rand.N(lastProbe)
-	case q.turns%12 == 3:
+	case q.around == 0: // soon, not at once
+		q.around = now - lookAround + 3*series
+	case now-q.around >= lookAround:
+		q.around = now
 		return lastProbe * 3 / 2
 	}
 	return rand.N(firstProbe)
 }
+
+// lookAround is how often a client that knows of no others leaves them time to
+// take the key.
+const lookAround = 600 * time.Millisecond
 
 // pushTurn is the same where others are woken by a push: they need a millisecond
 // or two.

@@ -194,6 +194,10 @@ const (
 	firstProbe = 2 * time.Millisecond
 	lastProbe  = 70 * time.Millisecond
 	lastRetry  = time.Second
+
+	// refusedStep is where the pace goes on after a refusal of a key that goes round
+	// among programs: whoever was faster has only just begun.
+	refusedStep = 3
 )
 
 func (p *pace) reset() { *p = pace{} }

@@ -24,7 +24,8 @@ type queue struct {
 	spot      spot               // its place in the prober
 	leave     context.CancelFunc // ends a wait in the server's queue
 	contested time.Duration      // until then others are taken to want the key
-	turns     int                // times that the key went back to the database while somebody waited here
+	since     time.Duration      // when the present series of holds by this client began; 0: none
+	around    time.Duration      // when the key was last left alone for long, to see whether others want it
 }
 
 type queueState uint8
@@ -241,6 +242,9 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 	was := q.state
 	q.state, q.leave = idle, nil
 	if lease != nil {
+		if q.since == 0 {
+			q.since = max(lease.granted, 1)
+		}
 		// The caller may have left; the next one takes what it would have asked for.
 		if len(q.waiters) > 0 && q.waiters[0].set == s {
 			q.pop(lease, nil)
@@ -272,9 +276,11 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		}
 		q.endIfEmpty()
 	case errors.As(err, &held):
-		q.contested = c.now() + contested
+		if c.now() < q.contested {
+			q.pace.step = refusedStep
+		}
+		q.contested, q.since = c.now()+contested, 0
 		q.blocked(held)
-		q.pace.step = 0
 		q.pace.held(held)
 		if c.queuer != nil && was == attempting && !held.Pinned {
 			q.enqueue()
@@ -317,9 +323,14 @@ func (q *queue) rest(d time.Duration) {
 // wake is a reason to try now: a local lease has ended, a push came. Called under
 // Client.mu.
 func (q *queue) wake() {
-	if q.state == resting || q.state == idle {
-		q.attempt()
+	if q.state != resting && q.state != idle {
+		return
 	}
+	if q.c.queuer != nil && q.c.now() < q.contested {
+		q.enqueue() // others are in the server's queue: a try would be refused
+		return
+	}
+	q.attempt()
 }
 
 // blocked notes what stands in the way, for the error of a wait that ends.
@@ -341,8 +352,12 @@ func (c *Client) localEnd(key string, yield bool) {
 	switch {
 	case q == nil:
 	case yield && q.state == resting && c.queuer == nil: // the server's queue is fair by itself
-		q.rest(q.turn(c.now()))
-		q.spot.attempt = true
+		if d := q.turn(c.now()); d > 0 {
+			q.rest(d)
+			q.spot.attempt = true
+			return
+		}
+		q.wake()
 	default:
 		q.wake()
 	}

@@ -34,36 +34,57 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	if err != nil {
 		return unknown(&driver.Error{NotApplied: true, Err: s.fail(ctx, what, err)})
 	}
-	for tries := 0; ; tries++ {
-		raw, err := s.write(ctx, o, s.findAndModify(q), wait)
-		switch {
-		case err == nil:
-		case conflicted(err) && tries < 3:
-			continue
-		case blocked(err):
-			s.sessions.give(o)
-			return s.pinned(ctx, q)
-		default:
-			failed := s.fail(ctx, what, err)
-			if failed.NotApplied {
-				s.sessions.give(o)
-			} else {
-				s.sessions.keep(o, q.ID)
-			}
-			return unknown(failed)
+	r, err := s.attempt(ctx, o, q, wait)
+	if err == nil && o.late {
+		if r.hold == q.ID {
+			_, err = s.overtake(ctx, o)
+		} else { // a sending that was late may have taken the key since
+			_, err = s.overtake(ctx, o, driver.Hold{Key: q.Key, ID: q.ID})
 		}
-		doc, _ := raw.Lookup("value").DocumentOK()
+	}
+	switch {
+	case blocked(err):
+		s.sessions.give(o)
+		return s.pinned(ctx, q)
+	case err != nil:
+		failed := s.fail(ctx, what, err)
+		if failed.NotApplied {
+			s.sessions.give(o)
+		} else {
+			s.sessions.keep(o, q.ID)
+		}
+		return unknown(failed)
+	case r.hold != q.ID:
+		s.sessions.give(o)
+		return r.refused()
+	}
+	answer := s.told(ctx, q, r)
+	if answer.Status == driver.Unknown {
+		s.sessions.keep(o, q.ID)
+	} else {
+		s.sessions.give(o)
+	}
+	return answer
+}
+
+// attempt sends the acquire until it is answered, with a document that has the
+// hold of q or is not free.
+func (s *Store) attempt(ctx context.Context, o *order, q driver.Request, wait time.Duration) (row, error) {
+	for tries := 0; ; tries++ {
+		reply, err := s.write(ctx, o, s.findAndModify(q), wait)
+		if conflicted(err) && tries < 3 {
+			continue
+		}
+		if err != nil {
+			return row{}, err
+		}
+		doc, _ := reply.Lookup("value").DocumentOK()
 		r := parse(doc)
-		switch {
-		case r.hold == q.ID:
-			s.sessions.give(o)
-			return s.told(ctx, q, r)
-		case r.left > 0:
-			s.sessions.give(o)
-			return r.refused()
-		case tries == 3:
-			s.sessions.give(o)
-			return unknown(&driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: %s on %s: the document is neither free nor held", what, s)})
+		if r.hold == q.ID || r.left > 0 {
+			return r, nil
+		}
+		if tries == 3 {
+			return row{}, &driver.Error{NotApplied: !o.late, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
 		}
 	}
 }

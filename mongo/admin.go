@@ -41,6 +41,9 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		}},
 		{Key: "fields", Value: fields},
 	}, undoWait)
+	if err == nil && o.late { // where there was no document it could end a hold that comes later
+		_, err = s.overtake(ctx, o)
+	}
 	if err != nil {
 		return driver.Info{}, s.fail(ctx, what, err)
 	}
@@ -71,7 +74,8 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 // ErrNotSupported or the server's.
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
 	if limit < 1 {
-		return nil, fmt.Errorf("%w: limit %d of List: use at least 1", driver.ErrInvalid, limit)
+		return nil, &driver.Error{Lasting: true, NotApplied: true,
+			Err: fmt.Errorf("%w: limit %d of List: use at least 1", driver.ErrInvalid, limit)}
 	}
 	if err := s.enter(ctx, "list", 1); err != nil {
 		return nil, err

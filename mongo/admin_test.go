@@ -95,7 +95,7 @@ func TestList(t *testing.T) {
 		t.Errorf("no such prefix: %v, %v", page, err)
 	}
 	_, err = s.List(t.Context(), "", "", 0)
-	mustErr(t, err, driver.ErrInvalid, false)
+	mustErr(t, err, driver.ErrInvalid, true)
 }
 
 // age moves the death of a key into the past.

@@ -17,8 +17,9 @@ import (
 // freed between two commands) singly: every command before was answered, so
 // repeating a hold ID finds its own hold.
 //
-// An updateMany has no number in a session. If it stays unanswered, its undo is
-// not final and the engine repeats it.
+// An updateMany has no number in a session. If it stays unanswered, an undo that
+// finds nothing is not final and the engine repeats it. One that ends the hold is,
+// because the updateMany goes out once: whatever follows it has a number.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
 	var together, alone []int
@@ -63,37 +64,55 @@ func (b *batch) take(ctx context.Context, entries []int) error {
 		b.singly(ctx, entries)
 		return nil
 	}
-	s, what := b.s, fmt.Sprintf("acquire %d keys", len(entries))
-	_, err := s.write(ctx, nil, b.updateMany(entries), batchWait(len(entries)))
-	if blocked(err) || conflicted(err) { // some may be taken, but the majority has not acknowledged it
+	err := b.s.once(ctx, b.updateMany(entries), batchWait(len(entries)))
+	switch {
+	case blocked(err) || conflicted(err): // some may be taken, but the majority has not acknowledged it
 		b.inParts(ctx, entries)
-		return nil
+	case majorityLate(err):
+		b.again(ctx, entries)
+	case err != nil:
+		return b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
+	default:
+		b.rest(ctx, entries)
 	}
-	if err != nil {
-		return s.fail(ctx, what, err)
-	}
-	missing, err := b.answer(ctx, entries)
-	if err != nil {
-		return b.sent(s.fail(ctx, what, err))
-	}
-	if len(missing) > 1 {
-		stopped := b.insert(ctx, missing)
-		if !stopped && len(b.open(missing)) > 0 {
-			if _, err := b.answer(ctx, missing); err != nil {
-				return b.sent(s.fail(ctx, what, err))
-			}
-		}
-	}
-	b.singly(ctx, b.open(entries))
 	return nil
 }
 
+// again takes entries that an updateMany may have taken: each as a statement of its
+// own in a session, so that the undo of one that stays unanswered is final.
+func (b *batch) again(ctx context.Context, entries []int) {
+	if len(entries) < 2 {
+		b.singly(ctx, entries)
+		return
+	}
+	if b.numbered(ctx, entries, false) {
+		b.inParts(ctx, entries)
+		return
+	}
+	b.rest(ctx, b.open(entries))
+}
+
 func (b *batch) inParts(ctx context.Context, entries []int) {
-	parts(len(entries), func(from, to int) {
-		if err := b.take(ctx, entries[from:to]); err != nil {
-			b.fail(entries[from:to], err)
+	parts(len(entries), func(from, to int) { b.again(ctx, entries[from:to]) })
+}
+
+// rest settles entries of which those that have a document were tried.
+func (b *batch) rest(ctx context.Context, entries []int) {
+	if len(entries) == 0 {
+		return
+	}
+	missing, err := b.answer(ctx, entries)
+	if err == nil && len(missing) > 1 {
+		stopped := b.numbered(ctx, missing, true)
+		if !stopped && len(b.open(missing)) > 0 {
+			_, err = b.answer(ctx, missing)
 		}
-	})
+	}
+	if err != nil {
+		b.fail(entries, b.sent(b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
+		return
+	}
+	b.singly(ctx, b.open(entries))
 }
 
 // fail gives the entries without an answer an error for one.
@@ -153,12 +172,16 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 	return missing, nil
 }
 
-// insert creates the documents of keys that have none, by one command of upserts
-// in a session alone. It reports whether the command was stopped by a document;
-// then some are taken, but not acknowledged. Where it stays unanswered, the
-// entries are unknown and their session is kept for the undo.
-func (b *batch) insert(ctx context.Context, entries []int) (stopped bool) {
-	s, what := b.s, fmt.Sprintf("acquire %d new keys", len(entries))
+// numbered takes keys by one command in a session alone, with a statement for each
+// key: it creates the documents of keys that have none, or passes them over. It
+// reports whether the command was stopped by a document; then some are taken, but
+// not acknowledged. Where it stays unanswered, the entries are unknown and their
+// session is kept for the undo.
+func (b *batch) numbered(ctx context.Context, entries []int, create bool) (stopped bool) {
+	s, what, wait := b.s, fmt.Sprintf("acquire %d keys again", len(entries)), batchWait(len(entries))
+	if create {
+		what, wait = fmt.Sprintf("acquire %d new keys", len(entries)), 2*wait
+	}
 	o, err := s.sessions.take()
 	if err != nil {
 		b.fail(entries, b.sent(s.fail(ctx, what, err)))
@@ -168,10 +191,13 @@ func (b *batch) insert(ctx context.Context, entries []int) (stopped bool) {
 	ids := make([]driver.HoldID, len(entries))
 	for n, i := range entries {
 		q := b.reqs[i]
-		updates[n] = d{{Key: "q", Value: op("_id", keyID(q.Key))}, {Key: "u", Value: a{s.taking(q)}}, {Key: "upsert", Value: true}}
+		updates[n] = d{{Key: "q", Value: op("_id", keyID(q.Key))}, {Key: "u", Value: a{s.taking(q)}}, {Key: "upsert", Value: create}}
 		ids[n] = q.ID
 	}
-	_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, 2*batchWait(len(entries)))
+	_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)
+	if err == nil && o.late { // any document that it did not write may be written yet
+		_, err = s.overtake(ctx, o)
+	}
 	switch {
 	case err == nil:
 		s.sessions.give(o)

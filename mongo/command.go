@@ -49,6 +49,8 @@ func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson
 	return s.db.RunCommand(mongo.NewSessionContext(callContext{ctx}, sess), cmd).Raw()
 }
 
+var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}}
+
 // write sends a write that may be repeated: numbered in the session of o, or
 // harmless by itself if o is nil. The server waits at most wait for a document
 // that a foreign transaction has written, and for the majority.
@@ -60,8 +62,12 @@ func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson
 // to trust (a failover may have rolled the first one back); but a release that
 // finds nothing the second time wants to know what it found the first time, so
 // the earlier count comes along.
+//
+// A numbered write also goes out again if its connection broke. An answer then
+// says nothing about the sending before, unless it wrote something (session.go):
+// o is late, and an error proves nothing about any command of o.
 func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Duration) (answer, error) {
-	cmd = append(cmd, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})
+	cmd = append(cmd, majority)
 	var sess *mongo.Session
 	if o != nil && !s.standalone.Load() {
 		o.number++
@@ -80,11 +86,22 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 			earlier = max(earlier, matched(raw))
 		case again && (nothingSent(err) || sess != nil && notPrimary(err)):
 		case again && sess != nil && repeatable(err):
-			doubt = true
-		case err != nil && doubt:
+			doubt, o.late = true, true
+		case err != nil && (doubt || o != nil && o.late):
 			return answer{raw, earlier}, &doubtful{err}
 		default:
 			return answer{raw, earlier}, err
+		}
+	}
+}
+
+// once sends a write that has no number and must not be under way twice.
+func (s *Store) once(ctx context.Context, cmd bson.D, wait time.Duration) error {
+	cmd = append(cmd, majority)
+	for tries := 0; ; tries++ {
+		_, err := s.send(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(min(wait, left(ctx)))))
+		if tries == 3 || ctx.Err() != nil || !nothingSent(err) {
+			return err
 		}
 	}
 }

@@ -86,7 +86,11 @@ func (o ownServer) Kill()    { o.s.Kill() }
 func (o ownServer) Restart() { o.s.Restart() }
 
 func conformance(t testing.TB) locktest.Harness {
-	uri := testserver.DSN(t, testserver.Mongo)
+	return harnessAt(t, testserver.DSN(t, testserver.Mongo))
+}
+
+// harnessAt is for a database of its own on the server at uri.
+func harnessAt(t testing.TB, uri string) locktest.Harness {
 	h := newHarness(t, uri)
 	watch := connect(t, uri)
 	return locktest.Harness{

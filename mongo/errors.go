@@ -80,6 +80,11 @@ func conflicted(err error) bool {
 	if errors.As(err, &doubt) {
 		return false
 	}
+	return met(err)
+}
+
+// met is conflicted of the last sending alone.
+func met(err error) bool {
 	command, concern := codes(err)
 	return concern == 0 && (command == codeDuplicateKey || command == codeWriteConflict)
 }

@@ -19,7 +19,11 @@ type proxy struct {
 
 	mu      sync.Mutex
 	hold    []byte        // commands that contain this are kept
+	skip    int           // but not the first ones
 	drop    []byte        // the connection is cut after these were executed
+	strand  []byte        // the connection is cut while these are on their way
+	then    func()        // before that
+	arrive  chan struct{} // closed: it arrives
 	free    chan struct{} // closed: what is kept goes on
 	kept    int
 	replies bytes.Buffer // to commands that were kept
@@ -36,7 +40,7 @@ func newProxy(t testing.TB, uri string) (*proxy, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{t: t, listen: listen, server: u.Host, free: make(chan struct{})}
+	p := &proxy{t: t, listen: listen, server: u.Host, free: make(chan struct{}), arrive: make(chan struct{})}
 	t.Cleanup(func() { _ = listen.Close(); p.letGo() })
 	go func() {
 		for {
@@ -57,6 +61,38 @@ func (p *proxy) keep(text string) {
 	p.hold, p.free = []byte(text), make(chan struct{})
 }
 
+// keepAfter is keep, but for the first n.
+func (p *proxy) keepAfter(n int, text string) {
+	p.keep(text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.skip = n
+}
+
+// cut breaks the client's connection while the next command that contains text is
+// on its way: it arrives when arrived or letGo is called. Before the client
+// notices, then is called, if it is not nil.
+func (p *proxy) cut(text string, then func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.strand, p.then, p.arrive = []byte(text), then, make(chan struct{})
+}
+
+// arrived sends on what was on its way when its connection was cut.
+func (p *proxy) arrived() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shut(p.arrive)
+}
+
+func shut(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
 // pass lets new commands through; what was kept stays.
 func (p *proxy) pass() {
 	p.mu.Lock()
@@ -68,11 +104,8 @@ func (p *proxy) pass() {
 func (p *proxy) letGo() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.free:
-	default:
-		close(p.free)
-	}
+	shut(p.free)
+	shut(p.arrive)
 }
 
 // lose cuts the connection instead of handing on the reply to the next command
@@ -147,26 +180,40 @@ func (p *proxy) serve(client net.Conn) {
 			return
 		}
 		p.mu.Lock()
-		free := p.free
+		free, then := p.free, p.then
 		hold := p.hold != nil && bytes.Contains(message, p.hold)
+		if hold && p.skip > 0 {
+			p.skip--
+			hold = false
+		}
+		strand := p.strand != nil && bytes.Contains(message, p.strand)
+		if strand {
+			p.strand, p.then, free = nil, nil, p.arrive
+		}
 		drop := p.drop != nil && bytes.Contains(message, p.drop)
 		if drop {
 			p.drop = nil
 		}
-		if hold {
+		if hold || strand {
 			p.kept++
 		}
 		p.mu.Unlock()
 		mu.Lock()
-		late, cut = late || hold, cut || drop
+		late, cut = late || hold || strand, cut || drop
 		mu.Unlock()
-		if hold {
+		if strand {
+			if then != nil {
+				then()
+			}
+			_ = client.Close()
+		}
+		if hold || strand {
 			<-free // even if the client is gone by now
 		}
 		if _, err := server.Write(message); err != nil {
 			return
 		}
-		if hold {
+		if hold || strand {
 			// The client has given up long ago: stay for the reply.
 			time.Sleep(2 * time.Second)
 			return

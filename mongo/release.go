@@ -81,7 +81,7 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 		if failed != nil {
 			results[i] = unknown(failed)
 		} else {
-			results[i] = ended(fates[n], some[n])
+			results[i] = s.ended(fates[n], some[n])
 		}
 	}
 }
@@ -93,13 +93,13 @@ func (s *Store) end(ctx context.Context, h driver.Hold) driver.Result {
 		reply, err := s.write(ctx, nil, s.ending([]driver.Hold{h}), blockWait)
 		switch {
 		case err == nil && max(matched(reply.Raw), reply.earlier) > 0:
-			return ended(driver.Released, h)
+			return s.ended(driver.Released, h)
 		case err == nil:
 			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h})
 			if err != nil {
 				return unknown(s.fail(ctx, what, err))
 			}
-			return ended(fates[0], h)
+			return s.ended(fates[0], h)
 		case conflicted(err) && tries < 3:
 			continue
 		}
@@ -109,13 +109,14 @@ func (s *Store) end(ctx context.Context, h driver.Hold) driver.Result {
 
 // ended turns the fate of a hold into the answer to its release. A hold that is
 // there after all came later than the release: an attempt that was still on its
-// way. An undo that ended the hold is final: no second sending of its ID can be
-// under way, because one that may be applied is repeated only under its number.
-func ended(fate driver.Status, h driver.Hold) driver.Result {
+// way. An undo that ended the hold is final: without a number an ID goes out once,
+// and for one that was sent with a number there is a kept session (undo.go), but
+// on a standalone server.
+func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 	if fate == driver.Alive {
 		return unknown(&driver.Error{Err: fmt.Errorf("mongo: release %q: its acquire arrived after the release", h.Key)})
 	}
-	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released}
+	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.standalone.Load()}
 }
 
 // ending removes the holds. Plain operators, not a pipeline, so that a change

@@ -21,6 +21,13 @@ import (
 // undo, with the next number, was acknowledged. From then on the attempt can
 // never take effect.
 //
+// The same holds for an attempt that went out twice, because the connection of the
+// first sending broke, and was answered then. The server remembers the number of a
+// command that wrote something, and gives the first sending the same answer. But
+// one that found the key held, or its own hold there already, wrote nothing: the
+// first sending, if it is still on its way, would be executed. So such a session
+// is used for nothing else before it was overtaken (undo.go).
+//
 // The Store numbers by itself, because the driver numbers only what goes through
 // its helpers, and only if the client has retryWrites on. Its numbers begin far
 // above those of the driver; a session that was numbered so never goes back to
@@ -43,6 +50,7 @@ const forgotten = 30 * time.Minute
 type order struct {
 	sess   *mongo.Session
 	number int64
+	late   bool // a command that went out twice may still be on its way
 }
 
 // kept is the order of attempts that were not answered.
@@ -83,7 +91,7 @@ func (ss *sessions) take() (*order, error) {
 	return ss.start()
 }
 
-// give returns a session whose last command was answered.
+// give returns a session of which nothing is on its way.
 func (ss *sessions) give(o *order) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

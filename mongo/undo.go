@@ -7,7 +7,8 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// barrier is a document that every undo writes. Without a write the number of an
+// barrier is a document that every undo writes, and all else that overtakes an
+// attempt. Without a write the number of an
 // undo that finds nothing would be in the memory of the primary only, and lost in
 // an election. A string cannot meet a key, which is Binary.
 const barrier = "barrier"
@@ -30,26 +31,34 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 	if k == nil || s.sessions.find(h.ID) != k || s.standalone.Load() { // settled meanwhile
 		return s.end(ctx, h)
 	}
-	cmd := d{
-		{Key: "update", Value: s.leases},
-		{Key: "updates", Value: a{
-			d{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$inc", op("n", int64(1)))}, {Key: "upsert", Value: true}},
-			d{{Key: "q", Value: byHolds([]driver.Hold{h})}, {Key: "u", Value: removal(true)}},
-		}},
-		{Key: "ordered", Value: true},
-	}
-	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, k.o, cmd, undoWait)
-		switch {
-		case err == nil:
-			s.sessions.settle(h.ID)
-			if matched(reply.Raw) > 1 {
-				return driver.Result{Status: driver.Released, Final: true}
-			}
-			return driver.Result{Status: driver.Removed, Final: true}
-		case conflicted(err) && tries < 3:
-			continue
-		}
+	reply, err := s.overtake(ctx, k.o, h)
+	if err != nil {
 		return unknown(s.fail(ctx, what, err))
+	}
+	s.sessions.settle(h.ID)
+	if matched(reply.Raw) > 1 {
+		return driver.Result{Status: driver.Released, Final: true}
+	}
+	return driver.Result{Status: driver.Removed, Final: true}
+}
+
+// overtake writes with the next number of o, and ends the hold of an attempt that
+// went out in o. Once the majority has it, nothing that was sent in o before can
+// take effect any more.
+func (s *Store) overtake(ctx context.Context, o *order, attempt ...driver.Hold) (answer, error) {
+	updates := a{d{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$inc", op("n", int64(1)))}, {Key: "upsert", Value: true}}}
+	if len(attempt) > 0 {
+		updates = append(updates, d{{Key: "q", Value: byHolds(attempt)}, {Key: "u", Value: removal(true)}})
+	}
+	cmd := d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: true}}
+	for tries := 0; ; tries++ {
+		reply, err := s.write(ctx, o, cmd, undoWait)
+		if err == nil {
+			o.late = false
+			return reply, nil
+		}
+		if tries == 3 || !met(err) {
+			return reply, err
+		}
 	}
 }

@@ -37,7 +37,15 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if err := s.ready(ctx); err != nil {
 		return driver.Info{}, err
 	}
+	if len(key) < 1 || len(key) > driver.MaxKey {
+		return driver.Info{}, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: force release of a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
+	}
 	return s.keep.force(ctx, key)
+}
+
+// inTheWay tells the operator what stops a forced release and how to find it.
+func inTheWay(err error) error {
+	return fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or find it in information_schema.INNODB_TRX and KILL its trx_mysql_thread_id: %w", err)
 }
 
 // info is the row in words of package driver.
@@ -128,7 +136,7 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 		}
 	}
 	if errors.Is(err, errBlocked) {
-		err = fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or end it: %w", err)
+		err = inTheWay(err)
 	}
 	return info, classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
 }

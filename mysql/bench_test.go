@@ -2,40 +2,44 @@ package mysqllock
 
 import (
 	"context"
-	"fmt"
 	"testing"
-	"time"
 
-	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
-// BenchmarkRenew extends many holds in one call.
-func BenchmarkRenew(b *testing.B) {
+// BenchmarkStore runs the benchmarks of the suite for each server and strategy.
+func BenchmarkStore(b *testing.B) {
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
-		for _, n := range []int{1, 100, 500} {
-			b.Run(fmt.Sprint(kind, "/", n), func(b *testing.B) {
-				l := newLab(b, kind, VersionColumn)
-				s := l.store()
-				ctx := context.Background()
-				var reqs []driver.Request
-				var holds []driver.Hold
-				for i := range n {
-					q := request(fmt.Sprint("key", i), time.Minute)
-					reqs = append(reqs, q)
-					holds = append(holds, driver.Hold{Key: q.Key, ID: q.ID, TTL: time.Minute})
+		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+			b.Run(kind+"/"+strategy.String(), func(b *testing.B) {
+				h := harness(b, kind, strategy)
+				if strategy == SelectForUpdate {
+					h = sessionHarness(b, kind)
 				}
-				if _, err := s.Acquire(ctx, reqs); err != nil {
-					b.Fatal(err)
-				}
-				for b.Loop() {
-					r, err := s.Renew(ctx, holds)
-					if err != nil || r[0].Status != driver.Alive {
-						b.Fatal(r, err)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/hold")
+				h.Floor = func(t testing.TB) func() error { return floor(t, kind) }
+				locktest.Bench(b, h)
 			})
 		}
+	}
+}
+
+// floor is a lock written by hand, on a connection of its own and a table with a
+// primary key only: an UPDATE takes the row if it is free, another one frees it.
+// Both commit.
+func floor(t testing.TB, kind string) func() error {
+	l := newLab(t, kind, VersionColumn)
+	exec(t, l.db, "CREATE TABLE floor (name VARBINARY(255) PRIMARY KEY, version BIGINT, until DATETIME(6)) ENGINE=InnoDB")
+	exec(t, l.db, "INSERT INTO floor VALUES ('a',1,'1970-01-02')")
+	ctx := context.Background()
+	c, err := l.db.Conn(ctx)
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return func() error {
+		if _, err := c.ExecContext(ctx, "UPDATE floor SET version=version+1,until=UTC_TIMESTAMP(6)+INTERVAL 30 SECOND WHERE name='a' AND until<=UTC_TIMESTAMP(6)"); err != nil {
+			return err
+		}
+		_, err := c.ExecContext(ctx, "UPDATE floor SET until='1970-01-02' WHERE name='a'")
+		return err
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,7 +112,9 @@ func TestDeadConnections(t *testing.T) {
 				exec(t, l.db, fmt.Sprint("KILL ", id))
 			}
 			eventually(t, "all connections ended", func() bool { return len(sessionsOf(t, l, user)) == 0 })
-			time.Sleep(20 * time.Millisecond) // a session leaves the list before its connection is closed
+			// The server forgets a session a moment before it closes the socket, which is
+			// what a look at a connection sees.
+			eventually(t, "all sockets closed", func() bool { return s.restingAreDead() })
 			switch i % 3 {
 			case 0:
 				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
@@ -291,4 +294,20 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		must(t, s.Close())
 	}
 	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
+
+// restingAreDead tells whether every connection at rest shows that the server has
+// closed it.
+func (s *Store) restingAreDead() bool {
+	for _, l := range []*lane{s.acquires, s.writes, s.control} {
+		l.mu.Lock()
+		idle := slices.Clone(l.idle)
+		l.mu.Unlock()
+		for _, c := range idle {
+			if c.alive(context.Background()) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -31,7 +31,7 @@ func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, er
 		}
 	}
 	if errors.Is(err, errBlocked) {
-		err = fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or end it: %w", err)
+		err = inTheWay(err)
 	}
 	info = driver.Info{Key: key}
 	if before.key != "" {
@@ -92,7 +92,7 @@ func (f *forUpdate) endHolder(ctx context.Context, before state) error {
 		}
 		if time.Now().After(end) {
 			if killed || !f.killSession(ctx, before) {
-				return nil // wait_timeout will
+				return fmt.Errorf("the hold is ended, its token is stale, but its silent session (connection %d) still keeps the row: it is free when the server ends that session, at most a TTL from now, or at once after KILL %d by a user who may", before.session, before.session)
 			}
 			killed, end = true, time.Now().Add(killWait)
 		}

@@ -84,8 +84,13 @@ func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string)
 	return byKey, nil
 }
 
+// batchWait is how long a statement of several rows may wait in all if it cannot be
+// ended, because the network to the server is gone: lockWait for each row that a
+// stranger's transaction has locked, of which there are few. No undo is final before.
+const batchWait = 5 * lockWait
+
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: 20 * time.Millisecond, LockWait: lockWait, Flights: 2, SlowFlight: time.Millisecond}
+	return driver.Limits{Batch: 500, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }

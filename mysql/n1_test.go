@@ -2,7 +2,6 @@ package mysqllock
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -32,8 +31,6 @@ func BenchmarkN1(b *testing.B) {
 func benchmarkN1(b *testing.B, l *lab) {
 	ctx, cancel := context.WithCancel(context.Background()) // as a program has it
 	defer cancel()
-	exec(b, l.db, "CREATE TABLE floor (name VARBINARY(255) PRIMARY KEY, version BIGINT, until DATETIME(6)) ENGINE=InnoDB")
-	exec(b, l.db, "INSERT INTO floor VALUES ('a',1,'1970-01-02')")
 	s := l.store()
 	pooled, err := New(l.open(l.config), Options{Strategy: l.strategy})
 	must(b, err)
@@ -54,12 +51,13 @@ func benchmarkN1(b *testing.B, l *lab) {
 			}
 		}
 	}
+	byHand := floor(b, l.kind)
 	ways := []struct {
 		name  string
 		cycle func()
 		took  []time.Duration
 	}{
-		{name: "floor", cycle: floor(b, l.db)},
+		{name: "floor", cycle: func() { must(b, byHand()) }},
 		{name: "store", cycle: steps(s, "store")},
 		{name: "pool", cycle: steps(pooled, "pool")},
 		{name: "client", cycle: func() {
@@ -86,14 +84,6 @@ func benchmarkN1(b *testing.B, l *lab) {
 		p50, trimmed := middle(w.took)
 		b.ReportMetric(half/p50, w.name+"/p50")
 		b.ReportMetric(mean/trimmed, w.name+"/mean")
-	}
-}
-
-// floor is the cycle that nobody can do without.
-func floor(b *testing.B, db *sql.DB) func() {
-	return func() {
-		exec(b, db, "UPDATE floor SET version=version+1,until=UTC_TIMESTAMP(6)+INTERVAL 30 SECOND WHERE name='a' AND until<=UTC_TIMESTAMP(6)")
-		exec(b, db, "UPDATE floor SET until='1970-01-02' WHERE name='a'")
 	}
 }
 

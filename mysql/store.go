@@ -150,7 +150,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("%w: strategy %s is not built yet", driver.ErrNotSupported, o.Strategy)
+		return nil, fmt.Errorf("%w: %s is no strategy", driver.ErrInvalid, o.Strategy)
 	}
 	return s, nil
 }

@@ -1,0 +1,59 @@
+package number
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowlock/rowlock/bench/internal/lab"
+	"github.com/rowlock/rowlock/bench/internal/measure"
+	"github.com/rowlock/rowlock/bench/internal/side"
+)
+
+// hotWaiters is the number of waiters of N3.
+const hotWaiters = 32
+
+// N3 measures many goroutines of one process that want one key for no time. The
+// floor is one worker: on one key more would not be faster.
+func (b *Bench) N3(ctx context.Context) error {
+	kinds := []string{side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Poller, side.GetLock,
+		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper}
+	for round := range b.Plan.Rounds {
+		for _, server := range shuffled(b.Lab.All()) {
+			floor := 0.0
+			for _, c := range candidates(server1(server), side.Floor) {
+				run, _, err := b.block(ctx, c, 1, side.Key)
+				if err != nil {
+					return err
+				}
+				floor = run.Rate()
+			}
+			for _, c := range shuffled(candidates(server1(server), kinds...)) {
+				b.Say("N3 round %d of %d: %s", round+1, b.Plan.Rounds, c)
+				run, _, err := b.block(ctx, c, hotWaiters, func(int) string { return side.Key(1) })
+				if err != nil {
+					if err := b.failed(ctx, "N3", c.String(), err); err != nil {
+						return err
+					}
+					continue
+				}
+				at := c.at("N3", "", 0)
+				b.File.Add(at, "cycles/s", run.Rate())
+				if floor > 0 {
+					b.File.Add(at, "× floor", run.Rate()/floor)
+				}
+				b.File.Add(at, "longest ms", measure.Millis(measure.Quantile(run.Latencies, 1)))
+				b.File.Add(at, "fewest turns of a waiter", float64(run.Least))
+				b.File.Add(at, "most turns", float64(run.Most))
+				if side.IsRowlock(c.kind) {
+					b.File.Add(at, "tokens out of order", float64(run.Disorder))
+				}
+				if run.Least == 0 {
+					b.File.Note(fmt.Sprintf("N3: on %s a waiter got no turn in %v.", c, b.Plan.Block))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func server1(s *lab.Server) []*lab.Server { return []*lab.Server{s} }

@@ -1,0 +1,62 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rowlock/rowlock/bench/internal/number"
+	"github.com/rowlock/rowlock/bench/internal/result"
+)
+
+// Docs writes the generated parts of a page: each stands between the lines
+// <!-- bench: NAME --> and <!-- end -->, where NAME is run, numbers, or the name of
+// a number. The rest of the page is left as it is.
+func Docs(f *result.File, page string, figures []Figure) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	parts := map[string]string{"run": Run(f), "numbers": Targets(f)}
+	for _, n := range number.Numbers {
+		parts[n.Name] = Section(f, n.Name, figures, "img/", ".svg")
+	}
+	out, err := replace(string(text), parts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	return os.WriteFile(page, []byte(out), 0o644)
+}
+
+// replace puts the parts between their markers. A part without text, of a number
+// that was not measured, keeps what is there.
+func replace(text string, parts map[string]string) (string, error) {
+	const begin, end, stop = "<!-- bench: ", " -->\n", "<!-- end -->"
+	var b strings.Builder
+	for {
+		i := strings.Index(text, begin)
+		if i < 0 {
+			b.WriteString(text)
+			return b.String(), nil
+		}
+		name, rest, found := strings.Cut(text[i+len(begin):], end)
+		if !found {
+			return "", fmt.Errorf("a marker does not end: %.40s", text[i:])
+		}
+		old, after, found := strings.Cut(rest, stop)
+		if !found {
+			return "", fmt.Errorf("no %s after the marker of %s", stop, name)
+		}
+		part, known := parts[name]
+		if !known {
+			return "", fmt.Errorf("no part %q", name)
+		}
+		if part == "" {
+			part = old
+		} else {
+			part = "\n" + part + "\n"
+		}
+		b.WriteString(text[:i] + begin + name + end + part + stop)
+		text = after
+	}
+}

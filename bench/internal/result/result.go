@@ -1,0 +1,179 @@
+// Package result keeps what was measured, as numbers with their names, so that
+// tables, plots and checks are made of one thing.
+package result
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// At says what was measured.
+type At struct {
+	Number string  `json:"number"` // N1 to N8, or the name of another measurement
+	Server string  `json:"server"`
+	Side   string  `json:"side"`
+	Case   string  `json:"case,omitempty"` // "8 workers", "hold 20ms"
+	X      float64 `json:"x,omitempty"`    // the number in Case, for plots
+}
+
+// Measurement is one value in each round.
+type Measurement struct {
+	At
+	Metric string    `json:"metric"` // with its unit: "p50 ms"
+	Values []float64 `json:"values"`
+}
+
+// Median is the middle of the rounds.
+func (m *Measurement) Median() float64 {
+	v := slices.Sorted(slices.Values(m.Values))
+	if len(v) == 0 {
+		return 0
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// Spread is the smallest and the largest value.
+func (m *Measurement) Spread() (least, most float64) {
+	return slices.Min(m.Values), slices.Max(m.Values)
+}
+
+// Distribution is the quantiles 0, 1/200, … 1 of many values of all rounds.
+type Distribution struct {
+	At
+	Metric    string    `json:"metric"`
+	Quantiles []float64 `json:"quantiles"`
+}
+
+// Server describes a server of the run.
+type Server struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	Durability string `json:"durability"`
+}
+
+// Absent is a server or side that was not measured.
+type Absent struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// File is everything a run has found.
+type File struct {
+	Started       time.Time       `json:"started"`
+	Seconds       float64         `json:"seconds"`
+	Command       string          `json:"command"`
+	Short         bool            `json:"short"`
+	Rounds        int             `json:"rounds"`
+	Machine       Machine         `json:"machine"`
+	Servers       []Server        `json:"servers"`
+	Absent        []Absent        `json:"absent,omitempty"`
+	Notes         []string        `json:"notes,omitempty"`
+	Failed        []string        `json:"failed,omitempty"`
+	Measurements  []*Measurement  `json:"measurements"`
+	Distributions []*Distribution `json:"distributions,omitempty"`
+
+	mu sync.Mutex
+}
+
+// Machine is where it ran.
+type Machine struct {
+	System     string  `json:"system"`
+	CPU        string  `json:"cpu"`
+	Cores      int     `json:"cores"`
+	MemoryGB   float64 `json:"memory_gb"`
+	Go         string  `json:"go"`
+	FsyncP50   float64 `json:"fsync_p50_ms"`
+	FsyncP99   float64 `json:"fsync_p99_ms"`
+	LoadBefore string  `json:"load_before"`
+	LoadAfter  string  `json:"load_after"`
+}
+
+// Add adds a round's value.
+func (f *File) Add(at At, metric string, value float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.find(at, metric)
+	if m == nil {
+		m = &Measurement{At: at, Metric: metric}
+		f.Measurements = append(f.Measurements, m)
+	}
+	m.Values = append(m.Values, value)
+}
+
+// Find is the measurement of that name, or nil. The X of at is not compared.
+func (f *File) Find(at At, metric string) *Measurement {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.find(at, metric)
+}
+
+func (f *File) find(at At, metric string) *Measurement {
+	for _, m := range f.Measurements {
+		if m.Number == at.Number && m.Server == at.Server && m.Side == at.Side && m.Case == at.Case && m.Metric == metric {
+			return m
+		}
+	}
+	return nil
+}
+
+// Distribute adds a distribution of values, which it sorts.
+func (f *File) Distribute(at At, metric string, values []float64) {
+	if len(values) == 0 {
+		return
+	}
+	slices.Sort(values)
+	d := &Distribution{At: at, Metric: metric}
+	for i := range 201 {
+		d.Quantiles = append(d.Quantiles, values[(len(values)-1)*i/200])
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Distributions = append(f.Distributions, d)
+}
+
+// Note adds a sentence for the report, once.
+func (f *File) Note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(f.Notes, text) {
+		f.Notes = append(f.Notes, text)
+	}
+}
+
+// Fail notes what could not be measured.
+func (f *File) Fail(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Failed = append(f.Failed, text)
+}
+
+// Leave notes what was not measured, once.
+func (f *File) Leave(name, reason string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := (Absent{name, reason}); !slices.Contains(f.Absent, a) {
+		f.Absent = append(f.Absent, a)
+	}
+}
+
+// Write writes f as JSON.
+func (f *File) Write(name string) error {
+	b, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(b, '\n'), 0o644)
+}
+
+// Read reads what Write wrote.
+func Read(name string) (*File, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{}
+	return f, json.Unmarshal(b, f)
+}

@@ -1,0 +1,157 @@
+// Command bench measures rowlock: the numbers that it must reach, for every strategy
+// and server, in one run with what they are compared with. docs/performance.md tells
+// what the numbers mean.
+//
+//	make bench               everything; about three quarters of an hour
+//	make bench SHORT=1       the same with little of each, in about two minutes
+//	make bench ARGS="-only N1,N4 -servers mysql"
+//
+// It runs on the servers that ROWLOCK_TEST_MYSQL_DSN, ROWLOCK_TEST_MARIADB_DSN and
+// ROWLOCK_TEST_MONGO_URI name, in a database of its own that it removes at the end;
+// `make bench` starts servers where these name none.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rowlock/rowlock/bench/internal/fleet"
+	"github.com/rowlock/rowlock/bench/internal/lab"
+	"github.com/rowlock/rowlock/bench/internal/number"
+	"github.com/rowlock/rowlock/bench/internal/plots"
+	"github.com/rowlock/rowlock/bench/internal/report"
+	"github.com/rowlock/rowlock/bench/internal/result"
+	"github.com/rowlock/rowlock/bench/internal/target"
+)
+
+// options are the flags.
+type options struct {
+	short, peers, check bool
+	only, servers       []string
+	rounds              int
+	keep                time.Duration
+	out, docs, from     string
+}
+
+func main() {
+	fleet.Run(number.Roles)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, o)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.BoolVar(&o.short, "short", false, "little of everything, in about two minutes")
+	flags.BoolVar(&o.peers, "peers", true, "measure Redis, etcd and ZooKeeper too, where their servers can be had")
+	flags.BoolVar(&o.check, "check", false, "fail if a ratio is far below its number")
+	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each comparison (default 3, with -short 1)")
+	flags.DurationVar(&o.keep, "keep", 0, "how long N5 keeps its leases, up to 10m (default 1m, with -short 6s)")
+	flags.StringVar(&o.out, "out", filepath.Join("bench", "out"), "folder for report.md, results.json and plots")
+	flags.StringVar(&o.docs, "docs", "", "folder of performance.md, whose tables and figures are written anew")
+	flags.StringVar(&o.from, "from", "", "measure nothing: take the results.json of an earlier run")
+	only := flags.String("only", "", "the numbers to measure, for example N1,N4; default all: "+strings.Join(names(), ","))
+	servers := flags.String("servers", strings.Join(lab.Databases, ","), "the databases")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.keep > 10*time.Minute || o.keep < 0 {
+		return o, fmt.Errorf("-keep %v: at most 10m", o.keep)
+	}
+	if o.only, err = choose("-only", *only, names()); err != nil {
+		return o, err
+	}
+	o.servers, err = choose("-servers", *servers, lab.Databases)
+	return o, err
+}
+
+// choose splits a list whose words must be among those known.
+func choose(flag, list string, known []string) (chosen []string, err error) {
+	for word := range strings.SplitSeq(list, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		if !slices.Contains(known, word) {
+			return nil, fmt.Errorf("%s: no %q: use some of %s", flag, word, strings.Join(known, ","))
+		}
+		chosen = append(chosen, word)
+	}
+	return chosen, nil
+}
+
+func names() (list []string) {
+	for _, n := range number.Numbers {
+		list = append(list, n.Name)
+	}
+	return list
+}
+
+func run(ctx context.Context, o options) (err error) {
+	var f *result.File
+	if o.from != "" {
+		f, err = result.Read(o.from)
+	} else {
+		f, err = measureAll(ctx, o)
+	}
+	if err != nil {
+		return err
+	}
+	if err := write(f, o); err != nil {
+		return err
+	}
+	if len(f.Failed) > 0 {
+		err = fmt.Errorf("could not be measured:\n  %s", strings.Join(f.Failed, "\n  "))
+	}
+	if o.check {
+		err = errors.Join(err, target.Check(f))
+	}
+	return err
+}
+
+// write writes the files and shows how the numbers came out.
+func write(f *result.File, o options) error {
+	figures, err := plots.Write(f, o.out)
+	if err != nil {
+		return err
+	}
+	if err := f.Write(filepath.Join(o.out, "results.json")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(o.out, "report.md"), []byte(report.Page(f, figures)), 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("\nThe numbers:\n%s\n%s, results.json and plots are in %s.\n", report.TargetTable(f).Text(), "report.md", o.out)
+	if o.docs == "" {
+		return nil
+	}
+	if _, err := plots.Write(f, filepath.Join(o.docs, "img")); err != nil {
+		return err
+	}
+	for _, g := range figures { // the page shows the SVG
+		if err := os.Remove(filepath.Join(o.docs, "img", g.Name+".png")); err != nil {
+			return err
+		}
+	}
+	return report.Docs(f, filepath.Join(o.docs, "performance.md"), figures)
+}

@@ -1,0 +1,248 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// A connection breaks while a command is on its way, and its repeat is answered.
+// Wherever the answer did not write anything, the server does not remember its
+// number: nothing but a later number of the same session stops the first sending.
+
+// nothingLate lets what was kept arrive, and wants the server to refuse it.
+func (p *proxy) nothingLate(t *testing.T, s, beside *Store, keys ...string) {
+	t.Helper()
+	p.letGo()
+	if !p.answered("TransactionTooOld") {
+		t.Error("the server did not refuse the late command")
+	}
+	for _, key := range keys {
+		if i := inspect(t, beside, key); i.Held {
+			t.Errorf("P6: the late command left a hold: %+v", i)
+		}
+	}
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	if n := len(s.sessions.kept); n != 0 {
+		t.Errorf("%d sessions are still kept", n)
+	}
+}
+
+func TestP6_RefusedAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	rival := granted(t, beside, request("k"))
+	p.cut("findAndModify", nil)
+	if r := acquire(t, s, request("k")); r.Status != driver.Held || r.Left <= 0 {
+		t.Errorf("%+v, want held", r)
+	}
+	p.waitKept(1)
+	release(t, beside, rival)
+	p.nothingLate(t, s, beside, "k")
+	sent := s.Statements()
+	granted(t, s, request("k")) // the session goes on
+	if n := s.Statements() - sent; n != 1 {
+		t.Errorf("the next acquire sent %d commands, want 1", n)
+	}
+}
+
+// What came late may also take the key before the answer is sure.
+func TestP6_RefusedThenTakenLate(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	rival := granted(t, beside, request("k"))
+	p.cut("findAndModify", nil)
+	p.keep("barrier")
+	q := request("k")
+	answer := make(chan driver.Result, 1)
+	go func() {
+		results, err := s.Acquire(t.Context(), []driver.Request{q})
+		if err != nil {
+			results = []driver.Result{{Err: err}}
+		}
+		answer <- results[0]
+	}()
+	p.waitKept(2)
+	release(t, beside, rival)
+	p.arrived()
+	for i := 0; !inspect(t, beside, "k").Held; i++ {
+		if i == 200 {
+			t.Fatal("the late command did nothing")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.pass()
+	p.letGo()
+	if r := <-answer; r.Status != driver.Held {
+		t.Errorf("%+v, want held", r)
+	}
+	if i := inspect(t, beside, "k"); i.Held {
+		t.Errorf("P6: refused, and yet held: %+v", i)
+	}
+}
+
+// Where nothing can be overtaken the answer is unknown, and the engine undoes.
+func TestP6_RefusedButNotSure(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	rival := granted(t, beside, request("k"))
+	p.keep("barrier")
+	p.cut("findAndModify", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	q := request("k")
+	_, err := s.Acquire(ctx, []driver.Request{q})
+	if !errors.Is(err, context.DeadlineExceeded) || driver.IsNotApplied(err) || driver.IsLasting(err) {
+		t.Errorf("error %v, want a passing one that matches DeadlineExceeded and proves nothing", err)
+	}
+	p.waitKept(2)
+	p.pass()
+	if r := release(t, s, undoOf(q)); r.Status != driver.Removed || !r.Final {
+		t.Errorf("undo: %+v, want removed and final", r)
+	}
+	release(t, beside, rival)
+	p.nothingLate(t, s, beside, "k")
+}
+
+// A grant that finds its hold there already writes nothing either.
+func TestP6_GrantedAgainAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	q := request("k")
+	h := granted(t, s, q)
+	p.cut("findAndModify", nil)
+	if again := granted(t, s, q); again.Token != h.Token {
+		t.Errorf("token %d, then %d", h.Token, again.Token)
+	}
+	p.waitKept(1)
+	release(t, s, h)
+	p.nothingLate(t, s, beside, "k")
+}
+
+// The upserts of a batch: each that finds a rival's document writes nothing.
+func TestP6_BatchAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	rival := request("k1")
+	rivals := make(chan driver.Result, 1)
+	p.cut("upsert", func() {
+		results, err := beside.Acquire(t.Context(), []driver.Request{rival})
+		if err != nil {
+			t.Error(err)
+			results = make([]driver.Result, 1)
+		}
+		rivals <- results[0]
+	})
+	reqs := requests("k", 3)
+	results, err := s.Acquire(t.Context(), reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.waitKept(1)
+	for i, want := range []driver.Status{driver.Granted, driver.Held, driver.Granted} {
+		if results[i].Status != want {
+			t.Errorf("%q: %v (%v), want %v", reqs[i].Key, results[i].Status, results[i].Err, want)
+			continue
+		}
+		if want == driver.Granted {
+			release(t, s, holdOf(reqs[i], results[i]))
+		}
+	}
+	release(t, beside, holdOf(rival, <-rivals))
+	p.nothingLate(t, s, beside, "k0", "k1", "k2")
+}
+
+// undoLate undoes a batch of which the first command took something, and a second
+// one is on its way, and lets that one arrive.
+func (p *proxy) undoLate(t *testing.T, s, beside *Store, reqs []driver.Request, results []driver.Result) {
+	t.Helper()
+	var keys []string
+	released := 0
+	for i, r := range results {
+		keys = append(keys, reqs[i].Key)
+		if r.Status != driver.Unknown || driver.IsNotApplied(r.Err) {
+			t.Errorf("%q: %+v, want unknown", reqs[i].Key, r)
+		}
+		back := release(t, s, undoOf(reqs[i]))
+		if !back.Final {
+			t.Errorf("undo of %q: %+v, want a final one", reqs[i].Key, back)
+		}
+		if back.Status == driver.Released {
+			released++
+		}
+	}
+	if released == 0 {
+		t.Error("the first command took nothing")
+	}
+	p.nothingLate(t, s, beside, keys...)
+}
+
+// A batch that a foreign transaction stopped sends its IDs again, in parts.
+func TestP6_LatePartOfABatch(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	reqs := requests("k", 2*parallel)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		release(t, s, holdOf(reqs[i], r))
+	}
+	unblock := blockDocument(t, beside.db.Collection(s.leases), keyID("k9")) // k0 to k8 come before it
+	p.keepAfter(1, "replaceWith")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	reqs = requests("k", len(reqs))
+	results, err := s.Acquire(ctx, reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.waitKept(parallel)
+	p.pass()
+	unblock()
+	p.undoLate(t, s, beside, reqs, results)
+}
+
+// So does one whose majority is late.
+func TestP6_LateRepeatOfABatch(t *testing.T) {
+	srv := testserver.Start(t, testserver.Mongo) // a fail point is the server's
+	p, s, beside := behindProxyOf(t, srv.DSN(), options.Client().SetAppName("late"))
+	reqs := requests("k", 5)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		release(t, s, holdOf(reqs[i], r))
+	}
+	failCommand(t, beside, "late", "update", bson.E{Key: "writeConcernError", Value: bson.D{
+		{Key: "code", Value: codeMaxTimeMSExpired}, {Key: "codeName", Value: "MaxTimeMSExpired"}, {Key: "errmsg", Value: "test"}}})
+	p.keepAfter(1, "replaceWith")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	reqs = requests("k", len(reqs))
+	results, err := s.Acquire(ctx, reqs)
+	if err != nil {
+		results = make([]driver.Result, len(reqs))
+	}
+	p.waitKept(1)
+	p.pass()
+	p.undoLate(t, s, beside, reqs, results)
+}
+
+// A forced release of a key that had no document must not end a later hold.
+func TestForceAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	p.cut("forced", nil)
+	if i, err := s.ForceRelease(t.Context(), "k"); err != nil || i.Held {
+		t.Fatal(i, err)
+	}
+	p.waitKept(1)
+	h := granted(t, beside, request("k"))
+	p.nothingLate(t, s, beside)
+	if st := renew(t, beside, h); st != driver.Alive {
+		t.Errorf("the late force ended a hold that came after it: %v", st)
+	}
+}

@@ -1,0 +1,42 @@
+package mysqllock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+)
+
+// TestApplicationPoolUsedUp: the application has taken every connection that its
+// own pool allows. A store made by Open loses no lease and goes on locking.
+func TestApplicationPoolUsedUp(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		app := l.open(l.config)
+		app.SetMaxOpenConns(5)
+		const ttl = time.Second
+		c, err := rowlock.New(l.store(), rowlock.Options{TTL: ttl, Reap: -1})
+		must(t, err)
+		defer c.Close(t.Context())
+		var leases []*rowlock.Lease
+		for _, key := range []string{"a", "b", "c"} {
+			lease, err := c.Acquire(t.Context(), key)
+			must(t, err)
+			leases = append(leases, lease)
+		}
+		for app.Stats().InUse < 5 {
+			tx, err := app.BeginTx(t.Context(), nil)
+			must(t, err)
+			defer tx.Rollback()
+		}
+		for end := time.Now().Add(5 * ttl); time.Now().Before(end); {
+			lease, err := c.Acquire(t.Context(), "more", rowlock.MinHold(ttl/10)) // its next turn is a tenth of a TTL away
+			must(t, err)
+			must(t, lease.Release(t.Context()))
+		}
+		for _, lease := range leases {
+			must(t, lease.Err())
+			must(t, lease.Release(t.Context()))
+		}
+	})
+}
