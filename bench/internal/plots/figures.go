@@ -1,8 +1,10 @@
 package plots
 
 import (
+	"cmp"
 	"os"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/plotter"
 
@@ -70,7 +72,7 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) (p
 		}
 		lines[key] = append(lines[key], plotter.XY{X: m.X, Y: m.Median()})
 	}
-	slices.SortFunc(order, func(a, b id) int { return rankOf(a.name) - rankOf(b.name) })
+	slices.SortFunc(order, func(a, b id) int { return inOrder(a.name, b.name) })
 	for _, where := range slices.Concat(lab.Databases, []string{peers}) {
 		p := panel{title: where}
 		for _, key := range order {
@@ -97,6 +99,11 @@ func rankOf(name string) int {
 		return i
 	}
 	return len(sides)
+}
+
+// inOrder compares names by their place in legends, the same in every run.
+func inOrder(a, b string) int {
+	return cmp.Or(rankOf(a)-rankOf(b), strings.Compare(a, b))
 }
 
 func cycles(f *result.File) drawing {
@@ -129,7 +136,7 @@ func handover(f *result.File) drawing {
 			}
 			p.lines = append(p.lines, line{name: name, points: points})
 		}
-		slices.SortFunc(p.lines, func(a, b line) int { return rankOf(a.name) - rankOf(b.name) })
+		slices.SortFunc(p.lines, func(a, b line) int { return inOrder(a.name, b.name) })
 		if len(p.lines) > 0 {
 			d.panels = append(d.panels, p)
 		}

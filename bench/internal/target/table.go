@@ -47,8 +47,8 @@ var Table = []Target{
 	{"N4", nil, all, "4 × 8, hold 20ms", "share max÷min", true, 4, 0, "of the process with the most holds to that with the fewest; a short run has too few to fail by"},
 	{"N4", nil, all, "4 × 8, hold 20ms", "longest wait ms", true, 2500, 0, "nobody starves; a time, so it never fails"},
 
-	{"N5", nil, tabled, "", "statements per TTL/3", true, 20, 60, "batches of 500, not one by one"},
-	{"N5", nil, tabled, "", "connections used", true, 2, 8, "renewals use the connections for writes only"},
+	{"N5", nil, tabled, "", "statements per TTL/3", true, 20, 300, "batches of 500, not one by one; a busy MongoDB is sent smaller ones"},
+	{"N5", nil, tabled, "", "connections used", true, 2, 64, "renewals use the connections for writes only"},
 	{"N5", nil, tabled, "", "lost", true, 0, 0.5, "a promise, not a speed"},
 
 	{"N6", nil, all, "", "× empty", false, 0.9, 0.25, "keys are looked up by the primary key"},
