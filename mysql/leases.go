@@ -90,7 +90,7 @@ func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string)
 const batchWait = 5 * lockWait
 
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond}
+	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }
