@@ -369,8 +369,8 @@ func TestP11_Connections(t *testing.T) {
 	}
 	// The check of the first use and a batch that is stopped send a few commands at
 	// a time; the driver has two connections more, to watch the server.
-	if n := connections(t, connect(t, uri), name); n > parallel+2 {
-		t.Errorf("P11: %d connections for %d leases, at most %d allowed", n, len(holds), parallel+2)
+	if n := connections(t, connect(t, uri), name); n > 2*parallel {
+		t.Errorf("P11: %d connections for %d leases, at most %d allowed", n, len(holds), 2*parallel)
 	}
 }
 

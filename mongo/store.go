@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxBatch is the largest number of keys in one command.
-	maxBatch = 1000
+	maxBatch = 500
 
 	// blockWait is how long the server may work on one key, and wait for the open
 	// transaction of somebody else that has written the same document: its
