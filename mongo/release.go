@@ -71,6 +71,13 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 		fates, err = s.fates(ctx, reply.Raw, some)
 	case blocked(err) || conflicted(err):
 		parts(len(group), func(from, to int) { s.endMany(ctx, holds, group[from:to], results) })
+		// The command that was stopped may have ended some, and others have taken those
+		// keys since: what is not found any more was not lost for that.
+		for _, i := range group {
+			if st := results[i].Status; st == driver.Taken || st == driver.Removed {
+				results[i] = driver.Result{Status: driver.Released}
+			}
+		}
 		return
 	}
 	var failed *driver.Error
