@@ -15,7 +15,7 @@ import (
 func (c *Client) sendRelease(l *Lease, trusted time.Duration) {
 	c.work.more() // until it was answered
 	by := c.now() + c.opts.ReleaseWait
-	l.sending = call[driver.Hold]{q: l.hold, patience: c.opts.ReleaseWait, by: min(by, trusted), answer: l}
+	l.sending = call[driver.Hold]{q: l.ending(), patience: c.opts.ReleaseWait, by: min(by, trusted), answer: l}
 	if trusted < by {
 		c.releases.fly(&flight[driver.Hold]{calls: []*call[driver.Hold]{&l.sending}})
 	} else if f := c.releases.submit(&l.sending); f != nil {
@@ -39,7 +39,7 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 	default:
 		c.late.Add(1)
 		c.log.Warn("release not answered; repeating it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
-		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
+		c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
 	}
 	c.localEnd(l.hold.Key, true)
 	l.releaseAnswered(err)
@@ -98,6 +98,6 @@ func (l *Lease) close() {
 	c.keeper.remove(l)
 	c.losses.Add(1)
 	c.log.Warn("client closed with a lease held; releasing it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
-	c.undoer.add(undoTask{hold: l.hold, acknowledged: true, sent: c.now()})
+	c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
 	c.localEnd(l.hold.Key, false)
 }

@@ -24,6 +24,19 @@ var (
 	// so the call would wait for itself.
 	ErrSelfDeadlock = errors.New("rowlock: this context already holds the key")
 
+	// ErrAlreadyRan: the run has its mark, so its effects are committed. They were
+	// not made again.
+	ErrAlreadyRan = driver.ErrAlreadyRan
+
+	// ErrConflict: the database undid a transaction because of another one (a
+	// deadlock, a lock wait that ended, a write conflict). Nothing of it took effect;
+	// run it again from its beginning. The database's own error is wrapped.
+	ErrConflict = driver.ErrConflict
+
+	// ErrUnknownOutcome: a commit was sent and not answered, and nobody could be asked
+	// what became of it. It took effect or it did not, or it still may.
+	ErrUnknownOutcome = driver.ErrUnknownOutcome
+
 	// ErrClosed: the Client or the Store was closed.
 	ErrClosed = driver.ErrClosed
 

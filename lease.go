@@ -165,7 +165,7 @@ func (l *Lease) afterLoss(undo bool) {
 	if undo {
 		// Not before the margin has passed: work that looks at Done needs a moment
 		// to stop, and the key stays taken meanwhile.
-		c.undoer.add(undoTask{hold: l.hold, acknowledged: true, notBefore: c.now() + l.set.margin, sent: c.now()})
+		c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, notBefore: c.now() + l.set.margin, sent: c.now()})
 	}
 	c.localEnd(l.hold.Key, false)
 }

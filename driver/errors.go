@@ -8,6 +8,10 @@ var (
 	ErrNotSupported = errors.New("rowlock: not supported")
 	ErrSchema       = errors.New("rowlock: the lock tables do not fit")
 	ErrClosed       = errors.New("rowlock: closed")
+
+	ErrAlreadyRan     = errors.New("rowlock: the run took effect before")
+	ErrConflict       = errors.New("rowlock: undone because of another transaction")
+	ErrUnknownOutcome = errors.New("rowlock: it is not known whether the transaction was committed")
 )
 
 // Error tells the engine what a failed call means. An error that is not an

@@ -115,6 +115,10 @@ func NewFault(s driver.Store) *Fault {
 	return &Fault{store: s, hooks: make(map[Op]Hook), calls: make(map[Op]uint64)}
 }
 
+// Unwrap is the Store behind it, so that a lease of a Client on the Fault can be
+// guarded by that Store.
+func (f *Fault) Unwrap() driver.Store { return f.store }
+
 // On sets the hook for the calls of op from now on; nil lets them through.
 func (f *Fault) On(op Op, h Hook) {
 	f.mu.Lock()

@@ -1,0 +1,55 @@
+package rowlock
+
+import (
+	"fmt"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Guarding is the first step of a guard, for implementations of Store: it says that
+// the lease is about to be named in a transaction, and returns its hold. From then
+// on the lease is never handed on in memory: its release goes to the database,
+// where the next grant meets the transaction, however long that stays open. So it
+// comes before the guard's statement leaves.
+//
+// s is the Store that is to guard. A lease that another Store granted is an error
+// that matches ErrInvalid; a lease that ended, ErrReleased or ErrLost. Nothing was
+// marked then.
+func (l *Lease) Guarding(s driver.Store) (driver.Hold, error) {
+	if !stands(l.c.store, s) {
+		return driver.Hold{}, fmt.Errorf("guard %q: %w: the lease was granted by another Store (%T): use the one that its Client was made with", l.hold.Key, ErrInvalid, l.c.store)
+	}
+	if err := l.Err(); err != nil { // looks at the clock
+		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.hold.Key, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.hold.Key, l.ended)
+	}
+	l.guarded = true
+	return l.hold, nil
+}
+
+// stands tells whether the Store of a client is s, or one that wraps it and says
+// so by a method Unwrap.
+func stands(of, s driver.Store) bool {
+	for of != s {
+		w, ok := of.(interface{ Unwrap() driver.Store })
+		if !ok {
+			return false
+		}
+		of = w.Unwrap()
+	}
+	return true
+}
+
+// ending is the hold as its release names it. One that was guarded may have a
+// transaction open, for which the release must not wait.
+func (l *Lease) ending() driver.Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.hold
+	h.Guarded = h.Guarded || l.guarded
+	return h
+}

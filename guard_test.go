@@ -1,0 +1,96 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// wrapped is a Store around another that says so.
+type wrapped struct{ driver.Store }
+
+func (w wrapped) Unwrap() driver.Store { return w.Store }
+
+// TestP4_GuardedIsNotHandedOn: a lease that a guard was asked for goes back to the
+// database, and its release says so; before and after it hands on as ever.
+func TestP4_GuardedIsNotHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f, rowlock.Options{})
+		a := acquire(t, c, "k")
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, c, "k") }()
+		synctest.Wait()
+		h, err := a.Guarding(f)
+		if err != nil || h != a.Hold() {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		if err := a.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b := <-got
+		if n := len(f.seen("release")); n != 1 {
+			t.Errorf("P4: %d releases were sent after a guard, want one: the hold was handed on", n)
+		}
+		if b.Token() < a.Token()+driver.TokenRange {
+			t.Errorf("P4: token %d after %d is no new grant", b.Token(), a.Token())
+		}
+		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrReleased) {
+			t.Errorf("guard after the release: %v", err)
+		}
+	})
+}
+
+// A hold that was handed on is guarded by its new holder only, under the token that
+// the database knows.
+func TestP4_HandedOnIsGuardedByTheNewHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		a, b := two(t, newClient2(t, f, rowlock.Options{}), 0, nil, nil)
+		if b.Token() != a.Token()+1 {
+			t.Fatalf("token %d after %d: not handed on", b.Token(), a.Token())
+		}
+		if h, err := b.Guarding(f); err != nil || h.Stored != a.Token() {
+			t.Errorf("%+v, %v, want the stored token %d", h, err, a.Token())
+		}
+		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrReleased) {
+			t.Errorf("P4: the one who handed on may guard: %v", err)
+		}
+	})
+}
+
+// A frozen holder learns of its loss before anything is sent.
+func TestP4_GuardLooksAtTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		a := acquire(t, newClient2(t, f, rowlock.Options{}), "k", rowlock.NoRenew())
+		f.freeze(time.Minute)
+		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrLost) {
+			t.Errorf("P4: guard after the trust deadline: %v", err)
+		}
+	})
+}
+
+func TestGuardingNamesTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, other := newFaultStore(), memory.New()
+		c, err := rowlock.New(wrapped{wrapped{f}}, rowlock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		a := acquire(t, c, "k")
+		if _, err = a.Guarding(f); err != nil {
+			t.Errorf("by the Store behind a wrapper: %v", err)
+		}
+		if _, err := a.Guarding(other); !errors.Is(err, rowlock.ErrInvalid) {
+			t.Errorf("by another Store: %v", err)
+		}
+	})
+}
