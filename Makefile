@@ -26,12 +26,14 @@ test: testenv ## every test of every module, with the race detector, on real ser
 	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here
 
 # test-here runs the tests on the servers that the environment names, and keeps what was run for .ci/skips. A test that
-# fails is shown and run once more: the machine may have been too busy for it; what fails twice fails the run.
+# fails is shown and run once more: the machine may have been too busy for it. What fails twice fails the run, and so
+# does what no load excuses: see .ci/reruns.
 .PHONY: test-here
 test-here: $(TOOLS)/gotestsum
 	@rm -rf $(TOOLS)/tests && mkdir -p $(TOOLS)/tests
 	@$(call each,$(TOOLS)/gotestsum --format=pkgname --format-hide-empty-pkg \
 		--jsonfile="$(TOOLS)/tests/$$(tr / _ <<<"$$m").json" --rerun-fails=1 --packages=./... -- -race -count=1 -timeout=15m $(TESTFLAGS))
+	@.ci/reruns $(TOOLS)/tests/*.json
 
 .PHONY: race
 race: test ## the same: tests always run with the race detector
