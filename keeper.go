@@ -127,9 +127,7 @@ func (k *keeper) run() {
 		for _, l := range over {
 			_ = l.Err() // ends it
 		}
-		for _, batch := range due {
-			k.c.startRenewal(batch)
-		}
+		k.c.renews.add(due)
 		k.mu.Lock()
 		now := k.c.now()
 		sleep := min(time.Second, max(k.margin/2, time.Millisecond))
@@ -181,7 +179,7 @@ func (k *keeper) collect() (due [][]*Lease, over []*Lease) {
 			ahead = max(ahead, k.c.renewEvery(l.set.ttl)/2)
 			t.renewing, t.due = true, deadline
 			batch := append(open[l.set.ttl], l)
-			if len(batch) == k.c.limits.Batch {
+			if len(batch) == k.c.limits.Renewals {
 				due = append(due, batch)
 				batch = nil
 			}

@@ -37,6 +37,7 @@ type Client struct {
 	acquires lane[driver.Request]
 	releases lane[driver.Hold]
 	keeper   keeper
+	renews   renewals
 	undoer   undoer
 	work     activity
 
@@ -72,6 +73,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 	if limits.Batch < 1 {
 		return nil, fmt.Errorf("%w: the store's largest batch is %d", ErrInvalid, limits.Batch)
 	}
+	limits.Renewals = max(limits.Renewals, limits.Batch)
 	o, err := o.fill(limits)
 	if err != nil {
 		return nil, err
@@ -109,6 +111,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		c.queuer, _ = store.(driver.Queuer)
 	}
 	c.keeper.init(c)
+	c.renews.c = c
 	c.undoer.init(c)
 	return c, nil
 }

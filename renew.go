@@ -3,39 +3,52 @@ package rowlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
 
-// startRenewal sends one batch in the background.
-func (c *Client) startRenewal(batch []*Lease) {
-	c.work.goWork(func() { // a closed client renews no more
-		now := c.now()
-		left := never
-		for _, l := range batch {
-			left = min(left, l.trustedUntil()-now)
+// sendRenewal sends one batch and plans the next look at its leases.
+func (c *Client) sendRenewal(batch []*Lease) {
+	batch = slices.DeleteFunc(batch, func(l *Lease) bool { return !l.renewalGoes() })
+	if len(batch) == 0 {
+		return
+	}
+	now := c.now()
+	left := never
+	for _, l := range batch {
+		left = min(left, l.trustedUntil()-now)
+	}
+	// A try gets a third of the trust that is left, so that others can follow.
+	ctx, cancel := context.WithTimeout(c.life, max(left/3, min(left, 50*time.Millisecond)))
+	errs := c.renew(ctx, batch)
+	cancel()
+	after := c.now()
+	for i, l := range batch {
+		deadline := l.trustedUntil()
+		next := after + l.set.ttl // not used: the lease has ended
+		switch {
+		case errs[i] == nil:
+			next = now + c.renewEvery(l.set.ttl)
+		case l.Err() == nil:
+			// Soon again: with what is left of the trust window.
+			next = after + min(max((deadline-after)/10, 5*time.Millisecond), time.Second)
+			c.log.Warn("renewal failed, lease still trusted", "key", l.hold.Key, "token", l.hold.Token,
+				"hold", l.hold.ID, "left", deadline-after, "err", errs[i])
 		}
-		// A try gets a third of the trust that is left, so that others can follow.
-		ctx, cancel := context.WithTimeout(c.life, max(left/3, min(left, 50*time.Millisecond)))
-		errs := c.renew(ctx, batch)
-		cancel()
-		after := c.now()
-		for i, l := range batch {
-			deadline := l.trustedUntil()
-			next := after + l.set.ttl // not used: the lease has ended
-			switch {
-			case errs[i] == nil:
-				next = now + c.renewEvery(l.set.ttl)
-			case l.Err() == nil:
-				// Soon again: with what is left of the trust window.
-				next = after + min(max((deadline-after)/10, 5*time.Millisecond), time.Second)
-				c.log.Warn("renewal failed, lease still trusted", "key", l.hold.Key, "token", l.hold.Token,
-					"hold", l.hold.ID, "left", deadline-after, "err", errs[i])
-			}
-			c.keeper.renewed(l, next, deadline)
-		}
-	})
+		c.keeper.renewed(l, next, deadline)
+	}
+}
+
+// renewalGoes tells whether the lease still wants the renewal that was to be sent.
+func (l *Lease) renewalGoes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		l.renewals--
+	}
+	return l.ended == nil
 }
 
 // renewalStarts notes that a renewal is about to be sent: until its answer the hold

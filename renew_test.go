@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,79 @@ func TestAStallLosesNoLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRenewalsTakeTurns: few renewals are under way, however many are due, so that
+// few connections do.
+func TestRenewalsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		many(t, c, 5000, true)
+		const slow = 90 * time.Millisecond
+		f.set(on("renew", verdict{slow: slow}))
+		before := len(f.seen("renew"))
+		time.Sleep(2 * time.Minute)
+		calls := f.seen("renew")[before:]
+		flights := f.Limits().Flights
+		for i := flights; i < len(calls); i++ {
+			if apart := calls[i].at - calls[i-flights].at; apart < slow {
+				t.Fatalf("renewal %d of %d left %v after the one %d before it, which took %v", i, len(calls), apart, flights, slow)
+			}
+		}
+	})
+}
+
+// TestP15_StuckRenewals: renewals that get no answer delay the others by 100 ms, and
+// a lease that has little time by nothing.
+func TestP15_StuckRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		leases, _ := many(t, c, 5000, false)
+		short := acquire(t, c, "short", rowlock.TTL(400*time.Millisecond))
+		time.Sleep(time.Minute)
+		var mu sync.Mutex
+		sent := make(map[string]time.Duration)
+		stuck := make(map[string]bool)
+		var began time.Duration
+		f.set(func(c call) verdict {
+			if c.op != "renew" || len(c.keys) == 1 {
+				return verdict{}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(sent) == 0 {
+				began = c.at
+			}
+			hang := len(sent) < f.Limits().Flights*f.Limits().Batch
+			for _, key := range c.keys {
+				if _, again := sent[key]; !again {
+					sent[key], stuck[key] = c.at-began, hang
+				}
+			}
+			return verdict{hang: hang}
+		})
+		time.Sleep(12 * time.Second)
+		f.set(nil)
+		for key, after := range sent {
+			if !stuck[key] && after > 150*time.Millisecond {
+				t.Fatalf("P15: the renewal of %q left %v after those that are stuck", key, after)
+			}
+		}
+		if len(sent) != len(leases) {
+			t.Errorf("%d of %d leases were renewed", len(sent), len(leases))
+		}
+		if err := short.Err(); err != nil {
+			t.Errorf("P15: %v", err)
+		}
+		time.Sleep(time.Minute)
+		for _, l := range leases {
+			if l.Err() != nil {
+				t.Fatal(l.Err())
+			}
+		}
+	})
 }
 
 // TestP2_TenThousandSignals: while the server hangs for good, each of many leases

@@ -111,6 +111,7 @@ type Info struct {
 // Limits says what a Store can do. It is constant.
 type Limits struct {
 	Batch    int           // largest number of Requests, Holds or keys in one call, at least 1
+	Renewals int           // largest number of Holds in one Renew, if that is more than Batch
 	MinTTL   time.Duration // smallest TTL
 	LockWait time.Duration // the longest a step waits for another transaction
 
@@ -118,6 +119,8 @@ type Limits struct {
 	// under way at once: concurrent calls then share statements. When the oldest has
 	// been away for SlowFlight the engine sends one more, up to 4. 0: a batch of keys
 	// is not cheaper here than each alone, so each goes alone and at once.
+	// Of renewals there are as many under way, and one more while one of them has been
+	// away for 100 ms; those with less than a second of trust left wait for none.
 	Flights    int
 	SlowFlight time.Duration
 
