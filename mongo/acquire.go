@@ -142,7 +142,7 @@ func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err})
 	}
-	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true})
+	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true}, blockWait)
 	if back.Status == driver.Unknown {
 		return back
 	}

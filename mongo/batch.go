@@ -3,7 +3,7 @@ package mongolock
 import (
 	"context"
 	"fmt"
-	"sort"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -13,26 +13,25 @@ import (
 // acquireMany takes several keys: one updateMany over the documents that exist,
 // a find that tells what became of them, and one command of upserts for the keys
 // that have no document yet. If a foreign transaction blocks a document, the
-// others go on in parts (parts.go), and what is open at the end (a key that was
+// others go on without it (parts.go), and what is open at the end (a key that was
 // freed between two commands) singly: every command before was answered, so
 // repeating a hold ID finds its own hold.
 //
 // An updateMany has no number in a session. If it stays unanswered, an undo that
 // finds nothing is not final and the engine repeats it. One that ends the hold is,
-// because the updateMany goes out once: whatever follows it has a number.
+// because the updateMany goes out once: whatever follows it has a number. A second
+// one goes out only for keys that the first one, which was answered, had not taken:
+// then it is the second that took what such an undo ends.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
 	var together, alone []int
-	for i, q := range reqs {
-		if q.Pinned { // it would block the others again
+	for _, i := range inOrder(len(reqs), func(i int) string { return reqs[i].Key }) {
+		if reqs[i].Pinned { // it would block the others again
 			alone = append(alone, i)
 		} else {
 			together = append(together, i)
 		}
 	}
-	// The order in which commands lock documents is the same for everybody.
-	sort.Slice(together, func(x, y int) bool { return reqs[together[x]].Key < reqs[together[y]].Key })
-
 	if len(alone) == 0 {
 		if err := b.take(ctx, together); err != nil {
 			return nil, err
@@ -43,11 +42,11 @@ func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]drive
 		func() { b.singly(ctx, alone) },
 		func() {
 			if err := b.take(ctx, together); err != nil {
-				b.fail(together, err)
+				b.fail(ctx, together, err)
 			}
 		},
 	}
-	each(len(lanes), func(i int) { lanes[i]() })
+	each(len(lanes), len(lanes), func(i int) { lanes[i]() })
 	return b.results, nil
 }
 
@@ -64,36 +63,61 @@ func (b *batch) take(ctx context.Context, entries []int) error {
 		b.singly(ctx, entries)
 		return nil
 	}
-	err := b.s.once(ctx, b.updateMany(entries), batchWait(len(entries)))
-	switch {
-	case blocked(err) || conflicted(err): // some may be taken, but the majority has not acknowledged it
-		b.inParts(ctx, entries)
-	case majorityLate(err):
-		b.again(ctx, entries)
-	case err != nil:
+	t := together{pace: &b.s.paces.acquire, lanes: parallel, send: b.send, resend: b.resend, look: b.look, alone: b.alone, fail: b.fail}
+	if err := t.run(ctx, entries); err != nil {
 		return b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
-	default:
-		b.rest(ctx, entries)
 	}
 	return nil
 }
 
-// again takes entries that an updateMany may have taken: each as a statement of its
-// own in a session, so that the undo of one that stays unanswered is final.
-func (b *batch) again(ctx context.Context, entries []int) {
-	if len(entries) < 2 {
-		b.singly(ctx, entries)
-		return
+// send takes the entries by an updateMany.
+func (b *batch) send(ctx context.Context, entries []int, wait time.Duration) error {
+	start := time.Now()
+	err := b.s.once(ctx, b.updateMany(entries), wait)
+	switch {
+	case majorityLate(err):
+		return b.resend(ctx, entries, wait)
+	case err != nil:
+		return stopOf(err) // some may be taken, but the majority has not acknowledged it
 	}
-	if b.numbered(ctx, entries, false) {
-		b.inParts(ctx, entries)
-		return
-	}
-	b.rest(ctx, b.open(entries))
+	b.s.paces.acquire.took(len(entries), time.Since(start))
+	b.rest(ctx, entries)
+	return nil
 }
 
-func (b *batch) inParts(ctx context.Context, entries []int) {
-	parts(len(entries), func(from, to int) { b.again(ctx, entries[from:to]) })
+// resend takes entries that an updateMany may have taken: each as a statement of its
+// own in a session, so that the undo of one that stays unanswered is final.
+func (b *batch) resend(ctx context.Context, entries []int, _ time.Duration) error {
+	if err := b.numbered(ctx, entries, false); err != nil {
+		return err
+	}
+	b.rest(ctx, b.open(entries))
+	return nil
+}
+
+// look settles what an updateMany took before it was stopped, and what is held. A key
+// that has no document stopped nothing. One that is taken but for its fence is sent
+// again with a number, because it was sent before.
+func (b *batch) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
+	keys := make([]string, len(entries))
+	for n, i := range entries {
+		keys[n] = b.reqs[i].Key
+	}
+	rows, known := b.s.halfway(ctx, stop, keys)
+	if !known {
+		return nil, nil, false
+	}
+	_, fenced := b.settle(entries, rows)
+	for _, i := range b.open(entries) {
+		switch r, there := rows[b.reqs[i].Key]; {
+		case r.hold == b.reqs[i].ID:
+		case there && alone == nil:
+			alone = []int{i}
+		default:
+			rest = append(rest, i)
+		}
+	}
+	return append(alone, fenced...), rest, true
 }
 
 // rest settles entries of which those that have a document were tried.
@@ -103,22 +127,23 @@ func (b *batch) rest(ctx context.Context, entries []int) {
 	}
 	missing, err := b.answer(ctx, entries)
 	if err == nil && len(missing) > 1 {
-		stopped := b.numbered(ctx, missing, true)
-		if !stopped && len(b.open(missing)) > 0 {
+		stop := b.numbered(ctx, missing, true)
+		if stop == nil && len(b.open(missing)) > 0 {
 			_, err = b.answer(ctx, missing)
 		}
 	}
 	if err != nil {
-		b.fail(entries, b.sent(b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
+		b.fail(ctx, entries, b.sent(b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
 		return
 	}
 	b.singly(ctx, b.open(entries))
 }
 
 // fail gives the entries without an answer an error for one.
-func (b *batch) fail(entries []int, err error) {
+func (b *batch) fail(ctx context.Context, entries []int, err error) {
+	failed := b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
 	for _, i := range b.open(entries) {
-		b.results[i], b.done[i] = driver.Result{Status: driver.Unknown, Err: err}, true
+		b.results[i], b.done[i] = unknown(failed), true
 	}
 }
 
@@ -149,7 +174,18 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 	if err != nil {
 		return nil, err
 	}
-	var fenced []int
+	missing, fenced := b.settle(entries, rows)
+	// Not in one command: it would stop at the first fence that is kept down.
+	each(len(fenced), parallel, func(n int) {
+		i := fenced[n]
+		b.results[i], b.done[i] = b.s.told(ctx, b.reqs[i], rows[b.reqs[i].Key]), true
+	})
+	return missing, nil
+}
+
+// settle settles the entries whose documents leave no doubt. It lists those that have
+// none, and those that are taken but for their fence.
+func (b *batch) settle(entries []int, rows map[string]row) (missing, fenced []int) {
 	for _, i := range entries {
 		r, ok := rows[b.reqs[i].Key]
 		switch {
@@ -157,35 +193,30 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 			missing = append(missing, i)
 		case r.hold == b.reqs[i].ID && r.fenced:
 			fenced = append(fenced, i)
-			b.done[i] = true
 		case r.hold == b.reqs[i].ID:
 			b.results[i], b.done[i] = r.granted(), true
 		case r.left > 0:
 			b.results[i], b.done[i] = r.refused(), true
 		}
 	}
-	// Not in one command: it would stop at the first fence that is kept down.
-	each(len(fenced), func(n int) {
-		q := b.reqs[fenced[n]]
-		b.results[fenced[n]] = b.s.told(ctx, q, rows[q.Key])
-	})
-	return missing, nil
+	return missing, fenced
 }
 
 // numbered takes keys by one command in a session alone, with a statement for each
 // key: it creates the documents of keys that have none, or passes them over. It
-// reports whether the command was stopped by a document; then some are taken, but
-// not acknowledged. Where it stays unanswered, the entries are unknown and their
-// session is kept for the undo.
-func (b *batch) numbered(ctx context.Context, entries []int, create bool) (stopped bool) {
-	s, what, wait := b.s, fmt.Sprintf("acquire %d keys again", len(entries)), batchWait(len(entries))
+// returns a stop if a document stopped it; then some are taken, but not
+// acknowledged. Where it stays unanswered, the entries are unknown and their session
+// is kept for the undo.
+func (b *batch) numbered(ctx context.Context, entries []int, create bool) error {
+	s, start := b.s, time.Now()
+	what, wait := fmt.Sprintf("acquire %d keys again", len(entries)), s.paces.numbered.wait(len(entries))
 	if create {
 		what, wait = fmt.Sprintf("acquire %d new keys", len(entries)), 2*wait
 	}
 	o, err := s.sessions.take()
 	if err != nil {
-		b.fail(entries, b.sent(s.fail(ctx, what, err)))
-		return false
+		b.fail(ctx, entries, b.sent(s.fail(ctx, what, err)))
+		return nil
 	}
 	updates := make(a, len(entries))
 	ids := make([]driver.HoldID, len(entries))
@@ -195,27 +226,32 @@ func (b *batch) numbered(ctx context.Context, entries []int, create bool) (stopp
 		ids[n] = q.ID
 	}
 	_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)
+	if err == nil {
+		s.paces.numbered.took(len(entries), time.Since(start))
+	}
 	if err == nil && o.late { // any document that it did not write may be written yet
 		_, err = s.overtake(ctx, o)
 	}
 	switch {
 	case err == nil:
 		s.sessions.give(o)
-	case blocked(err) || conflicted(err):
+	case stopped(stopOf(err)):
 		s.sessions.give(o)
-		return true
+		return stopOf(err)
 	default:
 		s.sessions.keep(o, ids...)
-		b.fail(entries, b.sent(s.fail(ctx, what, err)))
+		b.fail(ctx, entries, b.sent(s.fail(ctx, what, err)))
 	}
-	return false
+	return nil
 }
 
 func (b *batch) singly(ctx context.Context, entries []int) {
-	each(len(entries), func(n int) {
-		i := entries[n]
-		b.results[i], b.done[i] = b.s.acquire(ctx, b.reqs[i], partWait), true
-	})
+	each(len(entries), parallel, func(n int) { b.alone(ctx, entries[n]) })
+}
+
+func (b *batch) alone(ctx context.Context, i int) bool {
+	b.results[i], b.done[i] = b.s.acquire(ctx, b.reqs[i], partWait), true
+	return b.results[i].Status == driver.Pinned
 }
 
 // updateMany is the acquire of all entries whose documents exist: each document

@@ -192,6 +192,56 @@ func TestRacingBatches(t *testing.T) {
 	}
 }
 
+// One key of a large batch is blocked for each step: all others have their answer,
+// by few commands and not by as many as there are keys.
+func TestP15_BlockedKeyInALargeBatch(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	fresh := requests("k", maxBatch)
+	for i, r := range mustAll(t, s, fresh, driver.Granted) {
+		release(t, s, holdOf(fresh[i], r))
+	}
+	holds := make([]driver.Hold, maxBatch)
+	reqs := requests("k", maxBatch)
+	for i, q := range reqs {
+		holds[i] = driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL}
+	}
+	blocked := maxBatch / 3
+	fewest := make(map[string]uint64)
+	step := func(what string, other, want driver.Status, do func() ([]driver.Result, error)) {
+		for range 3 { // a loaded server may need more commands
+			sent, start := s.Statements(), time.Now()
+			results, err := do()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := s.Statements() - sent
+			t.Logf("%s %d keys, one blocked: %v, %d commands", what, maxBatch, time.Since(start), n)
+			if few, ok := fewest[what]; !ok || n < few {
+				fewest[what] = n
+			}
+			for i, r := range results {
+				want := map[bool]driver.Status{true: want, false: other}[i == blocked]
+				if r.Status != want && !(r.Status == driver.Unknown && driver.IsNotApplied(r.Err)) {
+					t.Errorf("%s %q: %v (%v), want %v", what, reqs[i].Key, r.Status, r.Err, want)
+				}
+			}
+		}
+	}
+	unblock := blockDocument(t, s.db.Collection(s.leases), keyID(reqs[blocked].Key))
+	step("acquire", driver.Granted, driver.Pinned, func() ([]driver.Result, error) { return s.Acquire(t.Context(), reqs) })
+	unblock()
+	mustAll(t, s, reqs, driver.Granted)
+	defer blockDocument(t, s.db.Collection(s.leases), keyID(reqs[blocked].Key))()
+	step("renew", driver.Alive, driver.Unknown, func() ([]driver.Result, error) { return s.Renew(t.Context(), holds) })
+	step("release", driver.Released, driver.Unknown, func() ([]driver.Result, error) { return s.Release(t.Context(), holds) })
+	for what, n := range fewest {
+		if n > 8 {
+			t.Errorf("P15: %s of %d keys, one blocked: %d commands", what, maxBatch, n)
+		}
+	}
+}
+
 func TestP15_BlockedKeyInAnAcquire(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

@@ -42,7 +42,7 @@ func (s *Store) Check(ctx context.Context) error {
 // little time, and returns the first error in the order of the arguments.
 func firstOf(checks ...func() error) error {
 	errs := make([]error, len(checks))
-	each(len(checks), func(i int) { errs[i] = checks[i]() })
+	each(len(checks), parallel, func(i int) { errs[i] = checks[i]() })
 	for _, err := range errs {
 		if err != nil {
 			return err

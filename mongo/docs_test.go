@@ -150,8 +150,8 @@ func tell(t *testing.T) map[string][]string {
 	}
 	ctx := t.Context()
 	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second}
-	syncing := report
-	syncing.Key, syncing.ID = "sync", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
+	upload := report
+	upload.Key, upload.ID = "upload", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
 	hold := func(q driver.Request) driver.Hold {
 		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep}
 	}
@@ -181,11 +181,11 @@ func tell(t *testing.T) map[string][]string {
 	step("release", func() bool { return release(driver.Released, hold(report)) })
 	step("survivors", func() bool { return renew(driver.Removed, hold(report)) })
 
-	acquire(driver.Granted, syncing)
-	release(driver.Released, hold(syncing))
-	step("several", func() bool { return acquire(driver.Granted, report, syncing) })
-	step("renew several", func() bool { return renew(driver.Alive, hold(report), hold(syncing)) })
-	step("release several", func() bool { return release(driver.Released, hold(report), hold(syncing)) })
+	acquire(driver.Granted, upload)
+	release(driver.Released, hold(upload))
+	step("several", func() bool { return acquire(driver.Granted, report, upload) })
+	step("renew several", func() bool { return renew(driver.Alive, hold(report), hold(upload)) })
+	step("release several", func() bool { return release(driver.Released, hold(report), hold(upload)) })
 	step("several new", func() bool {
 		if _, err := s.db.Collection(s.leases).DeleteMany(ctx, op("_id", op("$type", "binData"))); err != nil {
 			t.Fatal(err)
@@ -193,9 +193,9 @@ func tell(t *testing.T) map[string][]string {
 		mu.Lock()
 		noted = nil
 		mu.Unlock()
-		return acquire(driver.Granted, report, syncing)
+		return acquire(driver.Granted, report, upload)
 	})
-	release(driver.Released, hold(report), hold(syncing))
+	release(driver.Released, hold(report), hold(upload))
 
 	keep := report
 	keep.Keep = 10 * time.Minute

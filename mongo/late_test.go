@@ -185,16 +185,17 @@ func (p *proxy) undoLate(t *testing.T, s, beside *Store, reqs []driver.Request, 
 	p.nothingLate(t, s, beside, keys...)
 }
 
-// A batch that a foreign transaction stopped sends its IDs again, in parts.
+// A batch that foreign transactions stopped twice sends its IDs again, in parts.
 func TestP6_LatePartOfABatch(t *testing.T) {
 	t.Parallel()
 	p, s, beside := behindProxy(t)
-	reqs := requests("k", 2*parallel)
+	reqs := requests("k", 4*parallel)
 	for i, r := range mustAll(t, s, reqs, driver.Granted) {
 		release(t, s, holdOf(reqs[i], r))
 	}
-	unblock := blockDocument(t, beside.db.Collection(s.leases), keyID("k9")) // k0 to k8 come before it
-	p.keepAfter(1, "replaceWith")
+	locks := beside.db.Collection(s.leases)
+	unblock1, unblock2 := blockDocument(t, locks, keyID("k0")), blockDocument(t, locks, keyID("k20")) // k1 to k19 are between them
+	p.keepAfter(3, "replaceWith")                                                                     // all, then all but k0, and k0
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	reqs = requests("k", len(reqs))
@@ -204,8 +205,65 @@ func TestP6_LatePartOfABatch(t *testing.T) {
 	}
 	p.waitKept(parallel)
 	p.pass()
+	unblock1()
+	unblock2()
+	if results[0].Status != driver.Pinned {
+		t.Errorf("k0: %+v, want pinned", results[0])
+	}
+	p.undoLate(t, s, beside, reqs[1:], results[1:])
+}
+
+// What the first command of a batch had taken before it was stopped is granted, and
+// not sent again. Of what is late the undo is not final while it finds nothing.
+func TestP6_LateRestOfABatch(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	reqs := requests("k", 10)
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		release(t, s, holdOf(reqs[i], r))
+	}
+	unblock := blockDocument(t, beside.db.Collection(s.leases), keyID("k4"))
+	p.keepAfter(1, "replaceWith")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	reqs = requests("k", len(reqs))
+	results, err := s.Acquire(ctx, reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.waitKept(2) // k4, and those behind it
+	p.pass()
 	unblock()
-	p.undoLate(t, s, beside, reqs, results)
+	for i, r := range results {
+		if want := map[bool]driver.Status{true: driver.Granted, false: driver.Unknown}[i < 4]; r.Status != want {
+			t.Errorf("k%d: %v (%v), want %v", i, r.Status, r.Err, want)
+		}
+		if i < 4 {
+			release(t, s, holdOf(reqs[i], r))
+		}
+	}
+	for i, q := range reqs[4:] {
+		if r := release(t, s, undoOf(q)); r.Status != driver.Removed && r.Status != driver.Released || r.Final != (i == 0) {
+			t.Errorf("undo of k%d: %+v, want nothing found, and final only with a number", i+4, r)
+		}
+	}
+	p.letGo()
+	for i := 0; !inspect(t, beside, "k9").Held; i++ {
+		if i == 200 {
+			t.Fatal("the late command did nothing")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for i, q := range reqs[5:] {
+		if r := release(t, s, undoOf(q)); r.Status != driver.Released || !r.Final {
+			t.Errorf("second undo of k%d: %+v, want released and final", i+5, r)
+		}
+	}
+	for _, q := range reqs {
+		if i := inspect(t, beside, q.Key); i.Held {
+			t.Errorf("P6: a hold is left: %+v", i)
+		}
+	}
 }
 
 // So does one whose majority is late.

@@ -1,37 +1,197 @@
 package mongolock
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock/driver"
 )
 
 // One document that a foreign transaction has written stops the whole command it
 // is in: those behind it are not reached, in whatever form the command is sent
-// (ordered:false steps over errors, not over a wait). So a batch has little time,
-// and one that was stopped goes on in smaller batches side by side, down to single
-// keys, until only the one that is blocked has no answer.
+// (ordered:false steps over errors, not over a wait). So a command has little time
+// (pace.go). What one that was stopped has done is read at the majority; where it
+// stood is the first document, in the order of the index, that it has not done.
+// That one goes alone, and beside it all others once more together. Only where
+// they are stopped again (more than one document is blocked, or the server is slow)
+// they go on in smaller and smaller parts, until each that is blocked is alone.
 
-// batchWait is the time of a command with n keys: an idle server needs a quarter of
-// what is added for each.
-func batchWait(n int) time.Duration {
-	return partWait + time.Duration(n)*100*time.Microsecond
+// together is a step for several keys. Entries are indexes into the call.
+type together struct {
+	pace  *pace
+	lanes int // how many commands to send at once after the first stop
+
+	// send sends one command for the entries and settles them, or returns a stop, or an
+	// error that means unknown for all.
+	send func(ctx context.Context, entries []int, wait time.Duration) error
+
+	// resend is send after a stop of which it is not known what was done.
+	resend func(ctx context.Context, entries []int, wait time.Duration) error
+
+	// look settles what a command that was stopped has done. Of the others it tells
+	// which go alone, where the command stood first among them, and which are to be
+	// sent again. known is false if it could not find out.
+	look func(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool)
+
+	alone func(ctx context.Context, entry int) (blocked bool) // settles it
+	fail  func(ctx context.Context, entries []int, err error) // settles them
 }
 
-// parts cuts n entries into batches for the next round and runs do for each, a
-// few at a time. It returns when all have.
-func parts(n int, do func(from, to int)) {
-	size := max(1, n/parallel)
-	each((n+size-1)/size, func(i int) { do(i*size, min(n, (i+1)*size)) })
+// run settles the entries, or returns an error that means unknown for all. They
+// are in the order of inOrder.
+func (t *together) run(ctx context.Context, entries []int) error {
+	err := t.send(ctx, entries, t.pace.wait(len(entries)))
+	if !stopped(err) {
+		return err
+	}
+	alone, rest, known := t.look(ctx, err, entries)
+	if !known {
+		t.parts(ctx, entries, t.resend, t.lanes)
+		return nil
+	}
+	blocked := false
+	var again error
+	lanes := []func(){}
+	if len(rest) > 0 {
+		lanes = append(lanes, func() { again = t.send(ctx, rest, t.pace.wait(len(rest))) })
+	}
+	for n, i := range alone {
+		lanes = append(lanes, func() {
+			if is := t.alone(ctx, i); n == 0 {
+				blocked = is
+			}
+		})
+	}
+	each(len(lanes), t.lanes, func(i int) { lanes[i]() })
+	if !blocked {
+		t.pace.tooShort(len(entries))
+	}
+	switch {
+	case stopped(again) && blocked: // some more are
+		t.parts(ctx, rest, t.resend, parallel)
+	case stopped(again):
+		t.parts(ctx, rest, t.resend, 1)
+	case again != nil:
+		t.fail(ctx, rest, again)
+	}
+	return nil
+}
+
+// parts goes on with smaller commands, a few at a time, down to single keys.
+func (t *together) parts(ctx context.Context, entries []int, send func(context.Context, []int, time.Duration) error, atOnce int) {
+	size := max(1, len(entries)/parallel)
+	each((len(entries)+size-1)/size, atOnce, func(i int) {
+		part := entries[i*size : min(len(entries), (i+1)*size)]
+		if len(part) == 1 {
+			t.alone(ctx, part[0])
+			return
+		}
+		switch err := send(ctx, part, t.pace.wait(len(part))); {
+		case stopped(err):
+			t.parts(ctx, part, send, atOnce)
+		case err != nil:
+			t.fail(ctx, part, err)
+		}
+	})
+}
+
+// stop is the error of a command with several keys that waited for somebody else's
+// transaction, or took too long. Some keys may be done, on the primary.
+type stop struct{ error }
+
+func (s *stop) Unwrap() error { return s.error }
+
+// stopOf turns an error that means so into a stop.
+func stopOf(err error) error {
+	if blocked(err) || conflicted(err) {
+		return &stop{err}
+	}
+	return err
+}
+
+func stopped(err error) bool {
+	var s *stop
+	return errors.As(err, &s)
+}
+
+// halfway reads, after a command was stopped, the documents of keys as the majority
+// has them, not before the moment of the stop. false: it could not. A standalone
+// server has no such moment, and no other node either.
+func (s *Store) halfway(ctx context.Context, stop error, keys []string) (map[string]row, bool) {
+	after := moment(stop)
+	if after == nil && !s.standalone.Load() {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, undoWait) // the majority may be far behind
+	defer cancel()
+	rows, err := s.rows(ctx, keys, after)
+	return rows, err == nil
+}
+
+// moment is the server's logical time at which it answered with err.
+func moment(err error) *bson.Timestamp {
+	var raw bson.Raw
+	var c mongo.CommandError
+	var w mongo.WriteException
+	switch {
+	case errors.As(err, &c):
+		raw = c.Raw
+	case errors.As(err, &w):
+		raw = w.Raw
+	}
+	return operationTime(raw)
+}
+
+// operationTime is the server's logical time of a reply; nil if it has none.
+func operationTime(reply bson.Raw) *bson.Timestamp {
+	if t, i, ok := reply.Lookup("operationTime").TimestampOK(); ok {
+		return &bson.Timestamp{T: t, I: i}
+	}
+	return nil
+}
+
+// inOrder lists the indexes of n keys in the order of the index on _id, in which
+// commands reach the documents: Binary compares by length first. With one order
+// for all, no two commands wait for each other.
+func inOrder(n int, key func(int) string) []int {
+	entries := make([]int, n)
+	for i := range entries {
+		entries[i] = i
+	}
+	slices.SortFunc(entries, func(x, y int) int {
+		a, b := key(x), key(y)
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+	return entries
+}
+
+// pick lists the holds that entries name.
+func pick(holds []driver.Hold, entries []int) []driver.Hold {
+	some := make([]driver.Hold, len(entries))
+	for n, i := range entries {
+		some[n] = holds[i]
+	}
+	return some
 }
 
 // each runs do for 0 to n-1, a few at a time, and returns when all have.
-func each(n int, do func(i int)) {
-	if n == 1 {
-		do(0)
+func each(n, atOnce int, do func(i int)) {
+	if n == 1 || atOnce == 1 {
+		for i := range n {
+			do(i)
+		}
 		return
 	}
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, parallel)
+	slots := make(chan struct{}, atOnce)
 	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {

@@ -3,6 +3,8 @@ package mongolock
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -41,7 +43,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if len(lanes) == 1 {
 		lanes[0]()
 	} else {
-		each(len(lanes), func(i int) { lanes[i]() })
+		each(len(lanes), parallel, func(i int) { lanes[i]() })
 	}
 	if len(results) == 1 && results[0].Status == driver.Unknown {
 		return nil, results[0].Err
@@ -52,52 +54,109 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 // endMany ends the holds of group, which are of one kind.
 func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, results []driver.Result) {
 	if len(group) == 1 {
-		results[group[0]] = s.end(ctx, holds[group[0]])
+		results[group[0]] = s.end(ctx, holds[group[0]], blockWait)
 		return
 	}
-	some := make([]driver.Hold, len(group))
+	some := pick(holds, group)
+	e := &releasing{s: s, holds: some, results: make([]driver.Result, len(some))}
+	t := together{pace: &s.paces.release, lanes: parallel, send: e.send, resend: e.resend, look: e.look, alone: e.alone, fail: e.fail}
+	entries := inOrder(len(some), func(i int) string { return some[i].Key })
+	if err := t.run(ctx, entries); err != nil {
+		e.fail(ctx, entries, err)
+	}
 	for n, i := range group {
-		some[n] = holds[i]
+		results[i] = e.results[n]
 	}
-	reply, err := s.write(ctx, nil, s.ending(some), batchWait(len(some)))
-	var fates []driver.Status
-	switch {
-	case err == nil && max(matched(reply.Raw), reply.earlier) >= int64(len(some)):
-		fates = make([]driver.Status, len(some))
-		for n := range fates {
-			fates[n] = driver.Released
-		}
-	case err == nil:
-		fates, err = s.fates(ctx, reply.Raw, some)
-	case blocked(err) || conflicted(err):
-		parts(len(group), func(from, to int) { s.endMany(ctx, holds, group[from:to], results) })
-		// The command that was stopped may have ended some, and others have taken those
-		// keys since: what is not found any more was not lost for that.
-		for _, i := range group {
-			if st := results[i].Status; st == driver.Taken || st == driver.Removed {
-				results[i] = driver.Result{Status: driver.Released}
-			}
-		}
-		return
-	}
-	var failed *driver.Error
+}
+
+// releasing is a release of several holds of one kind.
+type releasing struct {
+	s       *Store
+	holds   []driver.Hold
+	results []driver.Result
+}
+
+func (e *releasing) send(ctx context.Context, entries []int, wait time.Duration) error {
+	s, holds, start := e.s, pick(e.holds, entries), time.Now()
+	reply, err := s.write(ctx, nil, s.ending(holds), wait)
 	if err != nil {
-		failed = s.fail(ctx, "release "+names(some), err)
+		return stopOf(err)
 	}
-	for n, i := range group {
-		if failed != nil {
-			results[i] = unknown(failed)
-		} else {
-			results[i] = s.ended(fates[n], some[n])
+	s.paces.release.took(len(holds), time.Since(start))
+	var fates []driver.Status
+	if max(matched(reply.Raw), reply.earlier) >= int64(len(holds)) {
+		fates = slices.Repeat([]driver.Status{driver.Released}, len(holds))
+	} else if fates, err = s.fates(ctx, reply.Raw, holds); err != nil {
+		return err
+	}
+	for n, i := range entries {
+		e.results[i] = s.ended(fates[n], e.holds[i])
+	}
+	return nil
+}
+
+// resend follows a command that was stopped.
+func (e *releasing) resend(ctx context.Context, entries []int, wait time.Duration) error {
+	err := e.send(ctx, entries, wait)
+	if err == nil {
+		e.notLost(entries)
+	}
+	return err
+}
+
+// notLost corrects answers after a command that was stopped: it may have ended some
+// holds, and others have taken those keys since. What is not found any more was not
+// lost for that.
+func (e *releasing) notLost(entries []int) {
+	for _, i := range entries {
+		if st := e.results[i].Status; st == driver.Taken || st == driver.Removed {
+			e.results[i] = driver.Result{Status: driver.Released}
 		}
 	}
 }
 
+func (e *releasing) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
+	keys := make([]string, len(entries))
+	for n, i := range entries {
+		keys[n] = e.holds[i].Key
+	}
+	rows, known := e.s.halfway(ctx, stop, keys)
+	if !known {
+		return nil, nil, false
+	}
+	for _, i := range entries {
+		doc, there := rows[e.holds[i].Key]
+		switch st := fate(doc, there, e.holds[i]); {
+		case st != driver.Alive:
+			e.results[i] = e.s.ended(st, e.holds[i])
+			e.notLost([]int{i})
+		case alone == nil:
+			alone = []int{i}
+		default:
+			rest = append(rest, i)
+		}
+	}
+	return alone, rest, true
+}
+
+func (e *releasing) alone(ctx context.Context, entry int) bool {
+	e.results[entry] = e.s.end(ctx, e.holds[entry], partWait)
+	e.notLost([]int{entry})
+	return e.results[entry].Status == driver.Unknown && blocked(e.results[entry].Err)
+}
+
+func (e *releasing) fail(ctx context.Context, entries []int, err error) {
+	failed := e.s.fail(ctx, "release "+names(pick(e.holds, entries)), err)
+	for _, i := range entries {
+		e.results[i] = unknown(failed)
+	}
+}
+
 // end ends one hold.
-func (s *Store) end(ctx context.Context, h driver.Hold) driver.Result {
+func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("release %q", h.Key)
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, nil, s.ending([]driver.Hold{h}), blockWait)
+		reply, err := s.write(ctx, nil, s.ending([]driver.Hold{h}), wait)
 		switch {
 		case err == nil && max(matched(reply.Raw), reply.earlier) > 0:
 			return s.ended(driver.Released, h)

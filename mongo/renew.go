@@ -11,63 +11,112 @@ import (
 )
 
 // Renew implements driver.Store: one command for all holds. If a foreign
-// transaction blocks one document, the others go on in parts (parts.go), so that
-// only that one is Unknown.
+// transaction blocks one document, the others are renewed all the same (parts.go),
+// so that only that one is Unknown.
 //
 // The expiry never moves back: the renewal may be the late ghost of an earlier
 // one. What the update did not match is read at the majority, not before the
 // moment of the update, because a primary that was deposed without knowing still
 // answers a local read with a state in which the hold lives.
 func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	if err := s.enter(ctx, "renew", len(holds)); err != nil {
+	if err := s.enterMany(ctx, "renew", len(holds), maxRenewals); err != nil {
 		return nil, err
 	}
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	wait := blockWait
-	if len(holds) > 1 {
-		wait = batchWait(len(holds))
+	r := &renewing{s: s, holds: holds, results: make([]driver.Result, len(holds)), began: time.Now()}
+	var err error
+	if len(holds) == 1 {
+		err = r.send(ctx, []int{0}, blockWait)
+	} else {
+		// One after the other: thousands of leases are to be renewed on two connections.
+		t := together{pace: &s.paces.renew, lanes: 1, send: r.send, resend: r.send, look: r.look, alone: r.alone, fail: r.fail}
+		err = t.run(ctx, inOrder(len(holds), func(i int) string { return holds[i].Key }))
 	}
-	results := make([]driver.Result, len(holds))
-	if err := s.renew(ctx, holds, results, wait); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, s.fail(ctx, "renew "+names(holds), err)
 	}
-	return results, nil
+	return r.results, nil
 }
 
-// renew returns an error, or fills results.
-func (s *Store) renew(ctx context.Context, holds []driver.Hold, results []driver.Result, wait time.Duration) error {
-	reply, err := s.write(ctx, nil, s.renewal(holds), wait)
-	switch {
-	case err == nil:
-	case (blocked(err) || conflicted(err)) && len(holds) > 1:
-		parts(len(holds), func(from, to int) {
-			part := results[from:to]
-			if err := s.renew(ctx, holds[from:to], part, batchWait(to-from)); err != nil {
-				for i := range part {
-					part[i] = driver.Result{Status: driver.Unknown, Err: err}
-				}
-			}
-		})
-		return nil
-	default:
-		return s.fail(ctx, "renew "+names(holds), err)
+// renewing is one Renew.
+type renewing struct {
+	s       *Store
+	holds   []driver.Hold
+	results []driver.Result
+	began   time.Time
+}
+
+// send renews the entries by one command.
+func (r *renewing) send(ctx context.Context, entries []int, wait time.Duration) error {
+	holds, start := pick(r.holds, entries), time.Now()
+	reply, err := r.s.write(ctx, nil, r.s.renewal(holds), wait)
+	if err != nil {
+		return stopOf(err)
+	}
+	if len(holds) > 1 {
+		r.s.paces.renew.took(len(holds), time.Since(start))
 	}
 	if matched(reply.Raw) >= int64(len(holds)) {
-		for i := range results {
-			results[i].Status = driver.Alive
+		for _, i := range entries {
+			r.results[i].Status = driver.Alive
 		}
 		return nil
 	}
-	fates, err := s.fates(ctx, reply.Raw, holds)
+	fates, err := r.s.fates(ctx, reply.Raw, holds)
 	if err != nil {
-		return s.fail(ctx, "renew "+names(holds), err)
+		return err
 	}
-	for i := range results {
-		results[i].Status = fates[i]
+	for n, i := range entries {
+		r.results[i].Status = fates[n]
 	}
 	return nil
+}
+
+// look finds those that a command renewed before it was stopped: their expiry is
+// later than any earlier command could have made it. How long they are good for is
+// what is left of it.
+func (r *renewing) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
+	keys := make([]string, len(entries))
+	for n, i := range entries {
+		keys[n] = r.holds[i].Key
+	}
+	rows, known := r.s.halfway(ctx, stop, keys)
+	if !known {
+		return nil, nil, false
+	}
+	since := time.Since(r.began)
+	for _, i := range entries {
+		h := r.holds[i]
+		doc, there := rows[h.Key]
+		switch st := fate(doc, there, h); {
+		case st != driver.Alive:
+			r.results[i].Status = st
+		case doc.left > h.TTL/2 && doc.left >= h.TTL-since:
+			r.results[i] = driver.Result{Status: driver.Alive, Left: doc.left}
+		case alone == nil:
+			alone = []int{i}
+		default:
+			rest = append(rest, i)
+		}
+	}
+	return alone, rest, true
+}
+
+func (r *renewing) alone(ctx context.Context, entry int) bool {
+	err := r.send(ctx, []int{entry}, partWait)
+	if err != nil {
+		r.fail(ctx, []int{entry}, err)
+	}
+	return stopped(err)
+}
+
+func (r *renewing) fail(ctx context.Context, entries []int, err error) {
+	failed := r.s.fail(ctx, "renew "+names(pick(r.holds, entries)), err)
+	for _, i := range entries {
+		r.results[i] = unknown(failed)
+	}
 }
 
 // renewal is one update statement for each length of time that is asked for.
@@ -119,15 +168,11 @@ func matched(reply bson.Raw) int64 {
 // fates reads what became of holds, at the majority and not before the moment of
 // reply. A standalone server has no such moment, and no other node either.
 func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) ([]driver.Status, error) {
-	var after *bson.Timestamp
-	if t, i, ok := reply.Lookup("operationTime").TimestampOK(); ok {
-		after = &bson.Timestamp{T: t, I: i}
-	}
 	keys := make([]string, len(holds))
 	for i, h := range holds {
 		keys[i] = h.Key
 	}
-	rows, err := s.rows(ctx, keys, after)
+	rows, err := s.rows(ctx, keys, operationTime(reply))
 	if err != nil {
 		return nil, err
 	}

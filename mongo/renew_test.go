@@ -1,6 +1,7 @@
 package mongolock
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,6 +53,33 @@ func TestRenewalOfManyTTLs(t *testing.T) {
 		if left := inspect(t, s, holds[i].Key).Left; r.Status != driver.Alive || left > want || left < want-10*time.Second {
 			t.Errorf("%q: %v with %v left, want %v", holds[i].Key, r.Status, left, want)
 		}
+	}
+}
+
+func TestLargeRenewal(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	var holds []driver.Hold
+	for _, n := range []int{maxBatch, maxRenewals - maxBatch} {
+		reqs := requests(fmt.Sprint("k", n, "-"), n)
+		for i, r := range mustAll(t, s, reqs, driver.Granted) {
+			holds = append(holds, holdOf(reqs[i], r))
+		}
+	}
+	results, err := s.Renew(t.Context(), holds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Status != driver.Alive {
+			t.Errorf("%q: %v (%v)", holds[i].Key, r.Status, r.Err)
+		}
+	}
+	if n := s.Limits().Renewals; n != maxRenewals {
+		t.Errorf("Limits tell of %d renewals in a call, want %d", n, maxRenewals)
+	}
+	if _, err := s.Renew(t.Context(), append(holds, holds[0])); !driver.IsLasting(err) {
+		t.Errorf("a renewal that is too large: %v", err)
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	// maxBatch is the largest number of keys in one command.
-	maxBatch = 500
+	// maxBatch is the largest number of keys in one command. A renewal costs the server
+	// so little that more of them fit into one.
+	maxBatch    = 500
+	maxRenewals = 750
 
 	// blockWait is how long the server may work on one key, and wait for the open
 	// transaction of somebody else that has written the same document: its
@@ -48,6 +50,7 @@ type Store struct {
 	closed     atomic.Bool
 	statements atomic.Uint64
 	sessions   sessions
+	paces      struct{ renew, release, acquire, numbered pace }
 }
 
 var (
@@ -98,7 +101,7 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
 	return driver.Limits{
-		Batch: maxBatch, MinTTL: 20 * time.Millisecond, LockWait: time.Second,
+		Batch: maxBatch, Renewals: maxRenewals, MinTTL: 20 * time.Millisecond, LockWait: time.Second,
 		Flights: 1, SlowFlight: 50 * time.Millisecond, // one batch at a time is best: the server is busy with documents, not with waiting
 	}
 }
@@ -127,12 +130,16 @@ func (s *Store) Close() error {
 
 // enter is the beginning of every call: n keys are about to be sent.
 func (s *Store) enter(ctx context.Context, doing string, n int) error {
+	return s.enterMany(ctx, doing, n, maxBatch)
+}
+
+func (s *Store) enterMany(ctx context.Context, doing string, n, most int) error {
 	if err := s.open(ctx, doing); err != nil {
 		return err
 	}
-	if n > maxBatch {
+	if n > most {
 		return &driver.Error{Lasting: true, NotApplied: true,
-			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, maxBatch)}
+			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, most)}
 	}
 	return s.usable.pass(ctx, s.Check)
 }

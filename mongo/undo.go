@@ -29,7 +29,7 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 		}
 	}
 	if k == nil || s.sessions.find(h.ID) != k || s.standalone.Load() { // settled meanwhile
-		return s.end(ctx, h)
+		return s.end(ctx, h, blockWait)
 	}
 	reply, err := s.overtake(ctx, k.o, h)
 	if err != nil {
