@@ -48,6 +48,9 @@ var prepare = []string{
 	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615",
 }
 
+// serverName tells which server answers.
+const serverName = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
+
 const (
 	// lockWait is the session's innodb_lock_wait_timeout.
 	lockWait = time.Second
@@ -86,7 +89,7 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 	var autocommit, sameBytes bool
 	c.heard = time.Now()
 	s.statements.Add(1)
-	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), CONCAT_WS(':', @@hostname, @@port, @@server_id), @@autocommit, @@character_set_client=@@character_set_connection")
+	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+serverName+", @@autocommit, @@character_set_client=@@character_set_connection")
 	if err := row.Scan(&c.id, &c.server, &autocommit, &sameBytes); err != nil {
 		c.close()
 		return nil, notSent("prepare a connection", err)

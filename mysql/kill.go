@@ -13,6 +13,7 @@ const killWait = time.Second
 
 var (
 	errCannotKill     = errors.New("KILL is not possible here")
+	errOtherServer    = fmt.Errorf("%w: the control connection reached another server", errCannotKill)
 	errKillUnanswered = errors.New("KILL was not answered")
 )
 
@@ -150,29 +151,35 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 // when target was last heard of, a statement sent then was answered, and it is
 // there now.
 func (s *Store) kill(ctx context.Context, target *conn, what string, heard time.Time) error {
+	err := s.killSession(ctx, target.id, target.server, what, heard)
+	if errors.Is(err, errOtherServer) || killRefused(err) {
+		s.cannotKill.Store(true) // a proxy, whose numbers are not the server's
+	}
+	return err
+}
+
+// killSession is kill for any session of our user, which was last heard of at the
+// time heard.
+func (s *Store) killSession(ctx context.Context, id uint64, server, what string, heard time.Time) error {
 	ctl, err := s.control.get(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.control.put(ctl)
-	if ctl.server != target.server {
-		s.cannotKill.Store(true)
-		return fmt.Errorf("%w: %s is not %s", errCannotKill, ctl.server, target.server)
+	if ctl.server != server {
+		return fmt.Errorf("%w: %s is not %s", errOtherServer, ctl.server, server)
 	}
 	if ctl.ready.After(heard) {
 		return fmt.Errorf("%w: the control connection is younger than the last answer", errCannotKill)
 	}
-	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, target.id))
-	switch number(err) {
-	case erKillDenied, erSpecificAccess:
-		s.cannotKill.Store(true) // a proxy, whose numbers are not the server's
-	case 0:
-		if err != nil {
-			return fmt.Errorf("%w: %w", errKillUnanswered, err)
-		}
+	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, id))
+	if err != nil && number(err) == 0 {
+		return fmt.Errorf("%w: %w", errKillUnanswered, err)
 	}
 	return err
 }
+
+func killRefused(err error) bool { n := number(err); return n == erKillDenied || n == erSpecificAccess }
 
 // endSession ends, in the background and at most for killWait, the session of a
 // connection that was closed while its statement may still run. Close waits for it.

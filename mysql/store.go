@@ -38,6 +38,7 @@ type Store struct {
 	watchdog   *watchdog
 	pace       atomic.Int64 // nanoseconds an answer usually takes
 	cannotKill atomic.Bool
+	home       atomic.Pointer[home] // nil: not read yet
 	closed     atomic.Bool
 	background sync.WaitGroup
 	statements atomic.Uint64

@@ -1,0 +1,94 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// makeRows sees to it that each key has a row, in autocommit on a connection of the
+// Store: a row that the caller's transaction made would be seen, and waited for, by
+// nobody before its commit. Only what is missing is inserted, because an insert of a
+// row that is there waits for whoever has it locked.
+func (l *txLock) makeRows(ctx context.Context, keys []string) error {
+	start := time.Now()
+	for {
+		err := l.s.step(ctx, l.s.acquires, func(c *conn) (err error) {
+			if l.home, err = l.s.where(ctx, c); err != nil {
+				return err
+			}
+			l.table = "`" + strings.ReplaceAll(l.home.database, "`", "``") + "`." + l.s.names.tx
+			t := newText(200+64*len(keys)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+			found, err := query(ctx, c, 0, t.in(len(keys), func(i int) { t.key(keys[i]) }).String(), scanKey)
+			if err != nil || len(found) == len(keys) {
+				return err
+			}
+			_, err = c.exec(ctx, l.s.bound(0), l.insert(without(keys, found)))
+			return err
+		})
+		if !errors.Is(err, errBlocked) {
+			return classify("make rows in table "+l.s.names.tx, err)
+		}
+		// Another transaction locks the gap: at REPEATABLE READ one that looked for a row
+		// which somebody had removed by hand. It may be the caller's.
+		if time.Since(start) > lockWait {
+			return fmt.Errorf("%w: rows of table %s cannot be made, roll back and begin again: %w", driver.ErrConflict, l.s.names.tx, err)
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// insert makes rows; others may be making them too.
+func (l *txLock) insert(keys []string) string {
+	t := newText(100+64*len(keys)).add("INSERT IGNORE INTO ", l.table, " (name) VALUES ")
+	for i, k := range keys {
+		if i > 0 {
+			t.add(",")
+		}
+		t.add("(").key(k).add(")")
+	}
+	return t.String()
+}
+
+// without gives the keys that were not found, in their order.
+func without(keys, found []string) (rest []string) {
+	have := make(map[string]bool, len(found))
+	for _, k := range found {
+		have[k] = true
+	}
+	for _, k := range keys {
+		if !have[k] {
+			rest = append(rest, k)
+		}
+	}
+	return rest
+}
+
+// home is what a connection of the Store tells of the server, once. The tables are
+// in its database, whatever the default one of the caller's transaction is.
+type home struct {
+	database, user string
+	undoes         bool // MariaDB: a NOWAIT that fails undoes the whole transaction
+}
+
+func (s *Store) where(ctx context.Context, c *conn) (home, error) {
+	if h := s.home.Load(); h != nil {
+		return *h, nil
+	}
+	found, err := query(ctx, c, 0, "SELECT COALESCE(DATABASE(),''), USER(), @@innodb_rollback_on_timeout AND VERSION() LIKE '%mariadb%'", func(rows *sql.Rows) (h home, err error) {
+		err = rows.Scan(&h.database, &h.user, &h.undoes)
+		return h, err
+	})
+	if err != nil {
+		return home{}, err
+	}
+	s.home.Store(&found[0])
+	return found[0], nil
+}
