@@ -52,7 +52,7 @@ func (f *forUpdate) raise(ctx context.Context, key string) (before state, err er
 		}
 		s, ok := states[key]
 		before = s
-		if !ok || s.token == 0 {
+		if !ok || !s.granted() {
 			return nil // nobody was ever granted the key
 		}
 		unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})

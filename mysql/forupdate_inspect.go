@@ -50,11 +50,18 @@ func (f *forUpdate) read(ctx context.Context, c *conn, keys []string) (map[strin
 	return states, nil
 }
 
+// granted: a row that was made for an acquire which never came to its end says
+// that it was acquired at never.
+func (s state) granted() bool { return s.sinceMicros > neverMicros }
+
+// neverMicros is never as a Unix time in microseconds.
+const neverMicros = 24 * 3600 * 1_000_000
+
 // info is the state in words of package driver. Left of a held key is that of the
 // lease row, which each renewal moves; 0 while an acquire is between its steps.
 func (s state) info() driver.Info {
 	i := driver.Info{Key: s.key, Owner: s.owner, Token: s.token}
-	if s.token == 0 { // a row that was made for an acquire which never came to its end
+	if !s.granted() {
 		return driver.Info{Key: s.key, Held: s.locked}
 	}
 	i.Since = time.UnixMicro(s.sinceMicros).UTC()

@@ -26,10 +26,12 @@ func (f *forUpdate) waitRow(key string) string {
 // second finds the first too. They are not run by a session, whose transaction
 // would not end, and only for a row that is missing: an INSERT IGNORE of one that
 // is locked waits. The lease row counts as released now, or the reaper would take it
-// for dead at once.
+// for dead at once. Its token is the time, as of a grant, so that its entry in the
+// guard index stands at the end: MariaDB's guard at REPEATABLE READ locks the gap
+// before its own entry too.
 func (f *forUpdate) createLease(key string) string {
 	return newText(0).add("INSERT IGNORE INTO ", f.lease.table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
-		key(key).add("," + none + ",'',0," + never + "," + never + "," + now + ")").String()
+		key(key).add("," + none + ",''," + tok + "," + never + "," + never + "," + now + ")").String()
 }
 
 func (f *forUpdate) createRow(key string) string {
