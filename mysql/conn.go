@@ -69,7 +69,10 @@ const (
 )
 
 // open takes a connection out of the pool and prepares it.
-func (s *Store) open(ctx context.Context) (*conn, error) {
+func (s *Store) open(ctx context.Context) (*conn, error) { return s.openAs(ctx, prepare, true) }
+
+// openAs is open with other settings, under which autocommit is on or off.
+func (s *Store) openAs(ctx context.Context, prepare []string, autocommit bool) (*conn, error) {
 	c := &conn{s: s, opened: time.Now()}
 	var err error
 	if c.sc, err = s.db.Conn(ctx); err != nil {
@@ -86,15 +89,15 @@ func (s *Store) open(ctx context.Context) (*conn, error) {
 			return nil, notSent("prepare a connection", err)
 		}
 	}
-	var autocommit, sameBytes bool
+	var commits, sameBytes bool
 	c.heard = time.Now()
 	s.statements.Add(1)
 	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+serverName+", @@autocommit, @@character_set_client=@@character_set_connection")
-	if err := row.Scan(&c.id, &c.server, &autocommit, &sameBytes); err != nil {
+	if err := row.Scan(&c.id, &c.server, &commits, &sameBytes); err != nil {
 		c.close()
 		return nil, notSent("prepare a connection", err)
 	}
-	if !autocommit {
+	if commits != autocommit {
 		c.close()
 		return nil, notSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
 	}

@@ -20,6 +20,8 @@ const (
 	erGroupRollback  = 3101 // group replication refused the commit; undone
 	erKilled         = 1317 // KILL QUERY; undone
 	erIdle           = 4031 // the server had closed the idle connection before our statement came
+	erNoDatabase     = 1049
+	erTableDenied    = 1142
 	erNoTable        = 1146
 	erNoColumn       = 1054
 	erNoIndex        = 1176

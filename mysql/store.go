@@ -30,6 +30,8 @@ type Store struct {
 	writes   *lane
 	control  *lane
 
+	transactions *transactions // the connections of InTx and Once
+
 	alone   chan struct{} // the right to use the one acquire connection for pinned keys, reaping and force
 	looking chan struct{} // at most one Inspect stands in a KILL's way
 	checked atomic.Bool
@@ -56,6 +58,10 @@ type strategy interface {
 	reap(ctx context.Context, grace time.Duration) (int, error)
 	limits() driver.Limits
 	layout() []layout // the tables it uses
+
+	// guards gives the lease rows whose index a guard of the hold locks; false: the
+	// Store knows that the hold is over.
+	guards(driver.Hold) (l *leases, live bool)
 	close()
 }
 
@@ -138,6 +144,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
 	}
 	s.watchdog = newWatchdog(s)
+	s.transactions = &transactions{s: s}
 	s.control = newLane(s, controlConnections)
 	s.writes = newLane(s, writeConnections)
 	s.acquires = newLane(s, o.Connections-controlConnections-writeConnections)
@@ -164,6 +171,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.keep.close()
+	s.transactions.close()
 	s.acquires.close()
 	s.writes.close()
 	s.background.Wait()

@@ -1,0 +1,220 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// A guarded transaction has a shared lock on one entry of the index named guard:
+// the one with the lease's token. The next grant of the key must raise the token,
+// so it changes that entry and waits for the transaction; everybody else who writes
+// the row (renewals, refused acquires, releases) does not touch the index.
+//
+// The lock is on the entry only if the index has everything that the statement
+// reads, and if the statement names every column of the unique index:
+// https://dev.mysql.com/doc/refman/9.7/en/innodb-locks-set.html
+
+// Guard makes the transaction one that cannot be committed after a newer hold of
+// the key was granted: as long as it is open, whoever wants the key waits for its
+// end, however late that is, and whatever becomes of the lease. The lease's own
+// renewals and other keys do not wait. Call it first in the transaction; several
+// times, and for several leases, is allowed. It works at every isolation level.
+//
+// tx is your transaction on the Store's server, with any pool and any database
+// there: see Tx. The lease is one that a Client of this Store granted. From the
+// call on it is never handed on inside the process, and its release leaves the key
+// to the next only when the transaction has ended too.
+//
+// After any error nothing is guarded: roll back at once (in a transaction at
+// REPEATABLE READ a guard that failed may keep new keys from being locked). Errors
+// that match rowlock.ErrLost or rowlock.ErrReleased: the lease is over.
+// rowlock.ErrInvalid: tx is a pool, or has no open transaction, or reaches another
+// server; the lease is nil or another Store's. rowlock.ErrConflict: the server
+// chose the transaction as the victim of a deadlock, or a lock was waited for too
+// long; run it again from its beginning. Others come from the connection. ctx
+// bounds both statements, one on a connection of the Store and one on yours; what
+// cancelling it does to your connection is up to database/sql and the driver.
+//
+// A host that falls silent inside a guarded transaction keeps the key from
+// everybody until the server ends the session, by default after a wait_timeout of
+// eight hours. Set a smaller one, or use InTx. Guard may be called concurrently.
+func (s *Store) Guard(ctx context.Context, tx Tx, lease *rowlock.Lease) error {
+	_, err := s.guard(ctx, tx, lease, "")
+	return err
+}
+
+// guard is Guard, which also asks whether a run has its mark.
+func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) (standing, error) {
+	h, err := s.guarding(ctx, lease)
+	if err != nil {
+		return standing{}, err
+	}
+	if err := inTransaction(ctx, tx); err != nil {
+		return standing{}, fmt.Errorf("guard %q: %w", h.Key, err)
+	}
+	// The plain read comes first, because a locking read that finds nothing can lock
+	// the right end of the index, and with it every acquire of a new key.
+	st, err := s.stands(ctx, h, run)
+	if err == nil && !st.marked {
+		err = st.lost(h)
+	}
+	if err != nil || st.marked {
+		return st, wrap("guard", h.Key, err)
+	}
+	locked, err := s.lock(ctx, tx, st.database, h)
+	switch n := number(err); {
+	case schemaErrors[n], n == erNoDatabase, n == erTableDenied: // the plain read found the table
+		err = fmt.Errorf("%w: the transaction does not reach the lock tables; it must be on the Store's server, and its user may read them: %w", driver.ErrInvalid, err)
+	case err == nil && !locked:
+		err = s.whyNot(ctx, h)
+	}
+	if err == nil {
+		err = lease.Err() // it may have ended meanwhile
+	}
+	return st, wrap("guard", h.Key, err)
+}
+
+// wrap names the operation and the key; nil stays nil.
+func wrap(what, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %q: %w", what, key, err)
+}
+
+// guarding checks what a guard is given, before anything is sent.
+func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold, error) {
+	if lease == nil {
+		return driver.Hold{}, fmt.Errorf("guard: %w: the lease is nil", driver.ErrInvalid)
+	}
+	if err := s.ready(ctx); err != nil {
+		return driver.Hold{}, err
+	}
+	return lease.Guarding(s)
+}
+
+// lock is the guard: it locks the entry of the hold in the guard index, until the
+// transaction ends. false: there is no such entry any more.
+func (s *Store) lock(ctx context.Context, tx Tx, database string, h driver.Hold) (locked bool, err error) {
+	l, _ := s.keep.guards(h)
+	t := newText(300).add("SELECT token FROM ", inDatabase(database, l.table), " FORCE INDEX (guard) WHERE token=").us64(h.Stored).add(" AND name=").key(h.Key)
+	if len(l.guard) == 3 { // two holds can have the same token there
+		t.add(" AND hold=").lit(h.ID[:])
+	}
+	s.statements.Add(1)
+	rows, err := tx.QueryContext(ctx, t.add(" LOCK IN SHARE MODE").String())
+	if err != nil {
+		return false, txError(err)
+	}
+	defer rows.Close()
+	locked = rows.Next()
+	if err := rows.Err(); err != nil {
+		return false, txError(err)
+	}
+	return locked, txError(rows.Close())
+}
+
+// inDatabase gives a table of the Store its database, so that the caller's
+// transaction may be in another one of the same server. A name that is not plain
+// ASCII the caller's session might spell otherwise.
+func inDatabase(database, table string) string {
+	for _, b := range []byte(database) {
+		if b >= 0x80 {
+			return table
+		}
+	}
+	if database == "" {
+		return table
+	}
+	return "`" + strings.ReplaceAll(database, "`", "``") + "`." + table
+}
+
+// standing is what a plain read tells before a guard.
+type standing struct {
+	status   driver.Status // Alive: the row has the hold
+	database string        // in which the tables are
+	marked   bool          // the run has its mark
+}
+
+// stands reads the row of a hold, and the mark of a run if one is named, on a
+// connection of the Store: no statement is sent in the caller's transaction for a
+// lease that was lost.
+func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st standing, err error) {
+	l, live := s.keep.guards(h)
+	t := newText(600).add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
+	if run != "" {
+		t.add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").key(h.Key).add(" AND r.run=").key(run).add(")")
+	} else {
+		t.add(",0")
+	}
+	text := t.add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(h.Key).String()
+	var found []standing
+	err = s.step(ctx, s.acquires, func(c *conn) (err error) {
+		found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
+			var r row
+			var id sql.RawBytes
+			if err = rows.Scan(&id, &r.token, &r.live, &st.database, &st.marked); err != nil {
+				return st, err
+			}
+			copy(r.id[:], id)
+			switch {
+			case !r.mine(h.ID):
+				st.status = r.gone(h.ID)
+			case r.token != h.Stored:
+				st.status = driver.Taken
+			case !live: // its session has ended
+				st.status = driver.Removed
+			default:
+				st.status = driver.Alive
+			}
+			return st, nil
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return st, classify(l.what("guard"), err)
+	case len(found) == 0:
+		return standing{status: driver.Removed}, nil
+	}
+	return found[0], nil
+}
+
+// lost is nil while the row has the hold.
+func (st standing) lost(h driver.Hold) error {
+	e := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonRemoved}
+	switch st.status {
+	case driver.Alive:
+		return nil
+	case driver.Taken:
+		e.Reason = rowlock.ReasonTaken
+	case driver.Forced, driver.Released: // Released, but not by its holder
+		e.Reason = rowlock.ReasonForced
+	}
+	return e
+}
+
+// whyNot says why the transaction did not find the hold's entry.
+func (s *Store) whyNot(ctx context.Context, h driver.Hold) error {
+	st, err := s.stands(ctx, h, "")
+	if err == nil {
+		err = st.lost(h)
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: the transaction does not see the lease, which is there: it is on another server than the Store, or on a replica", driver.ErrInvalid)
+	}
+	return err
+}
+
+func (l *leases) guards(driver.Hold) (*leases, bool) { return l, true }
+
+// guards: the lease row stays as it is when a session ends, so it does not tell
+// whether the hold is over.
+func (f *forUpdate) guards(h driver.Hold) (*leases, bool) {
+	return f.lease, f.get(h.Key, h.ID) != nil
+}

@@ -1,0 +1,73 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// InTx runs fn in a guarded transaction and commits it: it begins, guards, calls fn
+// once, and commits if fn returned nil, the lease still stands and ctx has not
+// ended; otherwise it rolls back, also when fn panics or ends its goroutine. It is
+// never committed after a newer hold of the key was granted: see Guard.
+//
+// fn's context ends with ctx, with the lease and with InTx; use it for every
+// statement. fn sends its statements by tx, closes every *sql.Rows, and does not
+// commit or roll back. After an error that the server calls a deadlock nothing of
+// the transaction is left, so fn returns it.
+//
+// The transaction runs at READ COMMITTED, on a connection of its own out of the
+// Store's pool, one for each InTx or Once that runs; up to 8 rest for the next,
+// none in a pool that is bounded. If the host falls silent the server ends the
+// transaction after the lease's TTL or a minute, whichever is longer; so fn must
+// not pause for so long between two statements.
+//
+// fn's error is returned as it is, joined with the *rowlock.LostError if the lease
+// was lost meanwhile. After any error but rowlock.ErrUnknownOutcome
+// nothing took effect. The others, besides fn's: rowlock.ErrLost or
+// rowlock.ErrReleased, the lease is over; ctx's error; rowlock.ErrInvalid, a nil
+// lease or fn, or another Store's lease; rowlock.ErrConflict, also where fn returned
+// such an error of the server: another transaction was in the way (a deadlock, a
+// lock wait), call InTx again. It does not do so by itself, because fn may do
+// things that no database takes back. rowlock.ErrUnknownOutcome: the answer to the
+// commit was lost, or fn ended the transaction and went on: it took effect, or
+// not. Where that matters use Once, which finds out.
+//
+// InTx may be called concurrently, with one lease too.
+func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	if fn == nil {
+		return fmt.Errorf("transaction: %w: the function is nil", driver.ErrInvalid)
+	}
+	t, err := s.begin(ctx, lease)
+	if err != nil {
+		return err
+	}
+	defer t.end()
+	if err := t.run(fn); err != nil {
+		return err
+	}
+	err = t.commit()
+	if u := (undecided{}); errors.As(err, &u) {
+		err = fmt.Errorf("%w: %w", driver.ErrUnknownOutcome, u.error)
+	}
+	return wrap("guarded transaction of", t.hold.Key, err)
+}
+
+// run calls fn. Its error is marked where the transaction can be run again.
+func (t *transaction) run(fn func(context.Context, *sql.Tx) error) error {
+	err := fn(t.work, t.tx)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, driver.ErrConflict) {
+		err = txError(err)
+	}
+	if lost := t.lease.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, rowlock.ErrLost) {
+		err = errors.Join(err, lost)
+	}
+	return err
+}

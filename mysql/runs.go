@@ -1,0 +1,147 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// A mark is a row (key, run) that is written in the transaction of the run's
+// effects, so it is there exactly when they are.
+
+const (
+	// maxRun is the longest run ID, in bytes.
+	maxRun = 255
+
+	erDuplicate = 1062
+)
+
+// MarkRun guards the transaction and marks in it that the run has taken effect:
+// the mark is there if and when you commit, together with what else you wrote. A
+// run is a key and an ID, of 1 to 255 bytes that are compared byte for byte, for
+// example a date. While the mark is kept (see ReapRuns) no other transaction can
+// mark the run again, so its effects are committed at most once.
+//
+// Call it first in the transaction. What Guard says of tx, lease and errors holds
+// here too; after any error roll back at once. An error that matches
+// rowlock.ErrAlreadyRan: the run has its mark, its effects are there.
+// rowlock.ErrInvalid names a bad run ID too, rowlock.ErrSchema a missing table. While another
+// transaction of the same lease is marking the same run, MarkRun waits for its end,
+// at most for your session's innodb_lock_wait_timeout.
+//
+// If the answer to your commit is lost, ask with MarkRun in a new transaction, or
+// use Once, which does that by itself.
+func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) error {
+	if err := checkRun(run); err != nil {
+		return err
+	}
+	st, err := s.guard(ctx, tx, lease, run)
+	if err != nil {
+		return err
+	}
+	err = driver.ErrAlreadyRan
+	if !st.marked {
+		err = s.mark(ctx, tx, st.database, lease.Hold(), run)
+	}
+	if err == nil {
+		err = lease.Err() // it may have waited
+	}
+	return wrapRun(run, lease.Key(), err)
+}
+
+func checkRun(run string) error {
+	if len(run) < 1 || len(run) > maxRun {
+		return fmt.Errorf("%w: a run ID of %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
+	}
+	return nil
+}
+
+func wrapRun(run, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("run %q of %q: %w", run, key, err)
+}
+
+// mark writes the mark in a guarded transaction. A plain INSERT: it looks at what is
+// committed whatever snapshot the transaction has, waits for one who is marking
+// the run now, and says without doubt which of them was first, also where the DSN
+// has clientFoundRows. A read of a mark that is not there yet would lock the gap,
+// and two who do that and insert deadlock.
+func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold, run string) error {
+	s.statements.Add(1)
+	_, err := tx.ExecContext(ctx, newText(300).add("INSERT INTO ", inDatabase(database, s.names.run), " (name,run,token,at) VALUES (").
+		key(h.Key).add(",").key(run).add(",").us64(h.Token).add(","+now+")").String())
+	switch n := number(err); {
+	case n == erDuplicate:
+		return fmt.Errorf("%w: %w", driver.ErrAlreadyRan, err)
+	case schemaErrors[n]:
+		return classify("mark in table "+s.names.run, err)
+	}
+	return txError(err)
+}
+
+// marked asks for the mark of a run in a way that waits for whoever is writing it:
+// the answer is final. token is that of its lease, 0 where there is no mark.
+func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int64, err error) {
+	found, err := query(ctx, c, s.bound(0), newText(300).add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
+		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), func(rows *sql.Rows) (token int64, err error) {
+		return token, rows.Scan(&token)
+	})
+	if len(found) > 0 {
+		token = found[0]
+	}
+	return token, err
+}
+
+// ReapRuns removes marks that are older than olderThan, at most 500 a call, and
+// tells how many; as many as 500 means that there may be more. A run whose mark was
+// removed can take effect again: keep marks for longer than anybody may try a run
+// again, and in any case for an hour, otherwise the error matches
+// rowlock.ErrInvalid. Nobody calls it for you. It reads the table from its
+// beginning, and waits for no transaction: a mark that somebody is looking at is left for the next
+// time. After an error some marks may be gone.
+func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (removed int, err error) {
+	if olderThan < minGrace {
+		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: ReapRuns of marks older than %v: use at least %v, or runs whose commit is not decided yet could run again", driver.ErrInvalid, olderThan, minGrace)}
+	}
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	const what = "reap runs"
+	old := newText(0).add("at<" + now + "-INTERVAL ").us(olderThan).add(" MICROSECOND").String()
+	type mark struct{ key, run string }
+	var found []mark
+	err = s.slow(ctx, func(c *conn) (err error) {
+		found, err = query(ctx, c, 0, newText(0).add("SELECT name,run FROM ", s.names.run, " WHERE ", old, " LIMIT ").us64(reapBatch).String(), func(rows *sql.Rows) (m mark, err error) {
+			var key, run sql.RawBytes
+			err = rows.Scan(&key, &run)
+			return mark{string(key), string(run)}, err
+		})
+		return err
+	})
+	for _, m := range found {
+		if err != nil {
+			break
+		}
+		statement := newText(0).add("DELETE m FROM ", s.names.run, " AS m FORCE INDEX (PRIMARY) WHERE name=").key(m.key).add(" AND run=").key(m.run).add(" AND ", old).String()
+		err = s.slow(ctx, func(c *conn) error { // a turn for each, so that a pinned key need not wait for all
+			res, err := c.exec(ctx, s.bound(0), statement)
+			if err != nil {
+				return err
+			}
+			n, err := res.RowsAffected()
+			removed += int(n)
+			return err
+		})
+		if errors.Is(err, errBlocked) {
+			err = nil
+		}
+	}
+	return removed, classify(what, err)
+}

@@ -1,0 +1,196 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// transaction is a guarded one on a connection of the Store. Its isolation level is
+// READ COMMITTED, where a guard that fails locks nothing, so the plain read before
+// it is not needed.
+//
+// The server can end a transaction before its end: a deadlock undoes all of it, the
+// guard too, and what is sent after the error is no part of it. fn may ignore that
+// error. So autocommit is off, which puts what follows into a transaction that we
+// can still roll back, and a savepoint tells whether the one that was guarded is
+// still open.
+type transaction struct {
+	s     *Store
+	n     *txConn
+	tx    *sql.Tx
+	lease *rowlock.Lease
+	hold  driver.Hold
+	work  context.Context // the caller's, and ends with the lease
+	free  context.CancelFunc
+	open  bool // end has something to do
+}
+
+const (
+	// commitGrace is how long the answer to a commit is waited for when ctx or the
+	// lease has ended meanwhile, and then for a question about it.
+	commitGrace = 2 * time.Second
+
+	// rollbackWait bounds a ROLLBACK; after it the connection is closed.
+	rollbackWait = time.Second
+)
+
+// begin begins a guarded transaction. The caller calls end.
+func (s *Store) begin(ctx context.Context, lease *rowlock.Lease) (*transaction, error) {
+	h, err := s.guarding(ctx, lease)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		t := &transaction{s: s, lease: lease, hold: h}
+		if t.n, err = s.transactions.get(ctx, h.TTL); err != nil {
+			return nil, wrap("guard", h.Key, err)
+		}
+		t.open = true
+		within, free := context.WithCancel(ctx) // a lease that lives on forgets it
+		t.work, t.free = lease.Context(within), free
+		if err = t.start(); err == nil {
+			return t, nil
+		}
+		if ended := t.ended(); ended != nil {
+			err = ended
+		}
+		// A connection that rested may have died, and nothing has happened yet.
+		again := t.n.c.broken && try < 3 && t.work.Err() == nil
+		t.end()
+		if errors.Is(err, errNotLocked) {
+			err = s.whyNot(ctx, h)
+		}
+		if !again {
+			return nil, wrap("guard", h.Key, err)
+		}
+	}
+}
+
+var errNotLocked = errors.New("the guard found nothing")
+
+// start is one try of begin.
+func (t *transaction) start() (err error) {
+	// A sql.Tx is rolled back when its context ends, also in the middle of a commit,
+	// which would then not say so. So it gets one that ends with ours only until it
+	// has begun.
+	begun, free := context.WithCancel(context.WithoutCancel(t.work))
+	forget := t.free
+	t.free = func() { forget(); free() }
+	stop := context.AfterFunc(t.work, free)
+	t.s.statements.Add(1)
+	sent := time.Now()
+	t.tx, err = t.n.c.sc.BeginTx(begun, nil)
+	if !stop() && err == nil {
+		err = t.work.Err()
+	}
+	if err != nil {
+		t.n.c.broken = true
+		return txError(err)
+	}
+	t.n.c.heard = sent
+	locked, err := t.s.lock(t.work, t.tx, "", t.hold)
+	switch {
+	case err != nil:
+		t.n.c.broken = t.n.c.broken || number(err) == 0 || number(err) == erIdle
+		return err
+	case !locked:
+		return errNotLocked
+	}
+	_, err = t.exec(t.work, "SAVEPOINT rowlock_guarded")
+	return err
+}
+
+// exec sends a statement of ours beside those of fn.
+func (t *transaction) exec(ctx context.Context, text string) (sql.Result, error) {
+	t.s.statements.Add(1)
+	sent := time.Now()
+	res, err := t.n.c.sc.ExecContext(ctx, text)
+	switch number(err) {
+	case 0:
+		t.n.c.broken = t.n.c.broken || err != nil
+	case erIdle:
+		t.n.c.broken = true
+	}
+	if err == nil {
+		t.n.c.heard = sent
+	}
+	return res, txError(err)
+}
+
+// ended says that the lease or ctx is over.
+func (t *transaction) ended() error {
+	if err := t.lease.Err(); err != nil {
+		return err
+	}
+	return t.work.Err()
+}
+
+// undecided is the error of a commit that took effect or did not.
+type undecided struct{ error }
+
+func (u undecided) Unwrap() error { return u.error }
+
+// commit commits, unless the lease or ctx has ended, or the transaction has ended
+// before. Any error but an undecided one says that nothing took effect.
+func (t *transaction) commit() error {
+	if err := t.ended(); err != nil {
+		return err
+	}
+	_, err := t.exec(t.work, "RELEASE SAVEPOINT rowlock_guarded")
+	switch {
+	case number(err) == erNoSavepoint:
+		return undecided{errEndedEarly}
+	case errors.Is(err, sqldriver.ErrBadConn):
+		return fmt.Errorf("the connection is lost, or a *sql.Rows was left open: %w", err)
+	case err != nil:
+		return err
+	}
+	ctx, cancel := linger(t.work, commitGrace, t.n.silence)
+	defer cancel()
+	_, err = t.exec(ctx, "COMMIT")
+	if n := number(err); err == nil || proven[n] && n != erKilled || errors.Is(err, sqldriver.ErrBadConn) {
+		return err
+	}
+	return undecided{err}
+}
+
+var errEndedEarly = errors.New("the transaction ended inside the function: by Commit or Rollback, by a statement that commits by itself (DDL), or by a deadlock whose error was ignored; what was sent after that is rolled back")
+
+// end rolls back whatever is still open and gives the connection back. It may be
+// called again.
+func (t *transaction) end() {
+	if !t.open {
+		return
+	}
+	t.open = false
+	if !t.n.c.broken {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackWait)
+		_, _ = t.exec(ctx, "ROLLBACK") // after a commit it changes nothing
+		cancel()
+	}
+	if t.n.c.broken {
+		t.s.endSession(t.n.c) // the server may still run a statement, and keep the guard
+	}
+	if t.tx != nil {
+		_ = t.tx.Rollback() // for database/sql; on a broken connection it sends nothing
+	}
+	t.free()
+	t.s.transactions.put(t.n)
+}
+
+// linger is a context that ends some time after ctx, and at last after most.
+func linger(ctx context.Context, after, most time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(after, cancel)
+		context.AfterFunc(out, func() { late.Stop() })
+	})
+	return out, func() { stop(); cancel() }
+}
