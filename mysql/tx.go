@@ -20,8 +20,10 @@ type Tx interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// erNoSavepoint: SAVEPOINT ... does not exist.
-const erNoSavepoint = 1305
+const (
+	erNoSavepoint = 1305 // SAVEPOINT ... does not exist
+	erNotPrepared = 1295 // not supported in the prepared statement protocol: MySQL says so of SAVEPOINT
+)
 
 // inTransaction tells whether tx is a transaction, by an error that matches
 // ErrInvalid where it is none. What can commit and roll back is one. Of a handle
@@ -48,7 +50,9 @@ func inTransaction(ctx context.Context, tx Tx) error {
 	}:
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT rowlock_open"); err != nil {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT rowlock_open"); number(err) == erNotPrepared {
+		return fmt.Errorf("%w: the %T prepares its statements and cannot commit: it is a pool, or hides a transaction: pass the transaction itself: %w", driver.ErrInvalid, tx, err)
+	} else if err != nil {
 		return txError(err)
 	}
 	_, err := tx.ExecContext(ctx, "RELEASE SAVEPOINT rowlock_open")
