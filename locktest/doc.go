@@ -37,11 +37,11 @@
 // Every case is a subtest whose name begins with the promise it pins, as in
 // P1_LostUpdateCounter: go test -run 'TestConformance/.*/P2' runs what pins P2 on
 // every backend. Cases of the seam that belong to no promise begin with Store_,
-// those of MinHold, MaxHold and NoRenew with Hold_.
+// those of MinHold, MaxHold and NoRenew with Hold_, those of waiters with Wait_.
 //
 // [P1], [P2] and so on run the cases of one promise. A package that wants a test
 // function for each promise writes these instead of a call of Run; together with
-// [Store] and [Hold] they are the same suite:
+// [Store], [Hold] and [Wait] they are the same suite:
 //
 //	func TestP1_Exclusion(t *testing.T) { locktest.P1(t, harness(t)) }
 //

@@ -23,12 +23,14 @@ const jobVariable = "ROWLOCK_LOCKTEST_CHILD"
 
 // job is what a child process does.
 type job struct {
-	Role    string // count, hold or trust
+	Role    string // count, hold, trust, keep or turns
 	Config  string // Harness.Config
 	Key     string
+	Keys    []string // keep
 	TTL     time.Duration
 	MinHold time.Duration
-	Rounds  int           // count: how often to increment
+	Rounds  int           // count: how often to increment; turns: how many for each
+	Waiters int           // turns
 	File    string        // count: the number, as text
 	For     time.Duration // trust: how long to take leases
 }
@@ -78,6 +80,10 @@ func child(text string, open func(string) (driver.Store, error)) error {
 		err = j.hold(ctx, c, input)
 	case "trust":
 		err = j.trust(ctx, c)
+	case "keep":
+		err = j.keep(ctx, c, input)
+	case "turns":
+		err = j.turns(ctx, c, input)
 	default:
 		err = fmt.Errorf("no role %q", j.Role)
 	}

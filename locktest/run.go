@@ -11,7 +11,7 @@ import (
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	run(t, h, exclusion, loss, reasons, frozen, tokens, stale, giveUp, lostReply, deadlocks, keys, reaper,
-		connections, release, closing, isolation, holdTimes, seam, seamBatch)
+		connections, release, closing, isolation, holdTimes, turns, seam, seamBatch)
 }
 
 // P1 runs the cases of P1: by the database's clock, at most one exclusive hold of
@@ -57,6 +57,9 @@ func P15(t *testing.T, h Harness) { t.Helper(); run(t, h, isolation) }
 // Hold runs the cases of MinHold, MaxHold and NoRenew.
 func Hold(t *testing.T, h Harness) { t.Helper(); run(t, h, holdTimes) }
 
+// Wait runs the cases of waiters that belong to no promise.
+func Wait(t *testing.T, h Harness) { t.Helper(); run(t, h, turns) }
+
 // Store runs the cases of the seam that belong to no promise.
 func Store(t *testing.T, h Harness) { t.Helper(); run(t, h, seam, seamBatch) }
 
@@ -73,11 +76,14 @@ func processes(e *env) bool { return e.Config != "" }
 func freezing(e *env) bool  { return e.Config != "" && canFreeze }
 func server(e *env) bool    { return e.Server != nil }
 func blocking(e *env) bool  { return e.Block != nil }
-func counting(e *env) bool  { return e.Connections != nil && e.MaxConnections != nil }
-func dead(e *env) bool      { return e.Dead != nil && e.reaper }
-func reaping(e *env) bool   { return e.reaper }
-func listing(e *env) bool   { return e.lister }
-func forcing(e *env) bool   { return e.forcer }
+func blockingProcesses(e *env) bool {
+	return e.Block != nil && e.Config != ""
+}
+func counting(e *env) bool { return e.Connections != nil && e.MaxConnections != nil }
+func dead(e *env) bool     { return e.Dead != nil && e.reaper }
+func reaping(e *env) bool  { return e.reaper }
+func listing(e *env) bool  { return e.lister }
+func forcing(e *env) bool  { return e.forcer }
 
 // atOnce is how many cases run at the same time. Most of them wait most of the
 // time, so it is more than there are cores.
