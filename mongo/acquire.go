@@ -132,40 +132,26 @@ func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result
 	if !r.fenced {
 		return r.granted()
 	}
-	err := s.raise(ctx, q.Key, r.token)
+	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
+	own, err := s.ownFor(q)
 	if err == nil {
+		err = s.raiseAsHolder(ctx, q.Key, r.token, own)
+	}
+	if err == nil {
+		s.own.add(q.ID, own)
 		return r.granted()
 	}
-	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
 	if !blocked(err) {
 		failed := s.fail(ctx, what, err)
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err})
 	}
+	own.unused()
 	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true}, blockWait)
 	if back.Status == driver.Unknown {
 		return back
 	}
 	return driver.Result{Status: driver.Pinned}
-}
-
-// raise lifts the fence of a key, which guarded transactions of an older token
-// have written: it waits for those that are open and stops all later ones.
-func (s *Store) raise(ctx context.Context, key string, token int64) error {
-	cmd := d{
-		{Key: "update", Value: s.fences},
-		{Key: "updates", Value: a{d{
-			{Key: "q", Value: op("_id", keyID(key))},
-			{Key: "u", Value: op("$max", op("token", token))},
-			{Key: "upsert", Value: true},
-		}}},
-	}
-	for tries := 0; ; tries++ {
-		_, err := s.write(ctx, nil, cmd, blockWait)
-		if err == nil || tries == 3 || !conflicted(err) {
-			return err
-		}
-	}
 }
 
 func unknown(err *driver.Error) driver.Result {

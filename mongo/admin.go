@@ -55,7 +55,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	before := parse(doc)
 	info := before.info(key)
 	if before.fenced {
-		err := s.raise(ctx, key, before.token+driver.TokenRange)
+		err := s.raise(ctx, key, before.token+driver.TokenRange, nil)
 		switch {
 		case err == nil:
 		case blocked(err):

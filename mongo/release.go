@@ -40,6 +40,10 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	for _, i := range undos {
 		lanes = append(lanes, func() { results[i] = s.undo(ctx, holds[i]) })
 	}
+	s.own.drop(holds...)
+	if ids := s.own.spent(); ids != nil {
+		lanes = append(lanes, func() { s.endSessions(ctx, ids) })
+	}
 	if len(lanes) == 1 {
 		lanes[0]()
 	} else {

@@ -37,6 +37,11 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if err != nil {
 		return nil, s.fail(ctx, "renew "+names(holds), err)
 	}
+	for i, res := range r.results {
+		if res.Status != driver.Alive && res.Status != driver.Unknown {
+			s.own.drop(holds[i])
+		}
+	}
 	return r.results, nil
 }
 

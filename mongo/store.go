@@ -50,6 +50,7 @@ type Store struct {
 	closed     atomic.Bool
 	statements atomic.Uint64
 	sessions   sessions
+	own        ownSessions
 	paces      struct{ renew, release, acquire, numbered pace }
 }
 
@@ -117,15 +118,18 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	ids := s.sessions.close()
-	if len(ids) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// Without an answer the server ends them by itself after 30 minutes.
-	_, _ = s.send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}})
+	s.endSessions(ctx, append(s.sessions.close(), s.own.close()...))
 	return nil
+}
+
+// endSessions tells the server what it may forget. Without an answer it ends them
+// by itself after 30 minutes.
+func (s *Store) endSessions(ctx context.Context, ids []bson.Raw) {
+	if len(ids) > 0 {
+		_, _ = s.send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}})
+	}
 }
 
 // enter is the beginning of every call: n keys are about to be sent.

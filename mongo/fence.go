@@ -1,0 +1,90 @@
+package mongolock
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// A guarded key has a document beside its lease: {_id: key, token, lsid, n}. A
+// guarded transaction writes it (guard.go), renewals never do. An acquire of such
+// a key raises its token before it is told, which waits for the transactions that
+// have written it and makes all later ones of an older token match nothing. lsid
+// is the session in which InTx and Once run the transactions of that token; n only
+// makes a guard a write.
+
+// raise lifts the fence of a key, which guarded transactions of an older token
+// have written: it waits for those that are open and stops all later ones. own is
+// the session of the new token's transactions, or nil.
+func (s *Store) raise(ctx context.Context, key string, token int64, own *ownSession) error {
+	var update any = op("$max", op("token", token))
+	if own != nil {
+		// A raise that comes late, behind a newer one, changes neither.
+		update = a{op("$set", d{
+			{Key: "token", Value: op("$max", a{"$token", token})},
+			{Key: "lsid", Value: op("$cond", a{op("$lt", a{"$token", token}), own.id, "$lsid"})},
+		})}
+	}
+	cmd := d{
+		{Key: "update", Value: s.fences},
+		{Key: "updates", Value: a{d{
+			{Key: "q", Value: op("_id", keyID(key))},
+			{Key: "u", Value: update},
+			{Key: "upsert", Value: true},
+		}}},
+	}
+	for tries := 0; ; tries++ {
+		_, err := s.write(ctx, nil, cmd, blockWait)
+		if err == nil || tries == 3 || !conflicted(err) {
+			return err
+		}
+	}
+}
+
+// raiseAsHolder is raise by an acquire that has the lease document. Only such a one
+// may end the transaction that keeps the fence down, if it is one of InTx or Once:
+// its lease is over, and if its process is dead too, the server would keep the
+// transaction open for a minute (transactionLifetimeLimitSeconds), because it
+// belongs to a session, not to a connection.
+func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own *ownSession) error {
+	err := s.raise(ctx, key, token, own)
+	if blocked(err) && s.endOlder(ctx, key, token) {
+		err = s.raise(ctx, key, token, own)
+	}
+	return err
+}
+
+// endOlder ends the session that the fence names, if the fence is of an older
+// token. A session belongs to one hold for good, so nobody else's work ends with
+// it. A transaction of the caller, with a plain Guard, is in no such session.
+func (s *Store) endOlder(ctx context.Context, key string, token int64) bool {
+	reply, err := s.read(ctx, d{
+		{Key: "find", Value: s.fences},
+		{Key: "filter", Value: op("_id", keyID(key))},
+		{Key: "projection", Value: d{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
+		{Key: "singleBatch", Value: true},
+	})
+	if err != nil {
+		return false
+	}
+	docs, err := documents(reply)
+	if err != nil || len(docs) != 1 {
+		return false
+	}
+	id := docs[0].Lookup("lsid")
+	if parse(docs[0]).token >= token || id.Type != bson.TypeBinary {
+		return false
+	}
+	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: a{op("id", id)}}, maxTime(undoWait)})
+	return err == nil
+}
+
+// ownFor makes the session of a lease that will be guarded; nil for others.
+func (s *Store) ownFor(q driver.Request) (*ownSession, error) {
+	if !q.Guarded || s.standalone.Load() {
+		return nil, nil
+	}
+	return s.newOwn()
+}
