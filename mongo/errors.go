@@ -91,8 +91,12 @@ func met(err error) bool {
 
 // repeatable: the connection was lost, or the primary is another one now.
 func repeatable(err error) bool {
+	return labelled(err, "NetworkError") || labelled(err, "RetryableWriteError") || notPrimary(err)
+}
+
+func labelled(err error, label string) bool {
 	var l mongo.LabeledError
-	return errors.As(err, &l) && (l.HasErrorLabel("NetworkError") || l.HasErrorLabel("RetryableWriteError")) || notPrimary(err)
+	return errors.As(err, &l) && l.HasErrorLabel(label)
 }
 
 func notPrimary(err error) bool {

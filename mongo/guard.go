@@ -1,0 +1,148 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Guard makes the transaction of the session in ctx depend on lease: it cannot
+// commit after a newer hold of the key was granted. Whoever acquires the key next
+// waits until the transaction has ended, for at most as long as the server keeps
+// it open (transactionLifetimeLimitSeconds, 60 s by default); the lease is renewed
+// meanwhile as ever. It is one update in the transaction, at any place of it; there
+// may be several, and for several leases.
+//
+// The lease must have been acquired with rowlock.Guarded(), from a Client of this
+// Store, and the session must be of a client of the same cluster. A lease that was
+// guarded is not handed on in memory any more. Two transactions of one lease at
+// once undo each other (ErrConflict): [Store.InTx] lets them wait instead.
+//
+// After an error abort the transaction. Errors:
+//
+//   - ErrLost (a *rowlock.LostError) or ErrReleased: the lease is over. ErrLost
+//     also comes when the client has not noticed yet.
+//   - ErrConflict: the server has aborted the transaction because of another one,
+//     or cannot be reached; run it again. The driver's error with its label
+//     TransientTransactionError is wrapped, so [mongo.Session.WithTransaction] does.
+//   - ErrInvalid: no session in ctx, no transaction begun in it, a lease of another
+//     Store, one without rowlock.Guarded(), or nil.
+//   - ErrNotSupported on a standalone server, ErrClosed, ctx's or the driver's.
+//
+// A session is not for concurrent use, so neither is Guard with one session.
+func (s *Store) Guard(ctx context.Context, lease *rowlock.Lease) error {
+	sess, err := s.joining(ctx, "guard", 1)
+	if err != nil {
+		return err
+	}
+	h, err := s.guarding(lease)
+	if err != nil {
+		return err
+	}
+	return s.guard(ctx, sess, lease, h)
+}
+
+// joining returns the session of the caller's transaction, which a call with n keys
+// is about to join.
+func (s *Store) joining(ctx context.Context, doing string, n int) (*mongo.Session, error) {
+	if err := s.transactional(ctx, doing, n); err != nil {
+		return nil, err
+	}
+	sess := mongo.SessionFromContext(ctx)
+	if sess == nil {
+		return nil, fmt.Errorf("mongo: %s: %w: no session in the context: pass the one that Session.WithTransaction hands to its function, or one of mongo.NewSessionContext", doing, driver.ErrInvalid)
+	}
+	if !sess.TransactionRunning() {
+		return nil, fmt.Errorf("mongo: %s: %w: no transaction runs in the context's session: outside of one it would do nothing", doing, driver.ErrInvalid)
+	}
+	return sess, nil
+}
+
+// transactional is the beginning of every call that needs transactions.
+func (s *Store) transactional(ctx context.Context, doing string, n int) error {
+	if err := s.enter(ctx, doing, n); err != nil {
+		return err
+	}
+	if s.standalone.Load() {
+		return s.unsupported("a standalone server has no transactions, so " + doing + " is not possible: make it a replica set of one node")
+	}
+	return nil
+}
+
+// guarding says that the lease is about to be guarded, and returns its hold.
+func (s *Store) guarding(lease *rowlock.Lease) (driver.Hold, error) {
+	if lease == nil {
+		return driver.Hold{}, fmt.Errorf("mongo: guard: %w: the lease is nil", driver.ErrInvalid)
+	}
+	h, err := lease.Guarding(s)
+	if err != nil {
+		return h, err
+	}
+	if !h.Guarded {
+		return h, fmt.Errorf("mongo: guard %q: %w: acquire the lease with rowlock.Guarded(), so that the holder after it knows that there may be a transaction to wait for", h.Key, driver.ErrInvalid)
+	}
+	return h, nil
+}
+
+// guard writes the fence, if that is still of the lease's grant: a read would guard
+// nothing, because a snapshot shows what was, not what is.
+func (s *Store) guard(ctx context.Context, sess *mongo.Session, lease *rowlock.Lease, h driver.Hold) error {
+	what := fmt.Sprintf("guard %q", h.Key)
+	reply, err := s.inside(sess, s.fences).UpdateOne(ctx,
+		d{{Key: "_id", Value: keyID(h.Key)}, {Key: "token", Value: h.Stored}}, op("$inc", op("n", int64(1))))
+	if err != nil {
+		return s.insideFailed(ctx, what, err)
+	}
+	if reply.MatchedCount == 0 {
+		return fmt.Errorf("mongo: %s: %w", what, s.outdated(ctx, lease, h))
+	}
+	if err := lease.Err(); err != nil { // the answer may have taken long
+		return fmt.Errorf("mongo: %s: %w", what, err)
+	}
+	return nil
+}
+
+// inside is a collection as a transaction in sess needs it: of the session's own
+// client, which refuses the sessions of others.
+func (s *Store) inside(sess *mongo.Session, name string) *mongo.Collection {
+	s.statements.Add(1)
+	return sess.Client().Database(s.db.Name()).Collection(name)
+}
+
+// insideFailed is fail for a statement in a transaction. The driver's label stays
+// reachable, but for the end of ctx: WithTransaction would go on for two minutes.
+func (s *Store) insideFailed(ctx context.Context, what string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("mongo: %s on %s: %w (%v)", what, s, ctx.Err(), err)
+	case transient(err):
+		return fmt.Errorf("mongo: %s on %s: %w: %w", what, s, driver.ErrConflict, err)
+	}
+	return s.fail(ctx, what, err)
+}
+
+// transient: the transaction was aborted, nothing of it can take effect any more.
+func transient(err error) bool { return labelled(err, "TransientTransactionError") }
+
+// outdated is the error for a lease whose fence is of another token by now. The
+// client may learn of it later.
+func (s *Store) outdated(ctx context.Context, lease *rowlock.Lease, h driver.Hold) error {
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	lost := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonTaken}
+	if rows, err := s.rows(ctx, []string{h.Key}, nil); err == nil {
+		r, there := rows[h.Key]
+		switch fate(r, there, h) {
+		case driver.Forced:
+			lost.Reason = rowlock.ReasonForced
+		case driver.Removed, driver.Alive: // alive: somebody removed the fence
+			lost.Reason = rowlock.ReasonRemoved
+		}
+	}
+	return lost
+}
