@@ -21,6 +21,7 @@ type proxy struct {
 	hold    []byte        // commands that contain this are kept
 	skip    int           // but not the first ones
 	drop    []byte        // the connection is cut after these were executed
+	drops   int           // so many of them
 	strand  []byte        // the connection is cut while these are on their way
 	then    func()        // before that
 	arrive  chan struct{} // closed: it arrives
@@ -110,10 +111,13 @@ func (p *proxy) letGo() {
 
 // lose cuts the connection instead of handing on the reply to the next command
 // that contains text.
-func (p *proxy) lose(text string) {
+func (p *proxy) lose(text string) { p.loseNext(1, text) }
+
+// loseNext is lose for the next n.
+func (p *proxy) loseNext(n int, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop = []byte(text)
+	p.drop, p.drops = []byte(text), n
 }
 
 // answered waits for a reply to a kept command that contains text.
@@ -190,9 +194,9 @@ func (p *proxy) serve(client net.Conn) {
 		if strand {
 			p.strand, p.then, free = nil, nil, p.arrive
 		}
-		drop := p.drop != nil && bytes.Contains(message, p.drop)
+		drop := p.drops > 0 && bytes.Contains(message, p.drop)
 		if drop {
-			p.drop = nil
+			p.drops--
 		}
 		if hold || strand {
 			p.kept++

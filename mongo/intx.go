@@ -1,0 +1,225 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+const (
+	// settleWait is how long a commit that was sent may still take after the end of
+	// ctx or of the lease, and how long an abort may take.
+	settleWait = time.Second
+
+	// commitTry is how long one sending of a commit may take: behind a connection
+	// that hangs there may be a new primary.
+	commitTry = 2 * time.Second
+
+	// Between two runs of a transaction there is a pause, at random up to these.
+	firstPause = 5 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+var ownTransactions = options.Transaction().
+	SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary())
+
+// InTx runs fn in a transaction that cannot commit after a newer hold of the key
+// was granted: it begins one (snapshot, majority), guards it as [Store.Guard] does,
+// calls fn and commits. The lease must have been acquired with rowlock.Guarded().
+//
+// What fn does with the context it gets, and with collections of the client that
+// the Store was made with, belongs to the transaction. That context ends with ctx
+// and with the lease. fn is called again if the server aborted the transaction for
+// a conflict or a lost connection (the driver's label TransientTransactionError,
+// which fn hands on), until it commits or ctx or the lease ends: so what fn does
+// beside the transaction must bear repeating. Any other error of fn, a panic and
+// runtime.Goexit abort the transaction. fn must not commit, abort, or use the
+// context in two goroutines at once.
+//
+// The transactions of one lease run one after the other, so calls from several
+// goroutines wait for each other; one inside another of the same lease is refused.
+// They run in a session of the library, never in one that ctx carries. If the
+// process dies inside, whoever acquires the key next ends it at once.
+//
+// nil: committed, whatever became of the lease since. An error means that nothing
+// took effect, but for ErrUnknownOutcome: the commit was sent and could not be
+// settled, though it was repeated until a second after the end of ctx or of the
+// lease. Other errors: fn's own; ErrLost (a *rowlock.LostError), joined with fn's
+// error if there is one, or ErrReleased; ErrConflict together with ctx's error or
+// ErrLost, if it was aborted for a conflict until then; ErrInvalid, ErrNotSupported
+// (standalone server), ErrClosed or the driver's.
+func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNoFunction
+	}
+	return s.inTx(ctx, "transaction", lease, func(ctx context.Context, _ *mongo.Session, _ driver.Hold) error { return fn(ctx) })
+}
+
+var errNoFunction = fmt.Errorf("mongo: transaction: %w: the function is nil", driver.ErrInvalid)
+
+// ownTx is one call of InTx or Once.
+type ownTx struct {
+	s     *Store
+	what  string
+	lease *rowlock.Lease
+	hold  driver.Hold
+	own   *ownSession
+	fn    func(context.Context, *mongo.Session, driver.Hold) error
+}
+
+func (s *Store) inTx(ctx context.Context, doing string, lease *rowlock.Lease, fn func(context.Context, *mongo.Session, driver.Hold) error) error {
+	if err := s.transactional(ctx, doing, 1); err != nil {
+		return err
+	}
+	h, err := s.guarding(lease)
+	if err != nil {
+		return err
+	}
+	x := &ownTx{s: s, what: fmt.Sprintf("%s under %q", doing, h.Key), lease: lease, hold: h, own: s.own.find(h.ID), fn: fn}
+	if x.own == nil { // ended since, or about to: its release or a failed renewal has just passed
+		return fmt.Errorf("mongo: %s: %w", x.what, s.outdated(ctx, lease, h))
+	}
+	if mongo.SessionFromContext(ctx) == x.own.sess {
+		return fmt.Errorf("mongo: %s: %w: it is inside another transaction of the same lease and would wait for itself", x.what, driver.ErrInvalid)
+	}
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx) // so that the lease forgets its context
+	defer cancel()
+	ctx = lease.Context(ctx)
+	select {
+	case x.own.turn <- struct{}{}:
+		defer func() { <-x.own.turn }()
+	case <-ctx.Done():
+		return x.ended(outer, nil)
+	}
+	pause := firstPause
+	for {
+		err := x.run(ctx)
+		if err == nil {
+			return nil
+		}
+		if !transient(err) {
+			return x.ended(outer, err)
+		}
+		select {
+		case <-time.After(rand.N(pause)):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return x.ended(outer, err)
+		}
+		pause = min(pause*3/2, lastPause)
+	}
+}
+
+// run is the transaction, once.
+func (x *ownTx) run(ctx context.Context) error {
+	sess := x.own.sess
+	if err := sess.StartTransaction(ownTransactions); err != nil {
+		return x.s.fail(ctx, x.what, err)
+	}
+	committing := false
+	defer func() {
+		if !committing { // after an error, a panic or Goexit
+			x.abort(ctx)
+		}
+	}()
+	ctx = mongo.NewSessionContext(ctx, sess)
+	if err := x.s.guard(ctx, sess, x.lease, x.hold); err != nil {
+		return err
+	}
+	if err := x.fn(ctx, sess, x.hold); err != nil {
+		return err
+	}
+	if !sess.TransactionRunning() {
+		return fmt.Errorf("mongo: %s: %w: the function has ended the transaction by itself", x.what, driver.ErrInvalid)
+	}
+	if ctx.Err() != nil { // looks at the lease and the clock: a process that was frozen sends nothing
+		return fmt.Errorf("mongo: %s: %w", x.what, context.Cause(ctx))
+	}
+	committing = true
+	return x.commit(ctx)
+}
+
+// commit sends the commit until it is settled. The server answers a repeat with
+// what became of the first one: done, or a transient error: it never was and never
+// will be.
+func (x *ownTx) commit(ctx context.Context) error {
+	patience, cancel := outlasting(ctx, settleWait)
+	defer cancel()
+	for odd := 0; ; {
+		try, stop := context.WithTimeout(patience, commitTry)
+		x.s.statements.Add(1)
+		err := x.own.sess.CommitTransaction(try)
+		stop()
+		switch {
+		case err == nil:
+			return nil
+		case transient(err):
+			return fmt.Errorf("mongo: %s on %s: commit: %w: %w", x.what, x.s, driver.ErrConflict, err)
+		case !mayPass(err):
+			odd++
+		}
+		if odd == 3 || patience.Err() != nil {
+			// For the driver it may still run, then nothing else can. If the commit has
+			// not arrived, this is its end; otherwise it changes nothing.
+			x.abort(ctx)
+			return fmt.Errorf("mongo: %s on %s: commit: %w: %w", x.what, x.s, driver.ErrUnknownOutcome, err)
+		}
+		select {
+		case <-time.After(firstPause):
+		case <-patience.Done():
+		}
+	}
+}
+
+// mayPass: the answer to a commit did not come, or says that it is not known.
+func mayPass(err error) bool {
+	return labelled(err, "UnknownTransactionCommitResult") || mongo.IsTimeout(err) || repeatable(err) || nothingSent(err) || noServer(err)
+}
+
+// abort ends the transaction, whatever became of ctx. If that fails the server ends
+// it later, or the next transaction of the session, or the next holder does.
+func (x *ownTx) abort(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
+	defer cancel()
+	x.s.statements.Add(1)
+	_ = x.own.sess.AbortTransaction(ctx)
+}
+
+// ended adds to an error what the caller also wants to know: that the lease or ctx
+// has ended. Where neither has, fn's own error goes as it came.
+func (x *ownTx) ended(ctx context.Context, err error) error {
+	over := x.lease.Err()
+	if errors.Is(err, rowlock.ErrLost) || errors.Is(err, rowlock.ErrReleased) {
+		over = nil
+	}
+	for _, end := range []error{ctx.Err(), over} {
+		switch {
+		case end == nil || errors.Is(err, end):
+		case err == nil:
+			err = fmt.Errorf("mongo: %s: %w", x.what, end)
+		default:
+			err = fmt.Errorf("%w: %w", err, end)
+		}
+	}
+	return err
+}
+
+// outlasting is a context that ends some time after ctx has.
+func outlasting(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(by, cancel) })
+	return longer, func() { stop(); cancel() }
+}

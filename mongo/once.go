@@ -1,0 +1,133 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// The mark of a run is a document that its transaction writes: effects and mark
+// are committed together or not at all.
+//
+//	{_id: {name: key, run}, token, at: date}
+
+// maxRun is the longest name of a run, in bytes.
+const maxRun = 255
+
+// Once runs fn in a transaction, as [Store.InTx] does, unless the run has had its
+// effects before: with them it commits a mark of the key and run. So the effects of
+// a run are there once, whatever is killed when, as long as its mark is kept
+// ([Store.ReapRuns]). run names it in 1 to 255 bytes, compared byte for byte: a
+// date, an order number.
+//
+// fn may be called more than once, before the commit that counts; only what it
+// writes in the transaction is exactly once.
+//
+// Errors are those of InTx, and ErrAlreadyRan: the effects are committed, at the
+// majority, by this or another process; fn's were not. After ErrUnknownOutcome call
+// Once again, with this lease or a later one: it waits for what may still come, and
+// then runs fn or says ErrAlreadyRan.
+func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNoFunction
+	}
+	if err := validRun(run); err != nil {
+		return err
+	}
+	return s.inTx(ctx, fmt.Sprintf("run %q", run), lease, func(ctx context.Context, sess *mongo.Session, h driver.Hold) error {
+		if err := s.mark(ctx, sess, h, run); err != nil {
+			return err
+		}
+		return fn(ctx)
+	})
+}
+
+// MarkRun is [Store.Guard], and marks the run in the transaction of the caller,
+// whose commit so becomes the one commit of that run; run names it in 1 to 255
+// bytes, compared byte for byte. Mark a run once in a transaction.
+//
+// Errors are those of Guard, and ErrAlreadyRan: a transaction with this mark was
+// committed, at the majority. This one goes on then, but to make the effects of the
+// run again would be wrong: abort it.
+//
+// If the outcome of the commit is not known, commit again (WithTransaction does, for
+// two minutes) or begin anew with MarkRun. A mark that is not there yet says
+// nothing: the commit may still come.
+func (s *Store) MarkRun(ctx context.Context, lease *rowlock.Lease, run string) error {
+	if err := validRun(run); err != nil {
+		return err
+	}
+	sess, err := s.joining(ctx, "mark", 1)
+	if err != nil {
+		return err
+	}
+	h, err := s.guarding(lease)
+	if err != nil {
+		return err
+	}
+	if err := s.guard(ctx, sess, lease, h); err != nil {
+		return err
+	}
+	return s.mark(ctx, sess, h, run)
+}
+
+func validRun(run string) error {
+	if len(run) < 1 || len(run) > maxRun {
+		return fmt.Errorf("%w: the name of a run has %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
+	}
+	return nil
+}
+
+func runID(key, run string) d {
+	return d{{Key: "name", Value: keyID(key)}, {Key: "run", Value: binary([]byte(run))}}
+}
+
+// mark writes the mark in the transaction. It is no insert, because a duplicate key
+// would abort the transaction of the caller; where the mark is there, the update
+// changes nothing.
+func (s *Store) mark(ctx context.Context, sess *mongo.Session, h driver.Hold, run string) error {
+	what := fmt.Sprintf("mark run %q of %q", run, h.Key)
+	reply, err := s.inside(sess, s.runs).UpdateOne(ctx, op("_id", runID(h.Key, run)), a{op("$set", d{
+		{Key: "token", Value: op("$ifNull", a{"$token", h.Stored})},
+		{Key: "at", Value: op("$ifNull", a{"$at", now})},
+	})}, options.UpdateOne().SetUpsert(true))
+	if err != nil {
+		return s.insideFailed(ctx, what, err)
+	}
+	if reply.UpsertedCount > 0 {
+		return nil
+	}
+	return s.marked(ctx, sess, h, run, what)
+}
+
+// marked makes sure of a mark that a transaction has seen: what it sees the majority
+// may not have yet, and would lose in a failover.
+func (s *Store) marked(ctx context.Context, sess *mongo.Session, h driver.Hold, run, what string) error {
+	concern := d{{Key: "level", Value: "majority"}}
+	if t := sess.OperationTime(); t != nil {
+		concern = append(concern, bson.E{Key: "afterClusterTime", Value: *t})
+	}
+	reply, err := s.read(ctx, d{
+		{Key: "find", Value: s.runs},
+		{Key: "filter", Value: op("_id", runID(h.Key, run))},
+		{Key: "singleBatch", Value: true},
+		{Key: "readConcern", Value: concern},
+	})
+	if err != nil {
+		return s.fail(ctx, what, err)
+	}
+	docs, err := documents(reply)
+	if err != nil {
+		return s.fail(ctx, what, fmt.Errorf("reply of find: %w", err))
+	}
+	if len(docs) == 0 {
+		return fmt.Errorf("mongo: %s on %s: the mark is there for this transaction but not for the majority: was it made in it, or undone by a failover?", what, s)
+	}
+	return fmt.Errorf("mongo: %s: %w", what, driver.ErrAlreadyRan)
+}

@@ -1,0 +1,66 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// ReapRuns removes the marks of runs that were made longer than olderThan ago, by
+// the server's clock, at most 500 a call, and returns their number. It is the only
+// thing that removes a mark: call it now and then, with far more than the time in
+// which a run can be tried again. A run whose mark is gone would have its effects
+// once more.
+//
+// An olderThan below an hour is refused with ErrInvalid. Other errors: ErrSchema,
+// ErrClosed, ErrNotSupported (standalone server) or the server's. It may be called
+// by many at once.
+func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, error) {
+	if olderThan < minGrace {
+		return 0, &driver.Error{Lasting: true, NotApplied: true,
+			Err: fmt.Errorf("%w: ReapRuns of marks made %v ago: use at least %v", driver.ErrInvalid, olderThan, minGrace)}
+	}
+	if err := s.transactional(ctx, "reap runs", 1); err != nil {
+		return 0, err
+	}
+	old := d{
+		{Key: "at", Value: op("$type", "date")},
+		{Key: "$expr", Value: op("$lte", a{"$at", op("$subtract", a{now, millis(olderThan)})})},
+	}
+	reply, err := s.read(ctx, d{
+		{Key: "find", Value: s.runs},
+		{Key: "filter", Value: old},
+		{Key: "projection", Value: op("_id", 1)},
+		{Key: "limit", Value: int32(reapMost)},
+		{Key: "batchSize", Value: int32(reapMost)},
+		{Key: "singleBatch", Value: true},
+	})
+	if err != nil {
+		return 0, s.fail(ctx, "reap runs", err)
+	}
+	docs, err := documents(reply)
+	if err != nil {
+		return 0, s.fail(ctx, "reap runs", fmt.Errorf("reply of find: %w", err))
+	}
+	if len(docs) == 0 {
+		return 0, nil
+	}
+	ids := make(a, len(docs))
+	for i, doc := range docs {
+		ids[i] = doc.Lookup("_id")
+	}
+	removed, err := s.write(ctx, nil, d{
+		{Key: "delete", Value: s.runs},
+		{Key: "deletes", Value: a{d{
+			{Key: "q", Value: append(op("_id", op("$in", ids)), old...)},
+			{Key: "limit", Value: 0},
+		}}},
+	}, undoWait)
+	n := int(max(matched(removed.Raw), removed.earlier))
+	if err != nil {
+		return n, s.fail(ctx, "reap runs", err)
+	}
+	return n, nil
+}
