@@ -1,0 +1,112 @@
+package mongolock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// A key of LockTx is a document that every transaction under it writes: two such
+// transactions cannot both commit. {_id: key, n, waits}; n counts the locks, waits
+// those who waited for one outside of a transaction.
+
+// LockTx locks keys for the transaction of the session in ctx, until it commits or
+// aborts. There is no lease: nothing to renew, to lose or to release, and nothing
+// in common with the keys of Acquire. Keys are locked in the order of their bytes,
+// so the order of the arguments does not matter; one may be named twice, none at
+// all is no error.
+//
+// It must be the first statement of its transaction: it conflicts with every
+// transaction under one of the keys that has committed since the first one. A key
+// that another transaction has is answered at once with ErrConflict, and the
+// transaction is aborted: MongoDB has no queue of transactions. So run it by
+// [mongo.Session.WithTransaction], which begins again; where keys are often taken,
+// call [Store.WaitTx] before it.
+//
+// After an error abort the transaction. Errors: ErrConflict (the driver's error with
+// its label TransientTransactionError is wrapped), ErrInvalid (no session in ctx, no
+// transaction begun, a bad key), ErrNotSupported (standalone server),
+// ErrSchema, ErrClosed, ctx's or the driver's. A session is not for concurrent use.
+func (s *Store) LockTx(ctx context.Context, keys ...string) error {
+	keys, err := txKeys(keys)
+	if err != nil {
+		return err
+	}
+	sess, err := s.joining(ctx, "lock", len(keys))
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	locks := make([]mongo.WriteModel, len(keys))
+	for i, k := range keys {
+		locks[i] = mongo.NewUpdateOneModel().SetFilter(op("_id", keyID(k))).SetUpdate(op("$inc", op("n", int64(1)))).SetUpsert(true)
+	}
+	if _, err := s.inside(sess, s.txs).BulkWrite(ctx, locks); err != nil {
+		return s.insideFailed(ctx, "lock "+keyNames(keys), err)
+	}
+	return nil
+}
+
+// WaitTx waits until no open transaction has locked any of the keys by LockTx, or
+// ctx ends. It locks nothing: another transaction may be faster. Called before a
+// transaction that begins with LockTx it spares most of the tries that conflict; it
+// joins no transaction that ctx carries, where it would wait for that one itself.
+//
+// Errors: ctx's, ErrInvalid (a bad key), ErrNotSupported (standalone
+// server), ErrSchema, ErrClosed or the driver's.
+func (s *Store) WaitTx(ctx context.Context, keys ...string) error {
+	keys, err := txKeys(keys)
+	if err != nil {
+		return err
+	}
+	if err := s.transactional(ctx, "wait", len(keys)); err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	// A write outside of a transaction waits for the transaction that has written the
+	// document. It says nothing to anybody, so the majority need not have it.
+	updates := make(a, len(keys))
+	for i, k := range keys {
+		updates[i] = d{{Key: "q", Value: op("_id", keyID(k))}, {Key: "u", Value: op("$inc", op("waits", int64(1)))}, {Key: "upsert", Value: true}}
+	}
+	for tries := 0; ; tries++ {
+		_, err := s.send(ctx, nil, d{
+			{Key: "update", Value: s.txs},
+			{Key: "updates", Value: updates},
+			{Key: "ordered", Value: true},
+			{Key: "writeConcern", Value: op("w", int32(1))},
+			maxTime(left(ctx)),
+		})
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() == nil && blocked(err):
+		case ctx.Err() == nil && tries < 3 && (conflicted(err) || repeatable(err) || nothingSent(err)):
+		default:
+			return s.fail(ctx, "wait for "+keyNames(keys), err)
+		}
+	}
+}
+
+// txKeys are the keys in their order, each once.
+func txKeys(keys []string) ([]string, error) {
+	for _, k := range keys {
+		if err := validKey(k); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(keys))), nil
+}
+
+func keyNames(keys []string) string {
+	if len(keys) == 1 {
+		return fmt.Sprintf("%q", keys[0])
+	}
+	return fmt.Sprintf("%d keys", len(keys))
+}
