@@ -86,6 +86,9 @@ var varying = []struct {
 	{regexp.MustCompile(`"txnNumber":[0-9]+`), `"txnNumber":1099511627777`},
 	{regexp.MustCompile(`"afterClusterTime":\{"\$timestamp":\{[^}]*\}\}`), `"afterClusterTime":{"$timestamp":{"t":1795229000,"i":1}}`},
 	{regexp.MustCompile(`"token":[0-9]{15,}`), `"token":839022931575111680`},
+	{regexp.MustCompile(`"\$token",[0-9]{15,}`), `"$token",839022931575111680`},
+	{regexp.MustCompile(`"base64":"[^"]*","subType":"04"`), `"base64":"Tnp0vY2HTCeaZXE2oVqf3g==","subType":"04"`},
+	{regexp.MustCompile(`"maxTimeMS":1[0-9]{3}\b`), `"maxTimeMS":2000`}, // less the time of a trip
 }
 
 // inWords is a command in relaxed extended JSON, without what the driver adds to it.
@@ -223,6 +226,36 @@ func tell(t *testing.T) map[string][]string {
 	guarded.Guarded = true
 	step("guarded", func() bool { return acquire(driver.Granted, guarded) })
 	sent["guarded"] = sent["guarded"][1:] // the first is the acquire with another word, which the page tells
+	step("transaction", func() bool {
+		c := locker(t, s, rowlock.Options{})
+		lease, err := c.TryAcquire(ctx, "daily", rowlock.Guarded())
+		if err != nil {
+			return false
+		}
+		mu.Lock()
+		noted = nil
+		mu.Unlock()
+		err = s.Once(ctx, lease, "2026-07-01", func(context.Context) error { return nil })
+		mu.Lock()
+		cmds := noted
+		mu.Unlock()
+		_ = lease.Release(ctx)
+		mu.Lock()
+		noted = cmds
+		mu.Unlock()
+		return err == nil
+	})
+	step("lock", func() bool {
+		err := s.WaitTx(ctx, "report")
+		_, inside := begin(t, s)
+		if err == nil {
+			err = s.LockTx(inside, "report")
+		}
+		return err == nil
+	})
+	step("pinned by a transaction", func() bool {
+		return s.endOlder(ctx, "report", 1<<62)
+	})
 	step("inspect guarded", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("force", func() bool { _, err := s.ForceRelease(ctx, "report"); return err == nil })
 	if _, err := s.db.Collection(s.leases).UpdateOne(ctx, op("_id", keyID("report")), op("$set", op("expiresAt", time.Now().Add(-48*time.Hour)))); err != nil {

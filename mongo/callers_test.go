@@ -1,0 +1,122 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// In the caller's session nothing is sent but by Guard, MarkRun and LockTx, and
+// these send one statement each (MarkRun two), whatever else the library does with
+// a context that carries the session.
+func TestP14_CallersTransaction(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	sent := make(map[string][]string) // by session
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		_, id, _ := e.Command.Lookup("lsid", "id").BinaryOK()
+		first, _ := e.Command.IndexErr(0)
+		mu.Lock()
+		defer mu.Unlock()
+		sent[string(id)] = append(sent[string(id)], strings.ReplaceAll(first.String(), " ", ""))
+	}}
+	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
+	c := locker(t, s, rowlock.Options{})
+	lease, other := guarded(t, c, "k"), guarded(t, c, "other")
+	sess, ctx := begin(t, s)
+	mu.Lock()
+	clear(sent) // the session comes from the driver's pool
+	mu.Unlock()
+	must(t, s.Guard(ctx, lease))
+
+	third, err := c.Acquire(ctx, "third", rowlock.Guarded())
+	must(t, err)
+	must(t, third.Renew(ctx))
+	_, err = c.Inspect(ctx, "third")
+	must(t, err)
+	must(t, third.Release(ctx))
+	must(t, s.InTx(ctx, other, func(ctx context.Context) error { return add(ctx, s, "other") }))
+	must(t, s.Once(ctx, other, "r", func(ctx context.Context) error { return add(ctx, s, "other") }))
+	must(t, s.WaitTx(ctx, "k"))
+	_, err = s.ReapRuns(ctx, time.Hour)
+	must(t, err)
+	_, err = s.Reap(ctx, time.Hour)
+	must(t, err)
+	_, err = s.List(ctx, "", "", 10)
+	must(t, err)
+	must(t, s.Check(ctx))
+	must(t, s.Migrate(ctx))
+
+	must(t, s.MarkRun(ctx, lease, "r"))
+	must(t, s.LockTx(ctx, "a", "b"))
+	must(t, sess.AbortTransaction(ctx))
+	_, id := sess.ID().Lookup("id").Binary()
+	mu.Lock()
+	names := sent[string(id)]
+	mu.Unlock()
+	want := []string{`{"update":"locks_fence"}`, `{"update":"locks_fence"}`, `{"update":"locks_runs"}`, `{"update":"locks_tx"}`}
+	if n := len(names); n != 5 || !slices.Equal(names[:4], want) || !strings.Contains(names[4], `"abortTransaction"`) {
+		t.Errorf("P14: sent in the caller's session: %q", names)
+	}
+	if number(t, s, "other") != 2 {
+		t.Errorf("P14: transactions of the library were aborted with the caller's")
+	}
+}
+
+// A session of another client of the same cluster may be guarded: in such a one
+// users of two clients work.
+func TestGuardInASessionOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	other := beside(t, s, testserver.DSN(t, testserver.Mongo))
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	sess, ctx := begin(t, other)
+	must(t, s.MarkRun(ctx, lease, "r"))
+	must(t, s.LockTx(ctx, "k"))
+	must(t, add(ctx, other, "k"))
+	must(t, sess.CommitTransaction(ctx))
+	if number(t, s, "k") != 1 {
+		t.Error("not committed")
+	}
+}
+
+// Heartbeats and strangers' acquires go on while a guarded transaction is open for a
+// second: the delay is logged.
+func TestP15_HeartbeatsBesideAnOpenGuard(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	c := locker(t, s, rowlock.Options{})
+	lease := guarded(t, c, "k")
+	worst := func(d time.Duration) (max time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			start := time.Now()
+			must(t, lease.Renew(t.Context()))
+			if took := time.Since(start); took > max {
+				max = took
+			}
+			if _, err := c.TryAcquire(t.Context(), "k"); !errors.Is(err, rowlock.ErrHeld) {
+				t.Errorf("acquire of a key that is held and guarded: %v", err)
+			}
+		}
+		return max
+	}
+	alone := worst(500 * time.Millisecond)
+	sess, ctx := begin(t, s)
+	must(t, s.Guard(ctx, lease))
+	beside := worst(time.Second)
+	must(t, sess.CommitTransaction(ctx))
+	t.Logf("slowest heartbeat: %v alone, %v beside an open guarded transaction", alone, beside)
+	if beside > 500*time.Millisecond {
+		t.Errorf("P15: a heartbeat took %v beside an open guarded transaction of a second", beside)
+	}
+}

@@ -1,0 +1,252 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// Schedulers race for runs, each with a client of its own: every run has its
+// effects once, and one of them only is told that it made them.
+func TestP13_RacingSchedulers(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	uri := testserver.DSN(t, testserver.Mongo)
+	const runs = 8
+	var mu sync.Mutex
+	made := make(map[int64]int)
+	var wg sync.WaitGroup
+	for range 4 {
+		own := beside(t, s, uri)
+		c := locker(t, own, rowlock.Options{})
+		wg.Go(func() {
+			for run := range int64(runs) {
+				err := rowlock.Do(t.Context(), c, "k", func(ctx context.Context, lease *rowlock.Lease) error {
+					return own.Once(ctx, lease, fmt.Sprint(run), func(ctx context.Context) error { return effects(ctx, own, run) })
+				}, rowlock.Guarded())
+				if err == nil {
+					mu.Lock()
+					made[run]++
+					mu.Unlock()
+				} else if !errors.Is(err, rowlock.ErrAlreadyRan) {
+					t.Errorf("run %d: %v", run, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	checkOnce(t, s, runs)
+	for run := range int64(runs) {
+		if made[run] != 1 {
+			t.Errorf("P13: %d were told that they made run %d", made[run], run)
+		}
+	}
+}
+
+// Without a lease between them: two Stores whose leases are of different keys share
+// nothing, one key's runs by two transactions at once are stopped by the mark too.
+func TestP13_TwoTransactionsOfOneRun(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	first, ctx := begin(t, s)
+	must(t, s.MarkRun(ctx, lease, "r"))
+	must(t, add(ctx, s, "r"))
+	_, second := begin(t, s)
+	wants(t, "P13: mark of a run that another transaction has marked", s.MarkRun(second, lease, "r"), rowlock.ErrConflict)
+	must(t, first.CommitTransaction(ctx))
+
+	// The transaction that learns that it ran before goes on.
+	third, ctx := begin(t, s)
+	wants(t, "P13: mark of a run that was committed", s.MarkRun(ctx, lease, "r"), rowlock.ErrAlreadyRan)
+	must(t, add(ctx, s, "other"))
+	must(t, third.CommitTransaction(ctx))
+	if n := number(t, s, "other"); n != 1 {
+		t.Errorf("P14: the caller's transaction did not go on after ErrAlreadyRan")
+	}
+	err := s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "r") })
+	wants(t, "P13: Once", err, rowlock.ErrAlreadyRan)
+	if n := number(t, s, "r"); n != 1 {
+		t.Errorf("P13: the effects are there %d times", n)
+	}
+}
+
+// An aborted run may be tried again, runs of different keys and names have nothing
+// to do with each other, and names are bytes.
+func TestP13_OnlyCommittedRunsCount(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	c := locker(t, s, rowlock.Options{})
+	a, b := guarded(t, c, "a"), guarded(t, c, "b")
+	fail := errors.New("mine")
+	wants(t, "fn fails", s.Once(t.Context(), a, "r", func(ctx context.Context) error { _ = add(ctx, s, "n"); return fail }), fail)
+	runs := []string{"r", "R", "r ", "r\x00", "é", "e\u0301", "\xff", string(make([]byte, maxRun))}
+	for _, lease := range []*rowlock.Lease{a, b} {
+		for _, run := range runs {
+			must(t, s.Once(t.Context(), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") }))
+		}
+		for _, run := range runs {
+			err := s.Once(t.Context(), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") })
+			wants(t, fmt.Sprintf("run %q again", run), err, rowlock.ErrAlreadyRan)
+		}
+	}
+	if n := number(t, s, "n"); n != int64(2*len(runs)) {
+		t.Errorf("P13: %d effects, want %d", n, 2*len(runs))
+	}
+}
+
+// Two marks in one transaction are a mistake, which is told and marks nothing wrong.
+func TestMarkTwiceInOneTransaction(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	_, ctx := begin(t, s)
+	must(t, s.MarkRun(ctx, lease, "r"))
+	if err := s.MarkRun(ctx, lease, "r"); err == nil || errors.Is(err, rowlock.ErrAlreadyRan) {
+		t.Errorf("second mark: %v, want an error other than ErrAlreadyRan: nothing is committed", err)
+	}
+}
+
+func TestReapRuns(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	none := func(context.Context) error { return nil }
+	for _, run := range []string{"old", "new"} {
+		must(t, s.Once(t.Context(), lease, run, none))
+	}
+	marks := s.db.Collection(s.runs)
+	_, err := marks.UpdateOne(t.Context(), op("_id", runID("k", "old")), op("$set", op("at", time.Now().Add(-48*time.Hour))))
+	must(t, err)
+	var many []any // older than old ones, more than a call removes
+	for i := range reapMost {
+		many = append(many, bson.D{{Key: "_id", Value: runID("k", fmt.Sprint(i))}, {Key: "at", Value: time.Now().Add(-49 * time.Hour)}})
+	}
+	_, err = marks.InsertMany(t.Context(), many)
+	must(t, err)
+	_, err = marks.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "not ours"}})
+	must(t, err)
+	for _, want := range []int{reapMost, 1, 0} {
+		if n, err := s.ReapRuns(t.Context(), 24*time.Hour); n != want || err != nil {
+			t.Errorf("reaped %d, %v, want %d", n, err, want)
+		}
+	}
+	_, err = s.ReapRuns(t.Context(), time.Minute)
+	wants(t, "a grace that is too short", err, rowlock.ErrInvalid)
+	wants(t, "a young mark", s.Once(t.Context(), lease, "new", none), rowlock.ErrAlreadyRan)
+	must(t, s.Once(t.Context(), lease, "old", none)) // its mark is gone
+}
+
+// A commit whose reply is lost, again and again, is committed once more until it is
+// settled, and the effects are there once.
+func TestP13_LostReplyToTheCommit(t *testing.T) {
+	t.Parallel()
+	p, s, _ := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	p.loseNext(5, "commitTransaction") // the driver itself sends it twice
+	calls := 0
+	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { calls++; return effects(ctx, s, 0) }))
+	if calls != 1 {
+		t.Errorf("fn was called %d times for a commit that was executed", calls)
+	}
+	checkOnce(t, s, 1)
+}
+
+// unsettled makes the outcome of a commit unknown and lets the test go on when
+// the caller has given up.
+func unsettled(t *testing.T, p *proxy, s *Store, lease *rowlock.Lease, executed int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p.loseNext(executed, "commitTransaction")
+	p.keepAfter(executed, "commitTransaction")
+	err := s.Once(ctx, lease, "r", func(ctx context.Context) error {
+		time.AfterFunc(200*time.Millisecond, cancel)
+		return effects(ctx, s, 0)
+	})
+	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
+	wants(t, "a commit that is not answered", err, context.Canceled)
+	if lease.Err() != nil {
+		t.Errorf("the lease has ended: %v", lease.Err())
+	}
+}
+
+// The commit was not executed when Once gave up: Once again makes the effects, and
+// what arrives then is refused.
+func TestP13_UnknownCommitThatWasNotExecuted(t *testing.T) {
+	t.Parallel()
+	p, s, _ := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	unsettled(t, p, s, lease, 0)
+	p.pass()
+	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) }))
+	p.letGo()
+	time.Sleep(100 * time.Millisecond)
+	checkOnce(t, s, 1)
+}
+
+// It was executed: Once again says so.
+func TestP13_UnknownCommitThatWasExecuted(t *testing.T) {
+	t.Parallel()
+	p, s, _ := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	unsettled(t, p, s, lease, 1)
+	p.pass()
+	err := s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
+	wants(t, "P13: Once again", err, rowlock.ErrAlreadyRan)
+	p.letGo()
+	time.Sleep(100 * time.Millisecond)
+	checkOnce(t, s, 1)
+}
+
+// Neither commit nor abort arrive: the next holder ends the transaction, and the
+// commit that comes then is refused.
+func TestP13_UnknownCommitAndTheNextHolder(t *testing.T) {
+	t.Parallel()
+	p, s, other := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	p.keepAfter(1, "Transaction") // all but the first statement
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(200*time.Millisecond, cancel)
+	err := s.Once(ctx, lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
+	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
+	expire(t, other, "k")
+	next := guarded(t, locker(t, other, rowlock.Options{}), "k")
+	must(t, other.Once(t.Context(), next, "r", func(ctx context.Context) error { return effects(ctx, other, 0) }))
+	p.letGo()
+	if !p.answered("NoSuchTransaction") {
+		t.Error("P4: the late commit was not refused")
+	}
+	checkOnce(t, other, 1)
+}
+
+// MarkRun in WithTransaction: the driver's loop commits again.
+func TestP13_MarkRunByWithTransaction(t *testing.T) {
+	t.Parallel()
+	p, s, _ := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	sess, err := s.db.Client().StartSession()
+	must(t, err)
+	defer sess.EndSession(context.Background())
+	run := func() error {
+		_, err := sess.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+			if err := s.MarkRun(ctx, lease, "r"); err != nil {
+				return nil, err
+			}
+			return nil, effects(ctx, s, 0)
+		}, ownTransactions)
+		return err
+	}
+	p.loseNext(3, "commitTransaction")
+	must(t, run())
+	wants(t, "P13: again", run(), rowlock.ErrAlreadyRan)
+	checkOnce(t, s, 1)
+}

@@ -1,0 +1,109 @@
+package mongolock
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// Some tests need a process that can be killed or frozen in a transaction.
+
+const txChildVariable = "ROWLOCK_MONGO_TX_CHILD"
+
+// txJob is what such a process does.
+type txJob struct {
+	Role string // inside, frozen or once
+	URI  string
+	DB   string
+	TTL  time.Duration
+}
+
+// TestTxChild is that process; elsewhere it does nothing.
+func TestTxChild(t *testing.T) {
+	text := os.Getenv(txChildVariable)
+	if text == "" {
+		return // not a child
+	}
+	var j txJob
+	must(t, json.Unmarshal([]byte(text), &j))
+	go func() { // it ends with its parent
+		for scan := bufio.NewScanner(os.Stdin); scan.Scan(); {
+		}
+		os.Exit(2)
+	}()
+	client, err := mongo.Connect(options.Client().ApplyURI(j.URI))
+	must(t, err)
+	s, err := New(client.Database(j.DB).Collection("locks"), Options{})
+	must(t, err)
+	c := locker(t, s, rowlock.Options{TTL: j.TTL})
+	switch j.Role {
+	case "inside":
+		j.inside(t, s, c)
+	case "frozen":
+		j.frozen(t, s, c)
+	case "once":
+		j.once(t, s, c)
+	}
+}
+
+// process is a child process.
+type process struct {
+	*os.Process
+	t     testing.TB
+	lines *bufio.Scanner
+	said  []string
+}
+
+// child starts a process for a job on the database of s.
+func child(t testing.TB, s *Store, j txJob) *process {
+	t.Helper()
+	j.URI, j.DB = testserver.DSN(t, testserver.Mongo), s.db.Name()
+	text, err := json.Marshal(j)
+	must(t, err)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestTxChild$", "-test.count=1")
+	cmd.Env = append(os.Environ(), txChildVariable+"="+string(text))
+	_, err = cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return &process{Process: cmd.Process, t: t, lines: bufio.NewScanner(out)}
+}
+
+// says waits until the process prints a line that begins with word, and returns what
+// follows.
+func (p *process) says(word string) string {
+	for p.lines.Scan() {
+		p.said = append(p.said, p.lines.Text())
+		if rest, ok := strings.CutPrefix(p.lines.Text(), word+" "); ok {
+			return rest
+		}
+	}
+	p.t.Errorf("the child did not say %q but:\n%s", word, strings.Join(p.said, "\n"))
+	return ""
+}
+
+// often is how often a test is to be done: few times, or what the variable says.
+func often(t testing.TB, variable string, few int) int {
+	text := os.Getenv(variable)
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s=%q: want a number", variable, text)
+	}
+	return n
+}

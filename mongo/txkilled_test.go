@@ -1,0 +1,142 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock"
+)
+
+// inside stays in a transaction for ever.
+func (j txJob) inside(t *testing.T, s *Store, c *rowlock.Client) {
+	lease := guarded(t, c, "k")
+	err := s.InTx(context.Background(), lease, func(ctx context.Context) error {
+		must(t, add(ctx, s, "k"))
+		fmt.Println("inside", lease.Token())
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	fmt.Println("ended", err)
+}
+
+// A process that is killed in a transaction of InTx holds the key until its TTL is
+// over, not until the server ends the transaction after a minute.
+func TestP4_InTxOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	p := child(t, s, txJob{Role: "inside", TTL: time.Second})
+	token, err := strconv.ParseInt(p.says("inside"), 10, 64)
+	must(t, err)
+	must(t, p.Kill())
+	start := time.Now()
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	took := time.Since(start)
+	t.Logf("granted %v after the kill (TTL 1s)", took)
+	if took > 20*time.Second {
+		t.Errorf("granted %v after the kill: the dead transaction pinned the key", took)
+	}
+	if lease.Token() <= token {
+		t.Errorf("P3: token %d after %d", lease.Token(), token)
+	}
+	if n := number(t, s, "k"); n != 0 {
+		t.Errorf("P4: the dead process committed")
+	}
+	must(t, s.InTx(t.Context(), lease, func(ctx context.Context) error { return add(ctx, s, "k") }))
+}
+
+// effects are those of a run: they are not idempotent.
+func effects(ctx context.Context, s *Store, run int64) error {
+	if _, err := s.db.Collection("effects").InsertOne(ctx, bson.D{{Key: "run", Value: run}}); err != nil {
+		return err
+	}
+	return add(ctx, s, "runs")
+}
+
+// once makes the runs in their order, like every other such process.
+func (j txJob) once(t *testing.T, s *Store, c *rowlock.Client) {
+	fmt.Println("begins", os.Getpid())
+	for run := number(t, s, "runs"); ; {
+		lease, err := c.Acquire(context.Background(), "k", rowlock.Guarded())
+		must(t, err)
+		err = s.Once(context.Background(), lease, fmt.Sprint(run), func(ctx context.Context) error { return effects(ctx, s, run) })
+		switch {
+		case err == nil || errors.Is(err, rowlock.ErrAlreadyRan):
+			run++
+		case errors.Is(err, rowlock.ErrLost) || errors.Is(err, rowlock.ErrUnknownOutcome):
+		default:
+			fmt.Println("failed", err)
+			return
+		}
+		_ = lease.Release(context.Background())
+	}
+}
+
+// Three processes make runs, and one of them is killed at a random moment, again and
+// again: each run has its effects once.
+func TestP13_OnceOfKilledProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	s := shared(t)
+	kills := often(t, "ROWLOCK_KILLS", 20)
+	var wg sync.WaitGroup
+	for n := range 3 {
+		wg.Go(func() {
+			for range (kills + n) / 3 {
+				p := child(t, s, txJob{Role: "once", TTL: 150 * time.Millisecond})
+				p.says("begins")
+				time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+				_ = p.Kill()
+				for p.lines.Scan() {
+					t.Errorf("a child: %s", p.lines.Text())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c := locker(t, s, rowlock.Options{})
+	runs := number(t, s, "runs")
+	for run := range runs + 1 { // all of them again, and one more
+		lease := guarded(t, c, "k")
+		err := s.Once(t.Context(), lease, fmt.Sprint(run), func(ctx context.Context) error { return effects(ctx, s, run) })
+		if want := run < runs; want != errors.Is(err, rowlock.ErrAlreadyRan) || !want && err != nil {
+			t.Errorf("P13: run %d of %d: %v", run, runs, err)
+		}
+		must(t, lease.Release(t.Context()))
+	}
+	checkOnce(t, s, runs+1)
+	t.Logf("%d kills, %d runs", kills, runs)
+}
+
+// checkOnce looks whether the runs 0 to n-1, and no others, have had their effects,
+// each once.
+func checkOnce(t *testing.T, s *Store, n int64) {
+	t.Helper()
+	cursor, err := s.db.Collection("effects").Find(t.Context(), bson.D{})
+	must(t, err)
+	var docs []struct{ Run int64 }
+	must(t, cursor.All(t.Context(), &docs))
+	seen := make(map[int64]int)
+	for _, doc := range docs {
+		seen[doc.Run]++
+	}
+	for run := range n {
+		if seen[run] != 1 {
+			t.Errorf("P13: run %d had its effects %d times", run, seen[run])
+		}
+	}
+	marks, err := s.db.Collection(s.runs).CountDocuments(t.Context(), bson.D{})
+	must(t, err)
+	if int64(len(docs)) != n || number(t, s, "runs") != n || marks != n {
+		t.Errorf("P13: %d effects, counted %d, and %d marks of %d runs", len(docs), number(t, s, "runs"), marks, n)
+	}
+}
