@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,25 @@ func TestCron(t *testing.T) {
 	}
 }
 
+// TestFencedFiles: the late write is refused, and without tokens it is not.
+func TestFencedFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("freezes a process by SIGSTOP")
+	}
+	testserver.DSN(t, testserver.MySQL)
+	program := build(t, "fencedfiles")
+	for _, fence := range []string{"-fence=true", "-fence=false"} {
+		t.Run(fence, func(t *testing.T) {
+			t.Parallel()
+			out, err := run(t, os.Environ(), program, "-short", fence)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Log("\n" + out)
+		})
+	}
+}
+
 // TestNoServers: without servers the examples say what to do.
 func TestNoServers(t *testing.T) {
 	var env []string
@@ -119,7 +139,7 @@ func TestNoServers(t *testing.T) {
 			env = append(env, v)
 		}
 	}
-	for name, variable := range map[string]string{"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN"} {
+	for name, variable := range map[string]string{"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN"} {
 		out, err := run(t, env, build(t, name))
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {

@@ -1,0 +1,68 @@
+// Fencedfiles shows what a lock alone cannot do, and what fencing tokens are for.
+//
+// Two writers, alice and bob, share a file on a file server; a lock in MySQL says
+// whose turn it is. Alice looks at her lease, finds it good, and is frozen before
+// her request leaves. Her lease ends, bob gets the lock and writes. Then alice goes
+// on where she stood: her request arrives, late. The server compares the token that
+// comes with each request (package fencing) and refuses hers.
+//
+//	go run ./fencedfiles [-fence=false] [-short]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/servers"
+)
+
+const roleWriter = "writer"
+
+func main() {
+	fleet.Run(map[string]fleet.Role{roleWriter: playWriter})
+
+	s, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "fencedfiles:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err = s.run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fencedfiles:", err)
+		os.Exit(1)
+	}
+}
+
+// story is what the flags say.
+type story struct {
+	Fence bool
+	TTL   time.Duration
+}
+
+func parse(args []string) (*story, error) {
+	s := &story{TTL: 5 * time.Second}
+	f := flag.NewFlagSet("fencedfiles", flag.ContinueOnError)
+	f.BoolVar(&s.Fence, "fence", true, "the file server compares tokens; try `false`")
+	short := f.Bool("short", false, "a TTL of 1s instead of 5s")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
+	}
+	if *short {
+		s.TTL = time.Second
+	}
+	return s, servers.Need(servers.MySQL)
+}
