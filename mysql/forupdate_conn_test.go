@@ -17,6 +17,8 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		s, user := asUser(t, l, Options{})
 		c := client{t: t, Store: s}
+		own := s.keep.(*forUpdate).sessions
+		own.spare.recall = 2 * time.Second
 		const held = 30
 		var holds []driver.Hold
 		for i := range held {
@@ -55,15 +57,43 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 		for _, r := range c.release(holds...) {
 			c.wants("release", r.Status, driver.Released)
 		}
-		if n := s.keep.(*forUpdate).sessions.open; n > maxSpare {
-			t.Errorf("%d sessions for no hold", n)
-		}
+		eventually(t, "sessions are closed that hold nothing, although nothing is done", func() bool {
+			own.mu.Lock()
+			defer own.mu.Unlock()
+			return own.open <= maxSpare
+		})
 		c.granted("left", time.Minute)
 		must(t, s.Close())
 		eventually(t, "all connections closed", func() bool { return len(sessionsOf(t, l, user)) == 0 })
 		exec(t, l.db, "DROP USER "+user+"@'%'")
 		other := client{t: t, Store: l.bare()}
 		freeSoon(t, other, "left") // Close ended its session
+	})
+}
+
+// Workers that hold as many keys as they did a moment ago open no session for it.
+func TestForUpdateSessionsAreKeptForTheNextRound(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		own := c.keep.(*forUpdate).sessions
+		own.spare.recall = time.Minute // however slow the machine is
+		ids := func() map[uint64]bool {
+			seen := make(map[uint64]bool)
+			var holds []driver.Hold
+			for i := range 2 * maxSpare {
+				h := c.granted(fmt.Sprint("k", i), time.Minute)
+				seen[sessionOf(t, c.Store, h).c.id] = true
+				holds = append(holds, h)
+			}
+			c.release(holds...)
+			return seen
+		}
+		first := ids()
+		for id := range ids() {
+			if !first[id] {
+				t.Errorf("session %d was opened in the second round", id)
+			}
+		}
 	})
 }
 

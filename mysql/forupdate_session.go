@@ -21,11 +21,6 @@ type session struct {
 	rested  time.Time // when it was put to rest
 }
 
-// maxSpare bounds the sessions that hold nothing: those of acquires under way and
-// those at rest, together. So a Store uses at most Options.Connections + maxSpare
-// + one for each held key.
-const maxSpare = 16
-
 // openWait is how long an acquire waits for a connection of a caller's pool that
 // is exhausted.
 const openWait = 2 * time.Second
@@ -43,10 +38,11 @@ type sessions struct {
 	idle   []*session // the one that rested longest first
 	open   int        // all of them
 	closed bool
+	spare  spare
 }
 
 func newSessions(s *Store) *sessions {
-	return &sessions{s: s, trying: make(chan struct{}, maxSpare)}
+	return &sessions{s: s, trying: make(chan struct{}, maxSpare), spare: spare{recall: recall}}
 }
 
 // room is how many sessions the pool has room for, and how many connections it
@@ -106,6 +102,7 @@ func (p *sessions) pop() (*session, error) {
 	if last := len(p.idle) - 1; last >= 0 {
 		n := p.idle[last]
 		p.idle = p.idle[:last]
+		p.spare.note(p.inUse())
 		return n, nil
 	}
 	if most, room := p.room(); p.open >= room {
@@ -113,6 +110,7 @@ func (p *sessions) pop() (*session, error) {
 			most, max(room, 0))}
 	}
 	p.open++
+	p.spare.note(p.inUse())
 	return nil, nil
 }
 
@@ -212,28 +210,6 @@ func (n *session) fresh() bool {
 	return time.Since(n.rested) < min(time.Duration(n.seconds)*time.Second*3/4, quietFor)
 }
 
-// put takes back a session that has no lock any more, for the next acquire.
-func (p *sessions) put(n *session) {
-	n.rested = time.Now()
-	p.mu.Lock()
-	keep := !n.c.broken && !p.closed && len(p.idle)+len(p.trying) < maxSpare
-	if keep {
-		p.idle = append(p.idle, n)
-	}
-	var stale []*session
-	for len(p.idle) > 0 && !p.idle[0].fresh() {
-		stale = append(stale, p.idle[0])
-		p.idle = p.idle[1:]
-	}
-	p.mu.Unlock()
-	if !keep {
-		p.drop(n)
-	}
-	for _, n := range stale {
-		p.drop(n)
-	}
-}
-
 // drop closes a session, and with it its lock as soon as the server hears of it.
 func (p *sessions) drop(n *session) {
 	n.c.close()
@@ -256,6 +232,9 @@ func (p *sessions) close() {
 	p.mu.Lock()
 	idle := p.idle
 	p.idle, p.closed = nil, true
+	if p.spare.timer != nil {
+		p.spare.timer.Stop()
+	}
 	p.mu.Unlock()
 	for _, n := range idle {
 		p.drop(n)
