@@ -51,10 +51,12 @@ func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) string {
 	return t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")").String()
 }
 
-// present is what the lease row says now: its token, for how long the hold and
-// MinHold last, and whose it is or was.
-func (f *forUpdate) present(key string) string {
-	return newText(300).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner FROM ", f.lease.table, " WHERE name=").key(key).String()
+// whose is what the lease row says now: its token, for how long the hold and MinHold
+// last, and whose it is or was. And whether another session has the row's lock: if it
+// can be locked shared none has, and who was refused has met a probe.
+func (f *forUpdate) whose(key string) string {
+	return newText(700).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner,"+
+		"(SELECT 1 FROM ", f.rows, " WHERE name=").key(key).add(" ", shared, ") IS NULL FROM ", f.lease.table, " WHERE name=").key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
@@ -71,12 +73,13 @@ func (f *forUpdate) revoke(key string, id driver.HoldID) string {
 
 // free asks which of the keys' rows no session has locked. It locks them itself for
 // as long as it takes, shared, so that those who ask do not see each other; an
-// acquire that it refused tries again. MySQL has SKIP LOCKED only with FOR SHARE,
-// which MariaDB does not know; each takes the other's comment for one:
+// acquire that it refused sees that it is no holder, and tries again.
+func (f *forUpdate) free(keys []string) string { return f.unlocked(keys, shared) }
+
+// shared locks what nobody has locked exclusively. MySQL has SKIP LOCKED only with
+// FOR SHARE, which MariaDB does not know; each takes the other's comment for one:
 // https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
-func (f *forUpdate) free(keys []string) string {
-	return f.unlocked(keys, "/*!80001 FOR SHARE */ /*M!100600 LOCK IN SHARE MODE */ SKIP LOCKED")
-}
+const shared = "/*!80001 FOR SHARE */ /*M!100600 LOCK IN SHARE MODE */ SKIP LOCKED"
 
 func (f *forUpdate) unlocked(keys []string, mode string) string {
 	t := newText(200+64*len(keys)).add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")

@@ -27,8 +27,8 @@ func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
 	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token}, nil
 }
 
-// lock is (1) and (2). A refusal is tried once more, because it may have met a
-// probe; and some times more if the lease row says that nobody has the key. Status
+// lock is (1) and (2). A refusal that met a probe is tried some times more; so is
+// one by a session that the lease row does not name yet, or not any more. Status
 // Unknown without an error means that the session has the lock.
 func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	refused, made := 0, 0
@@ -36,14 +36,13 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), func(rows *sql.Rows) (t0 sql.NullInt64, err error) { return t0, rows.Scan(&t0) })
 		switch {
 		case number(err) == erNoWait, errors.Is(err, errBlocked):
-			if refused++; refused > 1 {
-				p, ok, err := a.present(ctx)
-				if err != nil {
-					return driver.Result{}, err
-				}
-				if left := max(p.left, p.kept); ok && left > 0 || refused == len(refusedPauses) {
-					return driver.Result{Status: driver.Held, Left: max(left, 0), Owner: p.owner}, nil
-				}
+			refused++
+			p, err := a.refusal(ctx)
+			if err != nil {
+				return driver.Result{}, err
+			}
+			if p.left > 0 || refused == len(refusedPauses) {
+				return driver.Result{Status: driver.Held, Left: p.left, Owner: p.owner}, nil
 			}
 			if !pause(ctx, refusedPauses[refused]) {
 				return driver.Result{}, ctx.Err()
@@ -69,20 +68,21 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 }
 
 // refusedPauses come before the tries after a refusal, by their number.
-var refusedPauses = [...]time.Duration{1: 2 * time.Millisecond, 2: 4 * time.Millisecond, 3: 8 * time.Millisecond, 4: 16 * time.Millisecond, 5: 0}
+var refusedPauses = [...]time.Duration{1: time.Millisecond, 2: 4 * time.Millisecond, 3: 8 * time.Millisecond, 4: 16 * time.Millisecond, 5: 0}
 
 // lessee is what the lease row says.
 type lessee struct {
 	token      int64
 	left, kept time.Duration // of the hold; of MinHold
 	owner      string
+	taken      bool // another session has the row's lock
 }
 
-// present reads the lease row on the session.
-func (a *seizure) present(ctx context.Context) (p lessee, ok bool, err error) {
-	found, err := ask(ctx, a.n, a.f.present(a.r.Key), func(rows *sql.Rows) (p lessee, err error) {
+// present reads the lease row.
+func (f *forUpdate) present(ctx context.Context, c *conn, key string) (p lessee, ok bool, err error) {
+	found, err := query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
 		var left, kept int64
-		err = rows.Scan(&p.token, &left, &kept, &p.owner)
+		err = rows.Scan(&p.token, &left, &kept, &p.owner, &p.taken)
 		p.left, p.kept = time.Duration(left)*time.Microsecond, time.Duration(kept)*time.Microsecond
 		return p, err
 	})
@@ -90,6 +90,21 @@ func (a *seizure) present(ctx context.Context) (p lessee, ok bool, err error) {
 		return p, false, err
 	}
 	return found[0], true, nil
+}
+
+// refusal finds out, after the row was locked, who has the key, and in left for how
+// long; 0: nobody, or one whose lease row is not written yet. It asks on another
+// connection, because the session would keep the lock by which it asks.
+func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
+	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) (err error) {
+		p, _, err = a.f.present(ctx, c, a.r.Key)
+		return notSent(a.f.lease.what("acquire"), err)
+	})
+	if !p.taken {
+		p.left = 0 // of a hold that was released, which leaves the lease row as it is
+	}
+	p.left = max(p.left, p.kept, 0)
+	return p, err
 }
 
 // make creates rows. One that is there by now and locked is as good.
@@ -182,7 +197,9 @@ func (a *seizure) pinned(ctx context.Context) (pinned bool, err error) {
 // look finds out, on the session, why (3) changed nothing: MinHold keeps the key,
 // or the token is another by now.
 func (a *seizure) look(ctx context.Context) (driver.Result, error) {
-	p, ok, err := a.present(ctx)
+	start := time.Now()
+	p, ok, err := a.f.present(ctx, a.n.c, a.r.Key)
+	a.n.answered(start, err)
 	switch {
 	case err != nil:
 		return driver.Result{}, err

@@ -59,6 +59,42 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 	})
 }
 
+// A probe of a free key, here one that takes its time, is not taken for the holder
+// that released the key: the lease row still has its end.
+func TestForUpdateAProbeIsNoHolder(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		a.release(a.granted("a", time.Hour))
+		tx, err := l.db.Begin()
+		must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		var name string
+		must(t, tx.QueryRow(a.keep.(*forUpdate).free([]string{"a"})).Scan(&name))
+		q := request("a", time.Hour)
+		done := make(chan driver.Result, 1)
+		go func() {
+			for { // it tries for some milliseconds, which the probe may outlast
+				r, err := b.Acquire(within(t, time.Minute), []driver.Request{q})
+				if err != nil || r[0].Status != driver.Held || r[0].Left > 0 {
+					if err != nil {
+						t.Error(err)
+						r = make([]driver.Result, 1)
+					}
+					done <- r[0]
+					return
+				}
+			}
+		}()
+		select {
+		case r := <-done:
+			t.Fatalf("under a probe: %v, left %v", r.Status, r.Left)
+		case <-time.After(100 * time.Millisecond):
+		}
+		must(t, tx.Rollback())
+		b.wants("after the probe", (<-done).Status, driver.Granted)
+	})
+}
+
 func TestForUpdateFreshKeyRace(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		stores := []client{{t: t, Store: l.store()}, {t: t, Store: l.bare()}, {t: t, Store: l.bare()}, {t: t, Store: l.bare()}}
