@@ -39,16 +39,18 @@ func (f *forUpdate) createRow(key string) string {
 }
 
 // write is (3). It refuses while MinHold keeps the key.
-func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) string {
-	t := update(f.lease.table, 1).add("token=LAST_INSERT_ID(GREATEST(token+1024," + tok + ")),hold=").lit(r.ID[:]).add(",owner=").key(r.Owner).
-		add(",acquired_at=" + now + ",released_at=NULL,conn_id=").us64(int64(session)).
-		add(",expires_at=" + now + "+INTERVAL ").us(r.TTL).add(" MICROSECOND,kept_until=")
-	if r.Keep > 0 {
-		t.add(now + "+INTERVAL ").us(r.Keep).add(" MICROSECOND")
-	} else {
-		t.add("NULL")
+func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) statement {
+	return func(t *text) {
+		t.update(f.lease.table).add("token=LAST_INSERT_ID(GREATEST(token+1024," + tok + ")),hold=").lit(r.ID[:]).add(",owner=").key(r.Owner).
+			add(",acquired_at=" + now + ",released_at=NULL,conn_id=").us64(int64(session)).
+			add(",expires_at=" + now + "+INTERVAL ").us(r.TTL).add(" MICROSECOND,kept_until=")
+		if r.Keep > 0 {
+			t.add(now + "+INTERVAL ").us(r.Keep).add(" MICROSECOND")
+		} else {
+			t.add("NULL")
+		}
+		t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")")
 	}
-	return t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")").String()
 }
 
 // whose is what the lease row says now: its token, for how long the hold and MinHold

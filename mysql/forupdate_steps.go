@@ -158,7 +158,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 func (a *seizure) update(ctx context.Context, bound time.Duration) (affected int64, err error) {
 	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
 		a.sent = true
-		res, err := c.exec(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0))
+		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0))
 		if errors.Is(err, errBlocked) {
 			a.sent = false
 			return err
