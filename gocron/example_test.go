@@ -1,0 +1,72 @@
+package gocronlock_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/rowlock/rowlock"
+	gocronlock "github.com/rowlock/rowlock/gocron"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// A job that one of several processes runs, every time it is due.
+func Example() {
+	locks, err := rowlock.New(memory.New(), rowlock.Options{}) // in earnest: mysqllock.Open(...) or mongolock.New(...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(context.Background())
+
+	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(
+		gocronlock.NewLocker(locks, rowlock.MinHold(30*time.Second)), // clocks less than 30s apart, jobs at least a minute
+	))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ran := make(chan struct{})
+	_, err = s.NewJob(
+		gocron.CronJob("*/5 * * * *", false), // every five minutes
+		gocron.NewTask(func() { fmt.Println("the report is made once"); close(ran) }),
+		gocron.WithName("report"), // the lock's key
+		gocron.WithStartAt(gocron.WithStartImmediately()),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s.Start()
+	<-ran
+	if err := s.Shutdown(); err != nil {
+		log.Fatal(err)
+	}
+	// Output: the report is made once
+}
+
+// One of several processes runs all jobs.
+func ExampleNewElector() {
+	ctx := context.Background()
+	locks, err := rowlock.New(memory.New(), rowlock.Options{TTL: 15 * time.Second}) // how long nobody leads after a crash
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(ctx)
+
+	leader := gocronlock.NewElector(locks, "scheduler")
+	s, err := gocron.NewScheduler(gocron.WithDistributedElector(leader))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s.Start()
+	fmt.Println("leads:", leader.IsLeader(ctx) == nil)
+
+	if err := s.Shutdown(); err != nil {
+		log.Fatal(err)
+	}
+	if err := leader.Resign(ctx); err != nil { // another process leads at once
+		log.Fatal(err)
+	}
+	// Output: leads: true
+}

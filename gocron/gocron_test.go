@@ -1,0 +1,237 @@
+package gocronlock_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	gocronlock "github.com/rowlock/rowlock/gocron"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/memory"
+	mysqllock "github.com/rowlock/rowlock/mysql"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client makes a client, as another process would have.
+func client(t *testing.T, store driver.Store, ttl time.Duration) *rowlock.Client {
+	t.Helper()
+	c, err := rowlock.New(store, rowlock.Options{TTL: ttl, Reap: -1})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	return c
+}
+
+// database makes one of the test's own, with the lock tables.
+func database(t *testing.T) (dsn string) {
+	t.Helper()
+	config, err := mysql.ParseDSN(testserver.DSN(t, testserver.MySQL))
+	must(t, err)
+	admin, err := sql.Open("mysql", config.FormatDSN())
+	must(t, err)
+	config.DBName = "g_" + strings.ToLower(rand.Text()[:12])
+	_, err = admin.Exec("CREATE DATABASE " + config.DBName)
+	must(t, err)
+	t.Cleanup(func() {
+		_, _ = admin.Exec("DROP DATABASE " + config.DBName)
+		_ = admin.Close()
+	})
+	must(t, open(t, config.FormatDSN()).Migrate(t.Context()))
+	return config.FormatDSN()
+}
+
+func open(t *testing.T, dsn string) *mysqllock.Store {
+	t.Helper()
+	store, err := mysqllock.Open(dsn, mysqllock.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// runs notes who ran the job, and when.
+type runs struct {
+	mu  sync.Mutex
+	who []string
+	at  []time.Time
+}
+
+func (r *runs) note(who string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.who, r.at = append(r.who, who), append(r.at, time.Now())
+}
+
+func (r *runs) all() ([]string, []time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.who), slices.Clone(r.at)
+}
+
+// scheduler starts one that runs the job every period, the first time at start.
+func (r *runs) scheduler(t *testing.T, who string, start time.Time, period time.Duration, how gocron.SchedulerOption) gocron.Scheduler {
+	t.Helper()
+	s, err := gocron.NewScheduler(how)
+	must(t, err)
+	_, err = s.NewJob(gocron.DurationJob(period), gocron.NewTask(func() { r.note(who) }),
+		gocron.WithName("job"), gocron.WithStartAt(gocron.WithStartDateTime(start)))
+	must(t, err)
+	s.Start()
+	t.Cleanup(func() { _ = s.Shutdown() })
+	return s
+}
+
+// TestLocker: two schedulers, of which one has a late clock, run a short job once a
+// tick. Without MinHold it would run twice.
+func TestLocker(t *testing.T) {
+	t.Parallel()
+	const (
+		period = time.Second
+		skew   = 150 * time.Millisecond
+		ticks  = 5
+	)
+	stores := map[string]func(*testing.T) (one, other driver.Store){
+		"memory": func(*testing.T) (driver.Store, driver.Store) { s := memory.New(); return s, s },
+		"mysql": func(t *testing.T) (driver.Store, driver.Store) {
+			dsn := database(t)
+			return open(t, dsn), open(t, dsn)
+		},
+	}
+	for name, two := range stores {
+		for _, kept := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: "", false: ", MinHold 0"}[kept], func(t *testing.T) {
+				t.Parallel()
+				var opts []rowlock.Option
+				if !kept {
+					opts = append(opts, rowlock.MinHold(0))
+				}
+				one, other := two(t)
+				var r runs
+				start := time.Now().Add(500 * time.Millisecond)
+				r.scheduler(t, "one", start, period, gocron.WithDistributedLocker(gocronlock.NewLocker(client(t, one, time.Second), opts...)))
+				r.scheduler(t, "other", start.Add(skew), period, gocron.WithDistributedLocker(gocronlock.NewLocker(client(t, other, time.Second), opts...)))
+				time.Sleep(time.Until(start.Add((ticks-1)*period + period/2)))
+				_, at := r.all()
+				var perTick [ticks]int
+				for _, a := range at {
+					if tick := int(a.Sub(start.Add(-period/4)) / period); tick >= 0 && tick < ticks {
+						perTick[tick]++
+					}
+				}
+				most := slices.Max(perTick[:])
+				if kept && (most > 1 || slices.Min(perTick[:]) < 1) {
+					t.Errorf("runs per tick: %v, want one each", perTick)
+				}
+				if !kept && most < 2 {
+					t.Errorf("runs per tick: %v: the test is worth nothing, the job never ran twice", perTick)
+				}
+			})
+		}
+	}
+}
+
+// TestElector: one of two schedulers runs all jobs; when it resigns or its lease
+// ends, the other does.
+func TestElector(t *testing.T) {
+	t.Parallel()
+	ctx, store := t.Context(), memory.New()
+	const period, ttl = 100 * time.Millisecond, time.Second
+	var r runs
+	first := gocronlock.NewElector(client(t, store, ttl), "leader")
+	second := gocronlock.NewElector(client(t, store, ttl), "leader")
+	must(t, first.Resign(ctx)) // does nothing
+	must(t, first.IsLeader(ctx))
+	if err := second.IsLeader(ctx); !errors.Is(err, rowlock.ErrHeld) {
+		t.Errorf("a second leader: %v", err)
+	}
+	begin := time.Now().Add(200 * time.Millisecond)
+	one := r.scheduler(t, "first", begin, period, gocron.WithDistributedElector(first))
+	r.scheduler(t, "second", begin, period, gocron.WithDistributedElector(second))
+	time.Sleep(2 * ttl)
+	who, _ := r.all()
+	if len(who) < 3 || slices.Contains(who, "second") {
+		t.Errorf("%d runs, by %q", len(who), slices.Compact(who))
+	}
+	must(t, one.Shutdown())
+	must(t, first.Resign(ctx))
+	must(t, first.Resign(ctx))
+	eventually(t, func() bool { who, _ := r.all(); return slices.Contains(who, "second") })
+	if err := first.IsLeader(ctx); !errors.Is(err, rowlock.ErrHeld) {
+		t.Errorf("after the hand-over: %v", err)
+	}
+
+	store.Expire("leader") // as after a long pause
+	eventually(t, func() bool { return first.IsLeader(ctx) == nil })
+	eventually(t, func() bool { return errors.Is(second.IsLeader(ctx), rowlock.ErrHeld) })
+}
+
+// TestElectorOfADeadProcess: when the leader's process is killed another leads as
+// soon as the TTL is over.
+func TestElectorOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	if dsn := os.Getenv("GOCRONLOCK_TEST_LEADER"); dsn != "" { // the process
+		must(t, gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader").IsLeader(t.Context()))
+		_, _ = os.Stdout.WriteString("leads\n")
+		time.Sleep(time.Minute)
+		return
+	}
+	dsn := database(t)
+	leader := exec.Command(os.Args[0], "-test.run=^TestElectorOfADeadProcess$")
+	leader.Env = append(os.Environ(), "GOCRONLOCK_TEST_LEADER="+dsn)
+	out, err := leader.StdoutPipe()
+	must(t, err)
+	must(t, leader.Start())
+	defer func() { _ = leader.Process.Kill(); _ = leader.Wait() }()
+	said := make([]byte, len("leads\n"))
+	_, err = io.ReadFull(out, said)
+	must(t, err)
+	if string(said) != "leads\n" {
+		t.Fatalf("the leader says %q", said)
+	}
+	var r runs
+	next := gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader")
+	r.scheduler(t, "next", time.Now().Add(100*time.Millisecond), 100*time.Millisecond, gocron.WithDistributedElector(next))
+	time.Sleep(ttl + ttl/2)
+	if who, _ := r.all(); len(who) > 0 {
+		t.Fatal("two leaders")
+	}
+	must(t, leader.Process.Kill())
+	killed := time.Now()
+	eventually(t, func() bool { who, _ := r.all(); return len(who) > 0 })
+	_, at := r.all()
+	if took := at[0].Sub(killed); took > ttl+2*time.Second {
+		t.Errorf("the next one led after %v", took)
+	}
+}
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("still not")
+		}
+	}
+}
