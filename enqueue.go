@@ -2,13 +2,17 @@ package rowlock
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/rowlock/rowlock/driver"
 )
 
 // enqueue waits for the key in the server's own queue (driver.Queuer), for the
 // head of the local one. It ends with an answer, or when nobody waits here any
-// more. Called under Client.mu.
-func (q *queue) enqueue() {
+// more. Where the server's queue has no place, otherwise is done. Called under
+// Client.mu, as otherwise is.
+func (q *queue) enqueue(otherwise func()) {
 	c := q.c
 	if c.closed || len(q.waiters) == 0 {
 		return
@@ -28,10 +32,27 @@ func (q *queue) enqueue() {
 		var began time.Duration
 		c.calls.Add(1)
 		r, err := c.queuer.AcquireWait(ctx, req, func() { began = c.now() })
+		if errors.Is(err, driver.ErrNoPlace) {
+			q.noPlace(otherwise)
+			return
+		}
 		if err != nil {
 			r.Status, r.Err = 0, err
 		}
 		lease, err := c.outcome(&req, s, r, began, c.now())
 		q.answered(s, lease, err)
 	}()
+}
+
+// noPlace goes on without the server's queue.
+func (q *queue) noPlace(otherwise func()) {
+	c := q.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.state, q.leave = idle, nil
+	if len(q.waiters) == 0 {
+		q.endIfEmpty()
+	} else if !c.closed {
+		otherwise()
+	}
 }

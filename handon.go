@@ -65,6 +65,17 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 	return true
 }
 
+// yield leaves the key to others for a moment, where it is their turn. Called under
+// Client.mu.
+func (q *queue) yield() {
+	if d := q.turn(q.c.now()); d > 0 {
+		q.rest(d)
+		q.spot.attempt = true
+		return
+	}
+	q.attempt()
+}
+
 // turn says how long a queue with local waiters stays away from the key after a
 // hold went back to the database, so that other programs, which find out by
 // probes, get their turn. Where others are known to want the key, all of them and

@@ -3,6 +3,9 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,8 +154,11 @@ func TestServerQueue(t *testing.T) {
 		go func() { _, err := b.Acquire(ctx, "k"); gave <- err }()
 		synctest.Wait()
 		before := s.Statements()
-		if err := <-gave; !errors.Is(err, rowlock.ErrHeld) {
-			t.Errorf("gave up with %v", err)
+		go func() { _, err := b.Acquire(ctx, "k"); gave <- err }() // never refused: it stands behind the first
+		for range 2 {
+			if err := <-gave; !errors.Is(err, rowlock.ErrHeld) {
+				t.Errorf("gave up with %v", err)
+			}
 		}
 		synctest.Wait()
 		if n := s.Statements() - before; n != 0 || len(s.waiting) != 0 {
@@ -173,4 +179,70 @@ func TestServerQueue(t *testing.T) {
 			t.Errorf("trusted for %v after its turn", d)
 		}
 	})
+}
+
+// TestServerQueueHasNoPlace: waiters whose store has no place in the server's queue
+// probe, and take turns with other programs, as without a queue.
+func TestServerQueueHasNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fullStore{Store: memory.New()}
+		a, _ := rowlock.New(s, rowlock.Options{})
+		b, _ := rowlock.New(s, rowlock.Options{})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer a.Close(ctx)
+		defer b.Close(ctx)
+		l := acquire(t, a, "k")
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, b, "k") }()
+		time.Sleep(10 * time.Second)
+		if n := s.Statements(); n < 50 || n > 400 || s.asked.Load() == 0 {
+			t.Errorf("%d statements, asked for a place %d times", n, s.asked.Load())
+		}
+		start := time.Now()
+		l.Release(ctx)
+		(<-got).Release(ctx)
+		if d := time.Since(start); d > 150*time.Millisecond {
+			t.Errorf("granted %v after the release", d)
+		}
+		var holds [2]atomic.Int64
+		var wg sync.WaitGroup
+		for i, c := range []*rowlock.Client{a, b} {
+			for range 3 {
+				wg.Go(func() {
+					for {
+						l, err := c.Acquire(ctx, "k")
+						if err != nil {
+							return
+						}
+						holds[i].Add(1)
+						time.Sleep(5 * time.Millisecond)
+						l.Release(context.Background())
+					}
+				})
+			}
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		wg.Wait()
+		if x, y := holds[0].Load(), holds[1].Load(); x < y/3 || y < x/3 {
+			t.Errorf("%d and %d holds", x, y)
+		}
+	})
+}
+
+// fullStore is a memory store whose queue never has a place.
+type fullStore struct {
+	*memory.Store
+	asked atomic.Int64
+}
+
+func (s *fullStore) Limits() driver.Limits {
+	l := s.Store.Limits()
+	l.Queue = true
+	return l
+}
+
+func (s *fullStore) AcquireWait(context.Context, driver.Request, func()) (driver.Result, error) {
+	s.asked.Add(1)
+	return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("full: %w", driver.ErrNoPlace)}
 }

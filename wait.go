@@ -160,6 +160,9 @@ func (c *Client) leave(w *waiter) bool {
 	if q == nil {
 		return true
 	}
+	if q.state == queued && w.last == nil {
+		w.last = &HeldError{Key: q.key} // who stands in the server's queue waits for another
+	}
 	c.waiting--
 	if i := slices.Index(q.waiters, w); i >= 0 {
 		q.waiters = slices.Delete(q.waiters, i, i+1)
@@ -283,11 +286,10 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		q.blocked(held)
 		q.pace.held(held)
 		if c.queuer != nil && was == attempting && !held.Pinned {
-			q.enqueue()
-			return
+			q.enqueue(q.refused)
+		} else {
+			q.refused()
 		}
-		c.watcher.start()
-		q.rest(q.pace.next(c.watcher.live))
 	default:
 		q.blocked(err)
 		c.log.Warn("acquire failed, trying again", "key", q.key, "err", err)
@@ -320,6 +322,13 @@ func (q *queue) rest(d time.Duration) {
 	q.c.prober.add(q, d)
 }
 
+// refused rests until a probe or a push says that the key may be free. Called
+// under Client.mu.
+func (q *queue) refused() {
+	q.c.watcher.start()
+	q.rest(q.pace.next(q.c.watcher.live))
+}
+
 // wake is a reason to try now: a local lease has ended, a push came. Called under
 // Client.mu.
 func (q *queue) wake() {
@@ -327,7 +336,7 @@ func (q *queue) wake() {
 		return
 	}
 	if q.c.queuer != nil && q.c.now() < q.contested {
-		q.enqueue() // others are in the server's queue: a try would be refused
+		q.enqueue(q.attempt) // others are in the server's queue: a try would be refused
 		return
 	}
 	q.attempt()
@@ -351,13 +360,10 @@ func (c *Client) localEnd(key string, yield bool) {
 	q := c.queues[key]
 	switch {
 	case q == nil:
-	case yield && q.state == resting && c.queuer == nil: // the server's queue is fair by itself
-		if d := q.turn(c.now()); d > 0 {
-			q.rest(d)
-			q.spot.attempt = true
-			return
-		}
-		q.wake()
+	case yield && q.state == resting && c.queuer != nil:
+		q.enqueue(q.yield) // at its end: that is fair
+	case yield && q.state == resting:
+		q.yield()
 	default:
 		q.wake()
 	}

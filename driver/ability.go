@@ -41,7 +41,8 @@ type Queuer interface {
 	// happens (MinHold), or Pinned, and is then called again later. It calls begin
 	// right before it sends the first statement of each round that may end in the
 	// grant: the holder's trust counts from there. When ctx ends it leaves the queue:
-	// nothing of it may stay in the server for longer than Limits.LockWait.
+	// nothing of it may stay in the server for longer than Limits.LockWait. An error
+	// that matches ErrNoPlace, with nothing applied, says to wait without the queue.
 	AcquireWait(ctx context.Context, req Request, begin func()) (Result, error)
 }
 

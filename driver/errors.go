@@ -14,6 +14,10 @@ var (
 	ErrUnknownOutcome = errors.New("rowlock: it is not known whether the transaction was committed")
 )
 
+// ErrNoPlace is the error of a Queuer whose queue has no place for the key now. The
+// engine then waits as it does for a Store without a queue.
+var ErrNoPlace = errors.New("no place in the server's queue")
+
 // Error tells the engine what a failed call means. An error that is not an
 // *Error is taken as passing and unknown, the careful reading.
 type Error struct {
