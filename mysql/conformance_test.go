@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,37 +13,48 @@ import (
 	"github.com/rowlock/rowlock/locktest"
 )
 
-// TestMain also is the child process of the suite: its configuration is a strategy
-// and a DSN.
+// TestMain also is the child process of the suite.
 func TestMain(m *testing.M) {
 	testserver.Examples(testserver.MySQL)
-	locktest.Main(m, func(config string) (driver.Store, error) {
-		name, dsn, _ := strings.Cut(config, " ")
-		strategy, err := ParseStrategy(name)
-		if err != nil {
-			return nil, err
-		}
-		return Open(dsn, Options{Strategy: strategy})
-	})
+	locktest.Main(m, func(config string) (driver.Store, error) { return openConfig(config) })
+}
+
+// openConfig opens a store by lab.setup: in a child process.
+func openConfig(config string) (*Store, error) {
+	name, dsn, _ := strings.Cut(config, " ")
+	name, bells, _ := strings.Cut(name, "+")
+	var o Options
+	var err error
+	if o.Strategy, err = ParseStrategy(name); err != nil {
+		return nil, err
+	}
+	if o.Bells, err = strconv.Atoi(bells); err != nil {
+		return nil, err
+	}
+	return Open(dsn, o)
 }
 
 // harness is a database of its own on a shared server.
 func harness(t testing.TB, kind string, strategy Strategy) locktest.Harness {
-	l := newLab(t, kind, strategy)
+	return harnessOf(t, newLab(t, kind, strategy))
+}
+
+func harnessOf(t testing.TB, l *lab) locktest.Harness {
 	l.store()
 	var users sync.Map // of each store, so that its connections can be counted
 	return locktest.Harness{
-		Config: strategy.String() + " " + l.dsn(),
+		Config: l.setup(),
 		Open: func(t testing.TB) driver.Store {
 			s, user := l.storeOfUser(t)
 			users.Store(s, user)
 			return s
 		},
 		Server: func(t testing.TB) (locktest.Server, func(testing.TB) driver.Store) {
-			server := testserver.Start(t, kind)
-			l := newLabAt(t, kind, server.DSN(), strategy)
-			l.store()
-			return harmed{server}, func(t testing.TB) driver.Store { return openFor(t, l.dsn(), strategy) }
+			server := testserver.Start(t, l.kind)
+			own := newLabAt(t, l.kind, server.DSN(), l.strategy)
+			own.bells = l.bells
+			own.store()
+			return harmed{server}, func(t testing.TB) driver.Store { return openWith(t, own.dsn(), own.options()) }
 		},
 		Block: func(t testing.TB, key string) func() {
 			l := *l
@@ -58,7 +70,7 @@ func harness(t testing.TB, kind string, strategy Strategy) locktest.Harness {
 			}
 			return len(sessionsOf(t, l, user.(string)))
 		},
-		MaxConnections: func(int, int) int { return defaultConnections },
+		MaxConnections: func(int, int) int { return defaultConnections + l.bells },
 		Dead: func(t testing.TB, prefix string, n int) {
 			for n > 0 {
 				rows := make([]string, 0, 1000)
@@ -73,7 +85,12 @@ func harness(t testing.TB, kind string, strategy Strategy) locktest.Harness {
 
 func openFor(t testing.TB, dsn string, strategy Strategy) *Store {
 	t.Helper()
-	s, err := Open(dsn, Options{Strategy: strategy})
+	return openWith(t, dsn, Options{Strategy: strategy})
+}
+
+func openWith(t testing.TB, dsn string, o Options) *Store {
+	t.Helper()
+	s, err := Open(dsn, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
@@ -88,7 +105,7 @@ func (l *lab) storeOfUser(t testing.TB) (*Store, string) {
 	exec(t, l.db, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+l.config.DBName+".* TO "+user+"@'%'")
 	config := l.config.Clone()
 	config.User, config.Passwd = user, "pw"
-	return openFor(t, config.FormatDSN(), l.strategy), user
+	return openWith(t, config.FormatDSN(), l.options()), user
 }
 
 type harmed struct{ s *testserver.Server }
@@ -106,5 +123,17 @@ func TestConformance(t *testing.T) {
 				locktest.Run(t, harness(t, kind, strategy))
 			})
 		}
+	}
+}
+
+// TestBellsConformance: the same promises with bells, few enough that keys go
+// without.
+func TestBellsConformance(t *testing.T) {
+	for kind, strategy := range map[string]Strategy{testserver.MySQL: VersionColumn, testserver.MariaDB: UniqueInsert} {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t, kind, strategy)
+			l.bells = 3
+			locktest.Run(t, harnessOf(t, l))
+		})
 	}
 }

@@ -166,6 +166,15 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	})
 	step("release", func() { wants(c.release(hold(report)), driver.Released) })
 
+	if !sessions {
+		step("bell", func() {
+			r, err := s.AcquireWait(ctx, report, func() {})
+			must(t, err)
+			wants([]driver.Result{r}, driver.Granted)
+			wants(c.release(hold(report)), driver.Released)
+			eventually(t, "rung", func() bool { return resting(s) == 1 })
+		})
+	}
 	step("several", func() { wants(c.acquire(report, syncing), driver.Granted) })
 	step("renew several", func() { due(); wants(c.renew(hold(report), hold(syncing)), driver.Alive) })
 	step("release several", func() { wants(c.release(hold(report), hold(syncing)), driver.Released) })
@@ -237,7 +246,7 @@ func (l *lab) recorded(rec *recorder) *Store {
 	must(l.t, err)
 	db := sql.OpenDB(recordingConnector{connector, rec})
 	l.t.Cleanup(func() { _ = db.Close() })
-	s, err := New(db, Options{Strategy: l.strategy})
+	s, err := New(db, Options{Strategy: l.strategy, Bells: 1})
 	must(l.t, err)
 	l.t.Cleanup(func() { _ = s.Close() })
 	return s

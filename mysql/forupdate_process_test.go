@@ -17,15 +17,15 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-const holderVariable = "ROWLOCK_FORUPDATE_HOLDER"
+const holderVariable = "ROWLOCK_TEST_HOLDER"
 
 // TestForUpdateHolder is the child of the tests below: it holds a key until it ends.
 func TestForUpdateHolder(t *testing.T) {
-	dsn := os.Getenv(holderVariable)
-	if dsn == "" {
+	config := os.Getenv(holderVariable)
+	if config == "" {
 		return // not a child
 	}
-	s, err := Open(dsn, Options{Strategy: SelectForUpdate})
+	s, err := openConfig(config)
 	must(t, err)
 	c, err := rowlock.New(s, rowlock.Options{TTL: time.Second})
 	must(t, err)
@@ -40,7 +40,7 @@ func TestForUpdateHolder(t *testing.T) {
 func holder(t *testing.T, l *lab) (p *os.Process, token int64, lost func() string) {
 	t.Helper()
 	cmd := osexec.Command(os.Args[0], "-test.run=^TestForUpdateHolder$", "-test.count=1")
-	cmd.Env = append(os.Environ(), holderVariable+"="+l.dsn())
+	cmd.Env = append(os.Environ(), holderVariable+"="+l.setup())
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())

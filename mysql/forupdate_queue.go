@@ -10,10 +10,11 @@ import (
 	"github.com/rowlock/rowlock/internal/clock"
 )
 
-// AcquireWait implements driver.Queuer for SelectForUpdate (Limits.Queue): the
-// waiter stands in the server's own queue for the row lock, with a session of its
-// own, and has it within a millisecond of its release or of the holder's death.
-// It looks up from the queue every second, and then stands at its end again.
+// AcquireWait implements driver.Queuer where Limits.Queue says so. With
+// Options.Bells see bells. Under SelectForUpdate the waiter stands in the server's
+// own queue for the row lock, with a session of its own, and has it within a
+// millisecond of its release or of the holder's death. It looks up from the queue
+// every second, and then stands at its end again.
 //
 // Order: MariaDB serves in the order of arrival; MySQL may prefer a waiter that
 // itself keeps others waiting (its CATS scheduling:
@@ -22,12 +23,15 @@ func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func())
 	if err := s.ready(ctx); err != nil {
 		return driver.Result{}, err
 	}
-	f, ok := s.keep.(*forUpdate)
-	if !ok {
-		return driver.Result{}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrNotSupported}
+	switch keep := s.keep.(type) {
+	case *forUpdate:
+		return keep.queue(ctx, r, begin), nil
+	case *leases:
+		if keep.bells != nil {
+			return keep.bells.wait(ctx, r, begin)
+		}
 	}
-	result := f.queue(ctx, r, begin)
-	return result, nil
+	return driver.Result{}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrNotSupported}
 }
 
 // queue waits for the row lock, and then takes the key as any acquire does, on the

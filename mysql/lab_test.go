@@ -23,6 +23,7 @@ type lab struct {
 	db       *sql.DB // for the test's own statements
 	strategy Strategy
 
+	bells     int // of its stores
 	keepAfter int // of its stores; 0, as in most tests: a statement on one key is prepared at once
 }
 
@@ -71,12 +72,17 @@ func (l *lab) dsn(parameters ...string) string {
 // bare is a store without tables.
 func (l *lab) bare(parameters ...string) *Store {
 	l.t.Helper()
-	s, err := Open(l.dsn(parameters...), Options{Strategy: l.strategy})
+	s, err := Open(l.dsn(parameters...), l.options())
 	must(l.t, err)
 	s.keepAfter = l.keepAfter
 	l.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
+
+// setup is how another process opens the lab's store: strategy, bells and DSN.
+func (l *lab) setup() string { return fmt.Sprintf("%s+%d %s", l.strategy, l.bells, l.dsn()) }
+
+func (l *lab) options() Options { return Options{Strategy: l.strategy, Bells: l.bells} }
 
 func (l *lab) store(parameters ...string) *Store {
 	l.t.Helper()

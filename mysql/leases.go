@@ -33,6 +33,15 @@ type leases struct {
 	// deletes: a release removes the row, unless a guard may be open on it or
 	// MinHold keeps it.
 	deletes bool
+
+	bells *bells // nil: waiters probe
+}
+
+func newLeases(l leases) *leases {
+	if most := l.s.options.Bells; most > 0 {
+		l.bells = newBells(&l, most)
+	}
+	return &l
 }
 
 // row is what the winners' SELECT tells of a key.
@@ -90,9 +99,13 @@ func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string)
 const batchWait = 5 * lockWait
 
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond}
+	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond, Queue: l.bells != nil}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }
 
-func (l *leases) close() {}
+func (l *leases) close() {
+	if l.bells != nil {
+		l.bells.close()
+	}
+}

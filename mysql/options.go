@@ -24,6 +24,15 @@ type Options struct {
 	// release share one of the rest. SelectForUpdate needs one more for each key that
 	// is held or waited for.
 	Connections int
+
+	// Bells is how many more connections may be used to wake those who wait for a key
+	// of VersionColumn or UniqueInsert: 0, the default, is none, and they probe. Each
+	// carries one key that several processes want, whose holder and waiters share a
+	// lock of the server (GET_LOCK), so that a release wakes the next in a millisecond,
+	// in the order in which they came. Keys beyond that number are probed for. It only
+	// wakes: who has the key is still decided by its row. Set it in all processes: one
+	// without it wakes nobody. SelectForUpdate has the server's queue and needs none.
+	Bells int
 }
 
 // Strategy is how MySQL keeps a lock.
@@ -100,6 +109,12 @@ func (o Options) fill() (Options, error) {
 	}
 	if o.Connections < minConnections {
 		return o, fmt.Errorf("%w: Connections is %d: at least %d are needed", driver.ErrInvalid, o.Connections, minConnections)
+	}
+	if o.Bells < 0 {
+		return o, fmt.Errorf("%w: Bells is %d: it is a number of connections", driver.ErrInvalid, o.Bells)
+	}
+	if o.Strategy == SelectForUpdate {
+		o.Bells = 0
 	}
 	return o, nil
 }

@@ -21,7 +21,11 @@ type batch struct {
 }
 
 func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	return l.write(ctx, "renew", holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
+	results, err := l.write(ctx, "renew", holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
+	if l.bells != nil && err == nil {
+		l.bells.renewed(holds, results)
+	}
+	return results, err
 }
 
 // write runs f on a connection of the write lane, over the holds in the order of

@@ -135,9 +135,9 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most, need := db.Stats().MaxOpenConnections, o.Connections+spareConnections; most != 0 && most < need {
-		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections is %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
-			driver.ErrInvalid, most, o.Connections, spareConnections, need)
+	if most, need := db.Stats().MaxOpenConnections, o.Connections+o.Bells+spareConnections; most != 0 && most < need {
+		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections and Bells make %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
+			driver.ErrInvalid, most, o.Connections+o.Bells, spareConnections, need)
 	}
 	s := &Store{
 		db: db, options: o, names: newNames(o.Prefix),
