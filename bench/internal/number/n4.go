@@ -57,7 +57,7 @@ func (b *Bench) growth(ctx context.Context) error {
 	b.Plan.Window /= 2
 	defer func() { b.Plan.Window = whole }()
 	for _, server := range b.Lab.Servers {
-		sides := candidates(server1(server), append(server.Rowlock(), side.Poller, side.GetLock)...)
+		sides := candidates(server1(server), append(server.Rowlock(), side.VersionBells, side.UniqueBells, side.Poller, side.GetLock)...)
 		for _, n := range b.Plan.Waiters {
 			for _, c := range shuffled(sides) {
 				if err := b.contest(ctx, 0, c, n4Processes, n, hold, 0, nil); err != nil {
@@ -82,9 +82,9 @@ func (b *Bench) contenders(server *lab.Server) []candidate {
 	case len(server.Rowlock()) == 0:
 		return nil
 	default:
-		return candidates(server1(server), server.Rowlock()...)
+		return candidates(server1(server), append(server.Rowlock(), side.VersionBells, side.UniqueBells)...)
 	}
-	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Poller, side.GetLock,
+	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.VersionBells, side.UniqueBells, side.Mongo, side.Poller, side.GetLock,
 		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
 }
 

@@ -42,6 +42,8 @@ var looks = map[string]look{
 	side.ForUpdate:     {green, nil, draw.PyramidGlyph{}},
 	side.Mongo:         {blue, nil, draw.CircleGlyph{}},
 	side.Guarded:       {purple, nil, draw.SquareGlyph{}},
+	side.VersionBells:  {blue, dashed, draw.RingGlyph{}},
+	side.UniqueBells:   {orange, dashed, draw.BoxGlyph{}},
 	side.Floor:         {black, dashed, draw.CrossGlyph{}},
 	side.FloorInsert:   {grey, dashed, draw.PlusGlyph{}},
 	side.SingleVersion: {sky, dashed, draw.RingGlyph{}},

@@ -3,6 +3,7 @@ package side
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -49,7 +50,13 @@ func OpenRowlock(s Spec) (*Rowlock, error) {
 			r.opts = append(r.opts, rowlock.Guarded())
 		}
 	} else {
-		strategy, err := mysqllock.ParseStrategy(s.Kind)
+		o := mysqllock.Options{Prefix: s.Prefix}
+		name, ring := strings.CutSuffix(s.Kind, bells)
+		if ring {
+			o.Bells = 8
+		}
+		var err error
+		o.Strategy, err = mysqllock.ParseStrategy(name)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +65,7 @@ func OpenRowlock(s Spec) (*Rowlock, error) {
 				return nil, err
 			}
 		}
-		store, err := mysqllock.Open(s.Address, mysqllock.Options{Strategy: strategy, Prefix: s.Prefix})
+		store, err := mysqllock.Open(s.Address, o)
 		if err != nil {
 			return nil, err
 		}

@@ -57,6 +57,10 @@ const (
 	Mongo     = "mongo"
 	Guarded   = "mongo guarded"
 
+	// With bells: waiters are woken.
+	VersionBells = Version + bells
+	UniqueBells  = Unique + bells
+
 	Floor         = "floor"               // two durable commits by hand
 	FloorInsert   = "floor insert+delete" // the same as INSERT and DELETE
 	SingleVersion = "version, one by one" // one statement for each lock, on the library's table
@@ -72,9 +76,11 @@ const (
 	ZooKeeper     = "go-zookeeper"        //
 )
 
+const bells = ", bells"
+
 var kinds = map[string]func(context.Context, Spec) (Locker, error){
 	Version: openRowlockSide, Unique: openRowlockSide, ForUpdate: openRowlockSide,
-	Mongo: openRowlockSide, Guarded: openRowlockSide,
+	VersionBells: openRowlockSide, UniqueBells: openRowlockSide, Mongo: openRowlockSide, Guarded: openRowlockSide,
 	Floor: openFloor, FloorInsert: openFloorInsert, Poller: openPoller, GetLock: openGetLock,
 	SingleVersion: openSingleSQL, SingleUnique: openSingleSQL, SingleMongo: openSingleMongo,
 	SelectOne: openSelectOne, Ping: openPing,
@@ -97,7 +103,7 @@ func Open(ctx context.Context, s Spec) (Locker, error) {
 // IsRowlock tells the library's own strategies from the rest.
 func IsRowlock(kind string) bool {
 	switch kind {
-	case Version, Unique, ForUpdate, Mongo, Guarded:
+	case Version, Unique, VersionBells, UniqueBells, ForUpdate, Mongo, Guarded:
 		return true
 	}
 	return false
