@@ -18,13 +18,9 @@ import (
 )
 
 const (
-	// settleWait is how long a commit that was sent may still take after the end of
-	// ctx or of the lease, and how long an abort may take.
-	settleWait = time.Second
-
-	// commitTry is how long one sending of a commit may take: behind a connection
-	// that hangs there may be a new primary.
-	commitTry = 2 * time.Second
+	// settleTry is how long one sending of a commit or an abort may take: behind a
+	// connection that hangs there may be a new primary.
+	settleTry = time.Second
 
 	// Between two runs of a transaction there is a pause, at random up to these.
 	firstPause = 5 * time.Millisecond
@@ -54,8 +50,8 @@ var ownTransactions = options.Transaction().
 //
 // nil: committed, whatever became of the lease since. An error means that nothing
 // took effect, but for ErrUnknownOutcome: the commit was sent and could not be
-// settled, though it was repeated until a second after the end of ctx or of the
-// lease. Other errors: fn's own; ErrLost (a *rowlock.LostError), joined with fn's
+// settled, though it was repeated until the end of ctx or of the lease and once more
+// then, for a second at most. Other errors: fn's own; ErrLost (a *rowlock.LostError), joined with fn's
 // error if there is one, or ErrReleased; ErrConflict together with ctx's error or
 // ErrLost, if it was aborted for a conflict until then; ErrInvalid, ErrNotSupported
 // (standalone server), ErrClosed or the driver's.
@@ -152,14 +148,13 @@ func (x *ownTx) run(ctx context.Context) error {
 	return x.commit(ctx)
 }
 
-// commit sends the commit until it is settled. The server answers a repeat with
-// what became of the first one: done, or a transient error: it never was and never
-// will be.
+// commit sends the commit until it is settled, once more after the end of ctx. The
+// server answers a repeat with what became of the first one: done, or a transient
+// error: it never was and never will be.
 func (x *ownTx) commit(ctx context.Context) error {
-	patience, cancel := outlasting(ctx, settleWait)
-	defer cancel()
 	for odd := 0; ; {
-		try, stop := context.WithTimeout(patience, commitTry)
+		last := ctx.Err() != nil
+		try, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTry)
 		x.s.statements.Add(1)
 		err := x.own.sess.CommitTransaction(try)
 		stop()
@@ -171,15 +166,15 @@ func (x *ownTx) commit(ctx context.Context) error {
 		case !mayPass(err):
 			odd++
 		}
-		if odd == 3 || patience.Err() != nil {
-			// For the driver it may still run, then nothing else can. If the commit has
-			// not arrived, this is its end; otherwise it changes nothing.
+		if last || odd == 3 {
+			// For the driver it still runs, then nothing else can. If the commit has not
+			// arrived, this is its end; otherwise it changes nothing.
 			x.abort(ctx)
 			return fmt.Errorf("mongo: %s on %s: commit: %w: %w", x.what, x.s, driver.ErrUnknownOutcome, err)
 		}
 		select {
 		case <-time.After(firstPause):
-		case <-patience.Done():
+		case <-ctx.Done():
 		}
 	}
 }
@@ -192,7 +187,7 @@ func mayPass(err error) bool {
 // abort ends the transaction, whatever became of ctx. If that fails the server ends
 // it later, or the next transaction of the session, or the next holder does.
 func (x *ownTx) abort(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTry)
 	defer cancel()
 	x.s.statements.Add(1)
 	_ = x.own.sess.AbortTransaction(ctx)
@@ -215,11 +210,4 @@ func (x *ownTx) ended(ctx context.Context, err error) error {
 		}
 	}
 	return err
-}
-
-// outlasting is a context that ends some time after ctx has.
-func outlasting(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(by, cancel) })
-	return longer, func() { stop(); cancel() }
 }

@@ -151,7 +151,8 @@ func TestP13_LostReplyToTheCommit(t *testing.T) {
 	t.Parallel()
 	p, s, _ := behindProxy(t)
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
-	p.loseNext(5, "commitTransaction") // the driver itself sends it twice
+	p.loseNext(1<<30, "commitTransaction")
+	time.AfterFunc(3*settleTry/2, func() { p.loseNext(0, "") }) // the driver itself repeats it for a settleTry
 	calls := 0
 	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { calls++; return effects(ctx, s, 0) }))
 	if calls != 1 {
@@ -168,15 +169,28 @@ func unsettled(t *testing.T, p *proxy, s *Store, lease *rowlock.Lease, executed 
 	defer cancel()
 	p.loseNext(executed, "commitTransaction")
 	p.keepAfter(executed, "commitTransaction")
-	err := s.Once(ctx, lease, "r", func(ctx context.Context) error {
-		time.AfterFunc(200*time.Millisecond, cancel)
-		return effects(ctx, s, 0)
-	})
+	go p.whenKept(cancel)
+	err := s.Once(ctx, lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
 	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
 	wants(t, "a commit that is not answered", err, context.Canceled)
 	if lease.Err() != nil {
 		t.Errorf("the lease has ended: %v", lease.Err())
 	}
+}
+
+// whenKept does something when the first command is kept, at the latest after ten
+// seconds.
+func (p *proxy) whenKept(do func()) {
+	for range 10_000 {
+		p.mu.Lock()
+		kept := p.kept
+		p.mu.Unlock()
+		if kept > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	do()
 }
 
 // The commit was not executed when Once gave up: Once again makes the effects, and
@@ -215,7 +229,8 @@ func TestP13_UnknownCommitAndTheNextHolder(t *testing.T) {
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	p.keepAfter(1, "Transaction") // all but the first statement
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(200*time.Millisecond, cancel)
+	defer cancel()
+	go p.whenKept(cancel)
 	err := s.Once(ctx, lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
 	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
 	expire(t, other, "k")
