@@ -316,6 +316,26 @@ func TestGuardErrors(t *testing.T) {
 	must(t, s.Guard(inside, lease)) // nothing of all this has disturbed the transaction
 }
 
+// The end of ctx ends WithTransaction too, which begins again for two minutes after
+// an error that the driver labels.
+func TestGuardAtTheEndOfCtx(t *testing.T) {
+	t.Parallel()
+	p, s, _ := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	sess, err := s.db.Client().StartSession()
+	must(t, err)
+	defer sess.EndSession(context.Background())
+	p.keep("locks_fence")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = sess.WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, s.Guard(ctx, lease) }, ownTransactions)
+	wants(t, "WithTransaction", err, context.DeadlineExceeded)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("WithTransaction went on for %v after the end of ctx", took)
+	}
+}
+
 func TestTransactionsOnAStandalone(t *testing.T) {
 	t.Parallel()
 	srv := testserver.Start(t, testserver.MongoStandalone)

@@ -244,9 +244,19 @@ func TestFenceNamesTheSession(t *testing.T) {
 	if s.own.find(first.Hold().ID) != nil {
 		t.Error("the session of a released lease is remembered")
 	}
+	for range 10 { // those in the driver's pool
+		sess, err := s.db.Client().StartSession()
+		must(t, err)
+		if _, other := sess.ID().Lookup("id").Binary(); string(other) == string(id) {
+			t.Error("P14: the caller got a session that the next holder of the key ends")
+		}
+	}
 	second := guarded(t, c, "k")
 	must(t, s.raise(t.Context(), "k", first.Token(), own)) // a ghost
 	_, id = s.own.find(second.Hold().ID).id.Binary()
+	if s.endOlder(t.Context(), "k", second.Token()) || s.endOlder(t.Context(), "k", first.Token()) {
+		t.Error("P14: ended the session of a token that is not older")
+	}
 	if f := fenceOf(t, s, "k"); f.Token != second.Token() || string(f.Lsid.Data) != string(id) {
 		t.Errorf("fence %+v, want token %d and session %x", f, second.Token(), id)
 	}
