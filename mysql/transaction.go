@@ -103,25 +103,45 @@ func (t *transaction) start() (err error) {
 	case !locked:
 		return errNotLocked
 	}
-	_, err = t.exec(t.work, "SAVEPOINT rowlock_guarded")
+	return t.exec(t.work, "SAVEPOINT rowlock_guarded")
+}
+
+// exec sends a statement of ours beside those of fn. (Not by the sql.Conn, which
+// answers a broken connection by waiting for the end of the sql.Tx.)
+func (t *transaction) exec(ctx context.Context, text string) error {
+	return t.send(func() error {
+		_, err := t.tx.ExecContext(ctx, text)
+		return err
+	})
+}
+
+// finish commits or rolls back. The methods of sql.Tx have no context, so a silent
+// server would keep them for ever: the line below is cut when ctx ends. Where that
+// is not known the same is sent as a statement, one trip more.
+func (t *transaction) finish(ctx context.Context, text string, method func() error) error {
+	c := t.n.c
+	if c.line == nil {
+		return t.exec(ctx, text)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.line.Close() })
+	err := t.send(method)
+	if !stop() {
+		c.broken = true
+	}
 	return err
 }
 
-// exec sends a statement of ours beside those of fn.
-func (t *transaction) exec(ctx context.Context, text string) (sql.Result, error) {
+func (t *transaction) send(statement func() error) error {
 	t.s.statements.Add(1)
 	sent := time.Now()
-	res, err := t.n.c.sc.ExecContext(ctx, text)
-	switch number(err) {
-	case 0:
-		t.n.c.broken = t.n.c.broken || err != nil
-	case erIdle:
+	err := statement()
+	switch n := number(err); {
+	case err == nil:
+		t.n.c.heard = sent
+	case n == erIdle, n == 0 && !errors.Is(err, sql.ErrTxDone):
 		t.n.c.broken = true
 	}
-	if err == nil {
-		t.n.c.heard = sent
-	}
-	return res, txError(err)
+	return txError(err)
 }
 
 // ended says that the lease or ctx is over.
@@ -143,10 +163,12 @@ func (t *transaction) commit() error {
 	if err := t.ended(); err != nil {
 		return err
 	}
-	_, err := t.exec(t.work, "RELEASE SAVEPOINT rowlock_guarded")
+	err := t.exec(t.work, "RELEASE SAVEPOINT rowlock_guarded")
 	switch {
-	case number(err) == erNoSavepoint:
+	case number(err) == erNoSavepoint, errors.Is(err, sql.ErrTxDone):
 		return undecided{errEndedEarly}
+	case err != nil && t.ended() != nil:
+		return t.ended()
 	case errors.Is(err, sqldriver.ErrBadConn):
 		return fmt.Errorf("the connection is lost, or a *sql.Rows was left open: %w", err)
 	case err != nil:
@@ -154,7 +176,7 @@ func (t *transaction) commit() error {
 	}
 	ctx, cancel := linger(t.work, commitGrace, t.n.silence)
 	defer cancel()
-	_, err = t.exec(ctx, "COMMIT")
+	err = t.finish(ctx, "COMMIT", t.tx.Commit)
 	if n := number(err); err == nil || proven[n] && n != erKilled || errors.Is(err, sqldriver.ErrBadConn) {
 		return err
 	}
@@ -170,16 +192,16 @@ func (t *transaction) end() {
 		return
 	}
 	t.open = false
-	if !t.n.c.broken {
+	if !t.n.c.broken && t.tx != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWait)
-		_, _ = t.exec(ctx, "ROLLBACK") // after a commit it changes nothing
+		_ = t.finish(ctx, "ROLLBACK", t.tx.Rollback) // after a commit it changes nothing
 		cancel()
 	}
 	if t.n.c.broken {
 		t.s.endSession(t.n.c) // the server may still run a statement, and keep the guard
 	}
 	if t.tx != nil {
-		_ = t.tx.Rollback() // for database/sql; on a broken connection it sends nothing
+		_ = t.tx.Rollback() // for database/sql, where finish was a statement; on a broken connection it sends nothing
 	}
 	t.free()
 	t.s.transactions.put(t.n)

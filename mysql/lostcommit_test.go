@@ -1,0 +1,136 @@
+package mysqllock
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// cutter stands between a Store and its server, and does something to the next
+// commit.
+type cutter struct {
+	listener net.Listener
+	server   string
+	next     atomic.Pointer[cut]
+
+	mu    sync.Mutex
+	lines []net.Conn
+}
+
+// cut is what is done to a commit.
+type cut struct {
+	deliver bool // the server gets it
+	hang    bool // nothing is answered, instead of the connection being closed
+	stay    bool // the server is not told that the client has gone
+	reached chan struct{}
+}
+
+func newCutter(t testing.TB, server string) *cutter {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	c := &cutter{listener: listener, server: server}
+	t.Cleanup(func() {
+		_ = listener.Close()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, line := range c.lines {
+			_ = line.Close()
+		}
+	})
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go c.serve(client)
+		}
+	}()
+	return c
+}
+
+func (c *cutter) serve(client net.Conn) {
+	server, err := net.Dial("tcp", c.server)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	c.mu.Lock()
+	c.lines = append(c.lines, client, server)
+	c.mu.Unlock()
+	var lost atomic.Pointer[cut]
+	go func() {
+		defer client.Close()
+		var b [16 << 10]byte
+		for {
+			n, err := server.Read(b[:])
+			if x := lost.Load(); x != nil {
+				if n > 0 && x.hang {
+					continue
+				}
+				return
+			}
+			if err != nil {
+				return
+			}
+			if _, err := client.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	stay := false
+	defer func() {
+		if !stay {
+			_ = server.Close()
+		}
+	}()
+	var b [16 << 10]byte
+	for {
+		n, err := client.Read(b[:])
+		if err != nil {
+			return
+		}
+		if bytes.HasSuffix(b[:n], []byte("\x03COMMIT")) { // COM_QUERY
+			if x := c.next.Swap(nil); x != nil {
+				lost.Store(x)
+				stay = x.stay
+				close(x.reached)
+				if x.deliver {
+					_, _ = server.Write(b[:n])
+				}
+				if !x.deliver && !x.hang {
+					_ = client.Close()
+				}
+				_, _ = io.Copy(io.Discard, client)
+				return
+			}
+		}
+		if _, err := server.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// onCommit says what happens to the next commit.
+func (c *cutter) onCommit(x cut) *cut {
+	x.reached = make(chan struct{})
+	c.next.Store(&x)
+	return &x
+}
+
+// cutStore is a Store behind a cutter.
+func (l *lab) cutStore(t testing.TB) (*Store, *cutter) {
+	t.Helper()
+	l.store()
+	c := newCutter(t, l.config.Addr)
+	config := l.config.Clone()
+	config.Addr = c.listener.Addr().String()
+	s, err := Open(config.FormatDSN(), Options{Strategy: l.strategy})
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s, c
+}
