@@ -2,6 +2,7 @@ package mysqllock_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log"
@@ -78,4 +79,142 @@ func ExampleStore_ForceRelease() {
 	// Output:
 	// import/customers held: true by web-1:4711
 	// lost: forced
+}
+
+// exampleTable is what the transactions of the examples write, and its pool.
+func exampleTable(ctx context.Context) (*sql.DB, error) {
+	db, err := sql.Open("mysql", os.Getenv("ROWLOCK_TEST_MYSQL_DSN"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS example_reports (id BIGINT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(100)) ENGINE=InnoDB")
+	return db, err
+}
+
+// A transaction that is never committed after somebody else was granted the key.
+func ExampleStore_InTx() {
+	ctx := context.Background()
+	store, err := mysqllock.Open(os.Getenv("ROWLOCK_TEST_MYSQL_DSN"), mysqllock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	locks, err := rowlock.New(store, rowlock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(ctx)
+	db, err := exampleTable(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	err = rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
+		return store.InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO example_reports (text) VALUES ('in a transaction')")
+			return err
+		})
+	})
+	switch {
+	case errors.Is(err, rowlock.ErrLost):
+		fmt.Println("somebody else has the lock now; nothing was written")
+	case errors.Is(err, rowlock.ErrConflict):
+		fmt.Println("another transaction was in the way; nothing was written, try again")
+	case err != nil:
+		log.Fatal(err)
+	default:
+		fmt.Println("written")
+	}
+	// Output: written
+}
+
+// A nightly job over any number of programs that takes effect once.
+func ExampleStore_Once() {
+	ctx := context.Background()
+	store, err := mysqllock.Open(os.Getenv("ROWLOCK_TEST_MYSQL_DSN"), mysqllock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	locks, err := rowlock.New(store, rowlock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(ctx)
+	db, err := exampleTable(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	run := time.Now().Format(time.RFC3339Nano) // a nightly job would take the date
+	for range 2 {                              // two programs, or one that was started again
+		err := rowlock.Do(ctx, locks, "nightly", func(ctx context.Context, lease *rowlock.Lease) error {
+			return store.Once(ctx, lease, run, func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "INSERT INTO example_reports (text) VALUES ('nightly')")
+				return err
+			})
+		})
+		switch {
+		case err == nil:
+			fmt.Println("done")
+		case errors.Is(err, rowlock.ErrAlreadyRan):
+			fmt.Println("it was done before")
+		default:
+			log.Fatal(err) // try again: it is never done twice
+		}
+	}
+	// Output:
+	// done
+	// it was done before
+}
+
+// A guard in a transaction of one's own, on one's own pool.
+func ExampleStore_Guard() {
+	ctx := context.Background()
+	store, err := mysqllock.Open(os.Getenv("ROWLOCK_TEST_MYSQL_DSN"), mysqllock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		log.Fatal(err)
+	}
+	locks, err := rowlock.New(store, rowlock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(ctx)
+	db, err := exampleTable(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	err = rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := store.Guard(ctx, tx, lease); err != nil { // first
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO example_reports (text) VALUES ('guarded')"); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("written")
+	// Output: written
 }
