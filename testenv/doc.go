@@ -16,5 +16,7 @@
 //   - packages: on Debian, packages fetched into the cache without root and without installing anything; from then
 //     on it is "local".
 //
+// Servers on a slower disk: see [SlowSync].
+//
 // The cache is ROWLOCK_TEST_CACHE, or rowlock-testenv in the user's cache folder. Many processes may fill it at once.
 package testenv

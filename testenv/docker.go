@@ -31,6 +31,9 @@ func imageOf(kind Kind) string {
 
 // startDocker runs the server in containers.
 func startDocker(ctx context.Context, kind Kind, args []string) (*Server, error) {
+	if delay, _ := SlowSync(); delay > 0 {
+		return nil, fmt.Errorf("%w: %s is for local servers", ErrUnavailable, slowSyncVariable)
+	}
 	engine, err := dialEngine(ctx)
 	if err != nil {
 		return nil, err

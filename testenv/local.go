@@ -19,6 +19,9 @@ func startLocal(ctx context.Context, kind Kind, args []string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
+	if p.preload, p.env, err = slowSyncLibrary(); err != nil {
+		return nil, err
+	}
 	for try := 1; ; try++ {
 		s, err := launch(ctx, kind, p, args)
 		if err == nil || try == 3 || !strings.Contains(strings.ToLower(err.Error()), "address already in use") {
@@ -51,7 +54,7 @@ func launch(ctx context.Context, kind Kind, p program, args []string) (*Server, 
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		n := &localNode{program: p.path, port: port, dir: filepath.Join(dir, fmt.Sprint(i))}
+		n := &localNode{program: p.path, env: p.env, port: port, dir: filepath.Join(dir, fmt.Sprint(i))}
 		n.log = n.dir + ".log"
 		n.args = append(n.args, p.args...)
 		if kind.isMongo() {
@@ -68,13 +71,24 @@ func launch(ctx context.Context, kind Kind, p program, args []string) (*Server, 
 		s.nodes = append(s.nodes, n)
 	}
 	s.address()
-	return s.begin(ctx)
+	s, err = s.begin(ctx)
+	if err != nil || p.preload == "" {
+		return s, err
+	}
+	for _, n := range s.nodes {
+		if !n.(*localNode).p.maps(p.preload) {
+			return nil, errors.Join(fmt.Errorf("%s did not load %s, as a program cannot that is linked statically or has more rights than its starter",
+				p.path, p.preload), s.Close())
+		}
+	}
+	return s, nil
 }
 
 // localNode is a server process.
 type localNode struct {
 	program string
 	args    []string
+	env     []string // beside this process's
 	port    int
 	dir     string // its data
 	log     string
@@ -87,7 +101,7 @@ func (n *localNode) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.port) }
 
 func (n *localNode) start() (err error) {
 	n.paused = false
-	n.p, err = startProcess(n.log, n.program, n.args)
+	n.p, err = startProcess(n.log, n.program, n.args, n.env)
 	return err
 }
 

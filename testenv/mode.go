@@ -57,6 +57,9 @@ func Start(ctx context.Context, kind Kind, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := SlowSync(); err != nil {
+		return nil, err
+	}
 	if forced == Env {
 		return nil, fmt.Errorf("testenv: %s: ROWLOCK_TEST_MODE=env offers no server of one's own, to freeze or kill", kind)
 	}

@@ -20,8 +20,8 @@ type process struct {
 }
 
 // startProcess runs a program in a process group of its own, so that Ctrl-C in a terminal does not reach it before its
-// users are done. Output goes to the file log.
-func startProcess(log, program string, args []string) (*process, error) {
+// users are done. Output goes to the file log. env is added to the environment of this process.
+func startProcess(log, program string, args, env []string) (*process, error) {
 	p := &process{done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
@@ -35,6 +35,7 @@ func startProcess(log, program string, args []string) (*process, error) {
 		}
 		defer out.Close()
 		p.cmd = exec.Command(program, args...)
+		p.cmd.Env = append(os.Environ(), env...)
 		p.cmd.Dir = filepath.Dir(log)
 		p.cmd.Stdout, p.cmd.Stderr = out, out
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -83,6 +84,12 @@ func (p *process) stopped() bool {
 }
 
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// maps tells whether the file is in its memory.
+func (p *process) maps(file string) bool {
+	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid))
+	return strings.Contains(string(maps), file)
+}
 
 // kill ends it and returns when it is gone. It also ends a paused process.
 func (p *process) kill() error {

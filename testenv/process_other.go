@@ -12,7 +12,8 @@ type process struct {
 
 var errNoProcess = errors.New("local servers need Linux")
 
-func startProcess(string, string, []string) (*process, error) { return nil, errNoProcess }
-func (*process) pause() error                                 { return errNoProcess }
-func (*process) resume() error                                { return errNoProcess }
-func (*process) kill() error                                  { return errNoProcess }
+func startProcess(string, string, []string, []string) (*process, error) { return nil, errNoProcess }
+func (*process) pause() error                                           { return errNoProcess }
+func (*process) resume() error                                          { return errNoProcess }
+func (*process) maps(string) bool                                       { return false }
+func (*process) kill() error                                            { return errNoProcess }

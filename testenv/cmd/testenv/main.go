@@ -17,8 +17,13 @@ import (
 
 func main() {
 	root := &cobra.Command{
-		Use:           "testenv",
-		Short:         "Real database servers for tests",
+		Use:   "testenv",
+		Short: "Real database servers for tests",
+		Long: `Real database servers for tests.
+
+Variables: ROWLOCK_TEST_MODE=env|local|docker|packages says where servers come from, ROWLOCK_TEST_CACHE where their
+programs are kept and ROWLOCK_TEST_DATA their data, and ROWLOCK_TEST_SYNC=2ms makes each sync to disk of the servers that
+are started here that much slower. testenv/README.md says more.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

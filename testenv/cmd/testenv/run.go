@@ -74,6 +74,10 @@ func testEnviron() ([]string, error) {
 func startAll(ctx context.Context, kinds []testenv.Kind, signals <-chan os.Signal, cancel func()) ([]*testenv.Server, error) {
 	found := make([]*testenv.Server, len(kinds))
 	errs := make([]error, len(kinds))
+	slow, err := testenv.SlowSync()
+	if err != nil {
+		return nil, err
+	}
 	var all sync.WaitGroup
 	for i, kind := range kinds {
 		if kind.Variable() == "" {
@@ -87,6 +91,10 @@ func startAll(ctx context.Context, kinds []testenv.Kind, signals <-chan os.Signa
 				return
 			}
 			found[i] = s
+			if slow > 0 && s.Source() == testenv.Env {
+				errs[i] = fmt.Errorf("testenv: ROWLOCK_TEST_SYNC slows servers that are started here, and %s names a running one", kind.Variable())
+				return
+			}
 			fmt.Fprintf(os.Stderr, "testenv: %-8s %-28s from %-8s in %.1f s\n", kind, s.Version(), s.Source(), time.Since(begin).Seconds())
 		})
 	}
