@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"github.com/rowlock/rowlock/bench/internal/plots"
 	"github.com/rowlock/rowlock/bench/internal/report"
 	"github.com/rowlock/rowlock/bench/internal/result"
+	"github.com/rowlock/rowlock/bench/internal/side"
 	"github.com/rowlock/rowlock/bench/internal/target"
 )
 
@@ -38,6 +40,7 @@ type options struct {
 	short, peers, check bool
 	only, servers       []string
 	rounds              int
+	workers             []int
 	keep                time.Duration
 	out, docs, from     string
 }
@@ -68,6 +71,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.out, "out", filepath.Join("bench", "out"), "folder for report.md, results.json and plots")
 	flags.StringVar(&o.docs, "docs", "", "folder of performance.md, whose tables and figures are written anew")
 	flags.StringVar(&o.from, "from", "", "measure nothing: take the results.json of an earlier run")
+	workers := flags.String("workers", "", "N2: the numbers of workers (default 1,8,32,128, with -short 8,128)")
 	only := flags.String("only", "", "the numbers to measure, for example N1,N4; default all: "+strings.Join(names(), ","))
 	servers := flags.String("servers", strings.Join(lab.Databases, ","), "the databases")
 	if err := flags.Parse(args); err != nil {
@@ -78,6 +82,16 @@ func parse(args []string) (o options, err error) {
 	}
 	if o.keep > 10*time.Minute || o.keep < 0 {
 		return o, fmt.Errorf("-keep %v: at most 10m", o.keep)
+	}
+	for word := range strings.SplitSeq(*workers, ",") {
+		if word == "" {
+			continue
+		}
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > side.Keys {
+			return o, fmt.Errorf("-workers: %q is no number from 1 to %d", word, side.Keys)
+		}
+		o.workers = append(o.workers, n)
 	}
 	if o.only, err = choose("-only", *only, names()); err != nil {
 		return o, err

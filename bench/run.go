@@ -27,12 +27,19 @@ func measureAll(ctx context.Context, o options) (_ *result.File, err error) {
 	if o.rounds > 0 {
 		plan.Rounds = o.rounds
 	}
+	if len(o.workers) > 0 {
+		plan.Workers, plan.Peers = o.workers, o.workers
+	}
 	if o.keep > 0 {
 		plan.Keep = o.keep
 	}
 	f := &result.File{Started: time.Now(), Short: o.short, Rounds: plan.Rounds, Machine: measure.Machine(),
 		Command: strings.Join(append([]string{"bench"}, os.Args[1:]...), " ")}
 	f.Machine.LoadBefore = measure.Load()
+	if o.peers && f.Machine.SlowSync != "" {
+		o.peers = false
+		f.Leave("peers", "ROWLOCK_TEST_SYNC does not slow the syncs of their servers")
+	}
 	l, err := lab.Open(ctx, o.servers, o.peers, func(text string) { p.print("  " + text) })
 	if err != nil {
 		return nil, err

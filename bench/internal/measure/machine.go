@@ -27,6 +27,9 @@ func Machine() result.Machine {
 		}
 	}
 	m.FsyncP50, m.FsyncP99 = fsync()
+	if d, err := time.ParseDuration(os.Getenv("ROWLOCK_TEST_SYNC")); err == nil && d > 0 {
+		m.SlowSync = d.String()
+	}
 	return m
 }
 

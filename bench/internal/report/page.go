@@ -37,7 +37,11 @@ func Run(f *result.File) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`, %s, %.0f s, medians of %d rounds (smallest–largest in brackets).\n\n", f.Command, f.Started.Format("2006-01-02 15:04"), f.Seconds, f.Rounds)
 	fmt.Fprintf(&b, "* Machine: %s, %d cores, %.0f GB, %s, %s.\n", m.CPU, m.Cores, m.MemoryGB, m.System, m.Go)
-	fmt.Fprintf(&b, "* Disk: an append of 512 bytes and its sync take %s ms (p50), %s ms (p99).\n", Number(m.FsyncP50), Number(m.FsyncP99))
+	fmt.Fprintf(&b, "* Disk: an append of 512 bytes and its sync take %s ms (p50), %s ms (p99)", Number(m.FsyncP50), Number(m.FsyncP99))
+	if m.SlowSync != "" {
+		fmt.Fprintf(&b, "; syncs of the servers made %s slower by ROWLOCK_TEST_SYNC", m.SlowSync)
+	}
+	b.WriteString(".\n")
 	fmt.Fprintf(&b, "* Load (1, 5, 15 minutes) before the run: %s; after it: %s.\n\n", m.LoadBefore, m.LoadAfter)
 	t := Table{Head: []string{"server", "version", "durability"}}
 	for _, s := range f.Servers {

@@ -87,6 +87,7 @@ type Machine struct {
 	Go         string  `json:"go"`
 	FsyncP50   float64 `json:"fsync_p50_ms"`
 	FsyncP99   float64 `json:"fsync_p99_ms"`
+	SlowSync   string  `json:"slow_sync,omitempty"` // how much slower the syncs of the servers were made
 	LoadBefore string  `json:"load_before"`
 	LoadAfter  string  `json:"load_after"`
 }
