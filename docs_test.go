@@ -165,18 +165,19 @@ var (
 	outputNote = regexp.MustCompile(`(?m)^\s*// (Unordered output|Output):(?s:.*)`)
 )
 
-// TestReadmeExamples: a Go block under the mark <!-- example: FILE FUNC --> is the body of that function, which is run as
-// a test, without its tab and its expected output, and with the address of a server where it asks the environment.
-func TestReadmeExamples(t *testing.T) {
-	readme := read(t, "README.md")
-	blocks := anExample.FindAllStringSubmatch(readme, -1)
-	if n := strings.Count(readme, "<!-- example: "); n != len(blocks) || n < 3 {
-		t.Fatalf("%d marks, %d of them before a Go block", n, len(blocks))
-	}
-	for _, b := range blocks {
-		want := literals.Replace(body(t, b[1], b[2]))
-		if b[3] != want {
-			t.Errorf("README.md has another body of %s in %s. It should be:\n%s", b[2], b[1], want)
+// TestDocumentedExamples: a Go block under the mark <!-- example: FILE FUNC --> is the body of that function, which is
+// run as a test, without its tab and its expected output, and with the address of a server where it asks the environment.
+func TestDocumentedExamples(t *testing.T) {
+	for _, page := range []string{"README.md", "docs/transactions.md"} {
+		text := read(t, page)
+		blocks := anExample.FindAllStringSubmatch(text, -1)
+		if n := strings.Count(text, "<!-- example: "); n != len(blocks) || n < 3 {
+			t.Fatalf("%s: %d marks, %d of them before a Go block", page, n, len(blocks))
+		}
+		for _, b := range blocks {
+			if want := literals.Replace(body(t, b[1], b[2])); b[3] != want {
+				t.Errorf("%s has another body of %s in %s. It should be:\n%s", page, b[2], b[1], want)
+			}
 		}
 	}
 }
