@@ -24,6 +24,19 @@
 // w:1 an acknowledged lock can be rolled back in a failover and granted twice.
 // Reads go to the primary.
 //
+// # Guarded transactions
+//
+// A lease acquired with rowlock.Guarded() can be named in a transaction, which then
+// cannot commit after a newer hold of the key was granted: [Store.InTx] and
+// [Store.Once] run one, [Store.Guard] and [Store.MarkRun] join the caller's, whose
+// session they find in the context. They write a second document of the key, the
+// fence, that renewals never touch; a guarded lease costs one write more for it.
+// An open guarded transaction keeps the key from the next holder until it ends. One
+// of a dead process is ended by the next holder if InTx or Once ran it (and both
+// programs have the same database user), otherwise by the server after
+// transactionLifetimeLimitSeconds, 60 by default. Put no TTL index on the
+// collections: fences stay for good.
+//
 // # Sessions
 //
 // The Store works in sessions of its own. A session or transaction in the

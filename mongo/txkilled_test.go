@@ -67,7 +67,10 @@ func (j txJob) once(t *testing.T, s *Store, c *rowlock.Client) {
 	for run := number(t, s, "runs"); ; {
 		lease, err := c.Acquire(context.Background(), "k", rowlock.Guarded())
 		must(t, err)
-		err = s.Once(context.Background(), lease, fmt.Sprint(run), func(ctx context.Context) error { return effects(ctx, s, run) })
+		err = s.Once(context.Background(), lease, fmt.Sprint(run), func(ctx context.Context) error {
+			time.Sleep(rand.N(10 * time.Millisecond)) // a larger target
+			return effects(ctx, s, run)
+		})
 		switch {
 		case err == nil || errors.Is(err, rowlock.ErrAlreadyRan):
 			run++

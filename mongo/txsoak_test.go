@@ -62,9 +62,11 @@ func TestSoakWithoutGuard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	for range 5 { // until chance has it
+	stale, lost := int64(0), int64(0)
+	for range 8 { // until chance has both
 		k := &soak{t: t, s: shared(t)}
-		if stale, lost := k.run(2 * time.Second); stale > 0 && lost > 0 {
+		s, l := k.run(2 * time.Second)
+		if stale, lost = stale+s, lost+l; stale > 0 && lost > 0 {
 			return
 		}
 	}
