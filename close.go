@@ -14,6 +14,7 @@ import (
 // ends before ReleaseWait goes alone, because a batch has one deadline.
 func (c *Client) sendRelease(l *Lease, trusted time.Duration) {
 	c.work.more() // until it was answered
+	c.watcher.releasing(l.hold.Key)
 	by := c.now() + c.opts.ReleaseWait
 	l.sending = call[driver.Hold]{q: l.ending(), patience: c.opts.ReleaseWait, by: min(by, trusted), answer: l}
 	if trusted < by {

@@ -70,7 +70,7 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 func (q *queue) yield() {
 	if d := q.turn(q.c.now()); d > 0 {
 		q.rest(d)
-		q.spot.attempt = true
+		q.spot.attempt, q.offered = true, true
 		return
 	}
 	q.attempt()
@@ -91,7 +91,7 @@ func (q *queue) turn(now time.Duration) time.Duration {
 	q.since = 0
 	switch {
 	case now < q.contested && q.c.watcher.live:
-		return rand.N(pushTurn)
+		return jitter(pushTurn)
 	case now < q.contested:
 		return rand.N(lastProbe)
 	case q.around == 0: // soon, not at once
@@ -107,9 +107,10 @@ func (q *queue) turn(now time.Duration) time.Duration {
 // take the key.
 const lookAround = 600 * time.Millisecond
 
-// pushTurn is the same where others are woken by a push: they need a millisecond
-// or two.
-const pushTurn = 8 * time.Millisecond
+// pushTurn is for how long a client leaves the key to others that are woken by its
+// release, unless it hears of theirs: it sends nothing for a race that it would lose.
+// If it finds the key free after all, nobody wants it any more.
+const pushTurn = 100 * time.Millisecond
 
 // contested is for how long a hold of another program says that others want the key.
 const contested = 10 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,6 +105,103 @@ func TestPush(t *testing.T) {
 		case p.free <- "k":
 			t.Error("the stream is open though nobody waits")
 		default:
+		}
+	})
+}
+
+// hub tells many clients of one memory store of each release.
+type hub struct {
+	*memory.Store
+	mu      sync.Mutex
+	streams map[chan string]bool
+}
+
+func (h *hub) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	results, err := h.Store.Release(ctx, holds)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.streams {
+		for _, hold := range holds {
+			c <- hold.Key
+		}
+	}
+	return results, err
+}
+
+func (h *hub) Watch(ctx context.Context, ready func(), free func(string)) error {
+	c := make(chan string, 100)
+	h.mu.Lock()
+	h.streams[c] = true
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.streams, c)
+	}()
+	ready()
+	for {
+		select {
+		case key := <-c:
+			time.Sleep(time.Millisecond) // after the reply
+			free(key)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// TestPushTurns: four clients with eight waiters each pass a key round: each
+// release is a race of the three others, nobody is left out, and when only one is
+// left it does not wait for others for long.
+func TestPushTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hub{Store: memory.New(), streams: make(map[chan string]bool)}
+		var mu sync.Mutex
+		var held [4]int
+		var longest time.Duration
+		passed, last := 0, -1
+		const race, alone = 30 * time.Second, 10 * time.Second
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range held {
+			c, err := rowlock.New(h, rowlock.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			for range 8 {
+				wg.Go(func() {
+					for since := time.Now(); since.Sub(began) < race || i == 0 && since.Sub(began) < race+alone; since = time.Now() {
+						l := acquire(t, c, "k")
+						mu.Lock()
+						longest = max(longest, time.Since(since))
+						held[i]++
+						if last != i {
+							passed++
+						}
+						last = i
+						mu.Unlock()
+						time.Sleep(20 * time.Millisecond)
+						l.Release(context.Background())
+					}
+				})
+			}
+		}
+		time.Sleep(race)
+		synctest.Wait()
+		mu.Lock()
+		t.Logf("held %v, passed %d times, longest wait %v", held, passed, longest)
+		if n := float64(h.Statements()) / float64(passed); n > 4.5 {
+			t.Errorf("%.1f statements a hand-over", n)
+		}
+		if slices.Max(held[:]) > 2*slices.Min(held[:]) || longest > 2500*time.Millisecond {
+			t.Errorf("holds of each client %v, the longest wait %v", held, longest)
+		}
+		before := held[0]
+		mu.Unlock()
+		wg.Wait()
+		if n := held[0] - before; n < 350 {
+			t.Errorf("a client alone got the key %d times in %v at 20 ms each", n, alone)
 		}
 	})
 }

@@ -26,6 +26,9 @@ type queue struct {
 	contested time.Duration      // until then others are taken to want the key
 	since     time.Duration      // when the present series of holds by this client began; 0: none
 	around    time.Duration      // when the key was last left alone for long, to see whether others want it
+	own       bool               // the push of this client's own release is still to come
+	offered   bool               // the key was left to others, and no push has come since
+	last      bool               // this client had the key before the present holder, as far as pushes tell
 }
 
 type queueState uint8
@@ -248,6 +251,10 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		if q.since == 0 {
 			q.since = max(lease.granted, 1)
 		}
+		if q.offered && c.watcher.live {
+			q.contested = 0 // nobody else has come for it
+		}
+		q.own, q.offered, q.last = false, false, true
 		// The caller may have left; the next one takes what it would have asked for.
 		if len(q.waiters) > 0 && q.waiters[0].set == s {
 			q.pop(lease, nil)
@@ -282,7 +289,7 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		if c.now() < q.contested {
 			q.pace.step = refusedStep
 		}
-		q.contested, q.since = c.now()+contested, 0
+		q.contested, q.since, q.offered = c.now()+contested, 0, false
 		q.blocked(held)
 		q.pace.held(held)
 		if c.queuer != nil && was == attempting && !held.Pinned {

@@ -24,6 +24,10 @@ const (
 	watchProbe  = time.Second      // the slow probe beside a live stream
 	watchPause  = 200 * time.Millisecond
 	watchPauses = 30 * time.Second
+
+	// watchStart is what a client that had the key lately gives the others: two that
+	// are a little faster than the rest would pass it to each other for ever.
+	watchStart = 2 * time.Millisecond
 )
 
 // start opens the stream if there is one and it is not open. Called under
@@ -98,17 +102,43 @@ func (w *watcher) set(live bool) {
 	defer w.c.mu.Unlock()
 	w.live = live
 	for _, q := range w.c.queues {
+		q.own = false
 		if q.state == resting && w.c.local[q.key] == 0 {
 			q.rest(rand.N(firstProbe))
 		}
 	}
 }
 
-// free is told that key may be free.
+// free is told that key may be free. What this client has released itself is for
+// others first.
 func (w *watcher) free(key string) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	if q := w.c.queues[key]; q != nil && w.c.local[key] == 0 {
+	q := w.c.queues[key]
+	switch {
+	case q == nil:
+	case q.own:
+		q.own = false
+	case w.c.local[key] > 0:
+	case q.last && q.state == resting:
+		q.last, q.offered = false, false
+		q.rest(rand.N(watchStart))
+		q.spot.attempt = true
+	default:
+		q.offered = false
 		q.wake()
+	}
+}
+
+// releasing notes that a release of key is about to be sent, of which a live stream
+// will tell.
+func (w *watcher) releasing(key string) {
+	if w.store == nil {
+		return
+	}
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if q := w.c.queues[key]; q != nil {
+		q.own = w.live
 	}
 }
