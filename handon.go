@@ -105,7 +105,7 @@ func (q *queue) turn(now time.Duration) time.Duration {
 
 // lookAround is how often a client that knows of no others leaves them time to
 // take the key.
-const lookAround = 600 * time.Millisecond
+const lookAround = 1500 * time.Millisecond
 
 // pushTurn is for how long a client leaves the key to others that are woken by its
 // release, unless it hears of theirs: it sends nothing for a race that it would lose.
