@@ -12,7 +12,7 @@ import (
 )
 
 // lane gathers the calls of one kind and sends them in batches: while batches are
-// on their way the next one gathers. A lone caller waits for nobody.
+// on their way the next one gathers. A lone caller waits for nobody; see crowd.
 //
 // How many batches are under way adapts: up to Limits.Flights start at once; when
 // the oldest has been away for Limits.SlowFlight, which means slow commits or a
@@ -28,6 +28,7 @@ type lane[Q any] struct {
 	flights []*flight[Q] // the oldest first
 	spare   []*flight[Q]
 	timer   *time.Timer // starts one more flight
+	crowd   crowd
 }
 
 // maxFlights bounds the batches of a lane that are under way.
@@ -53,6 +54,8 @@ type answerer interface {
 // flight is a batch on its way. It is reused, with its memory.
 type flight[Q any] struct {
 	since time.Duration
+	full  chan struct{} // not nil: before it leaves it waits for this, at most so long
+	wait  time.Duration
 	calls []*call[Q]
 	qs    []Q
 }
@@ -64,6 +67,7 @@ func (l *lane[Q]) submit(q *call[Q]) *flight[Q] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, q)
+	l.crowd.come(l.c.now(), len(l.waiting))
 	return l.mayStart()
 }
 
@@ -72,7 +76,7 @@ func (l *lane[Q]) submit(q *call[Q]) *flight[Q] {
 func (l *lane[Q]) mayStart() *flight[Q] {
 	n := len(l.flights)
 	switch {
-	case len(l.waiting) == 0:
+	case len(l.waiting) == 0 || l.crowd.full != nil:
 		return nil
 	case l.c.limits.Flights == 0:
 	case n >= maxFlights:
@@ -93,6 +97,9 @@ func (l *lane[Q]) mayStart() *flight[Q] {
 		f = new(flight[Q])
 	}
 	f.since = l.c.now()
+	if l.c.limits.Flights > 0 {
+		f.full, f.wait = l.crowd.wait()
+	}
 	l.flights = append(l.flights, f)
 	l.c.work.more()
 	return f
@@ -110,6 +117,7 @@ func (l *lane[Q]) again() {
 
 // run sends batches until nothing waits.
 func (l *lane[Q]) run(f *flight[Q]) {
+	f.gather()
 	for l.take(f) {
 		l.fly(f)
 	}
@@ -119,6 +127,7 @@ func (l *lane[Q]) run(f *flight[Q]) {
 // lead sends the next batch in the caller's goroutine and leaves those after it to
 // another.
 func (l *lane[Q]) lead(f *flight[Q]) {
+	f.gather()
 	if l.take(f) {
 		l.fly(f)
 		if l.take(f) {
@@ -132,11 +141,28 @@ func (l *lane[Q]) lead(f *flight[Q]) {
 	l.c.work.exit()
 }
 
+// gather waits for the others of a crowd.
+func (f *flight[Q]) gather() {
+	if f.full == nil {
+		return
+	}
+	t := time.NewTimer(f.wait)
+	defer t.Stop()
+	select {
+	case <-f.full:
+	case <-t.C:
+	}
+}
+
 // take chooses the next batch: the first that waits and those behind it that have
 // the same TTL and other keys. With nothing left it ends the flight.
 func (l *lane[Q]) take(f *flight[Q]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if f.full != nil {
+		f.full, l.crowd.full = nil, nil
+		defer l.another() // for those that cannot go with the others
+	}
 	l.flights = slices.DeleteFunc(l.flights, func(g *flight[Q]) bool { return g == f })
 	clear(f.calls)
 	clear(f.qs)
@@ -168,6 +194,23 @@ func (l *lane[Q]) take(f *flight[Q]) bool {
 	return true
 }
 
+// another starts one more flight if it may. Called under l.mu.
+func (l *lane[Q]) another() {
+	if f := l.mayStart(); f != nil {
+		go l.run(f)
+	}
+}
+
+// landed notes that n calls were answered, after a flight of that length; 0: without one.
+func (l *lane[Q]) landed(n int, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.crowd.leave(n)
+	if took > 0 {
+		l.crowd.took(took)
+	}
+}
+
 // fly sends the batch of f and hands out its answers.
 func (l *lane[Q]) fly(f *flight[Q]) {
 	sent := l.c.now()
@@ -185,8 +228,10 @@ func (l *lane[Q]) fly(f *flight[Q]) {
 		f.qs = append(f.qs, q.q)
 		inTime = append(inTime, q)
 	}
+	n := len(f.calls)
 	f.calls = inTime
 	if len(f.calls) == 0 {
+		l.landed(n, 0)
 		return
 	}
 	ctx := l.c.within(patience)
@@ -194,6 +239,7 @@ func (l *lane[Q]) fly(f *flight[Q]) {
 	results, err := l.send(ctx, f.qs)
 	ctx.end()
 	got := l.c.now()
+	l.landed(n, got-sent)
 	if err == nil && len(results) != len(f.calls) {
 		err = fmt.Errorf("the store gave %d answers for %d requests", len(results), len(f.calls))
 	}
