@@ -7,6 +7,9 @@ import (
 	"fmt"
 )
 
+// canFreeze: this system cannot stop a process from outside.
+const canFreeze = false
+
 // Freeze needs a Unix: this system cannot stop a process from outside.
 func (p *Process) Freeze() error { return fmt.Errorf("freeze a process: %w", errors.ErrUnsupported) }
 

@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// canFreeze: this system can stop a process from outside.
+const canFreeze = true
+
 // Freeze stops the process as a long pause of its machine would: it does nothing,
 // and does not know it. Thaw lets it go on.
 func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
