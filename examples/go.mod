@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/rowlock/rowlock v0.0.0
 	go.mongodb.org/mongo-driver/v2 v2.9.3
 )

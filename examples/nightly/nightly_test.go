@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/fleet"
+)
+
+// TestWrongBooks: the verdict on a night sees every way to post wrongly.
+func TestWrongBooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		books books
+		wrong bool
+	}{
+		"each once":            {books{Accounts: 10, Once: 10, Expected: 500, Sum: 500}, false},
+		"one twice":            {books{Accounts: 10, Once: 9, More: 1, Expected: 500, Sum: 510}, true},
+		"one never":            {books{Accounts: 10, Once: 9, Never: 1, Expected: 500, Sum: 490}, true},
+		"an account is lost":   {books{Accounts: 10, Once: 9, Expected: 500, Sum: 500}, true},
+		"posted, not credited": {books{Accounts: 10, Once: 10, Expected: 500, Sum: 490}, true},
+		"nothing":              {books{Accounts: 10, Never: 10, Expected: 500, Sum: 490}, true},
+	} {
+		if got := c.books.wrong(); (got != "") != c.wrong {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestChunks: every account is in one chunk.
+func TestChunks(t *testing.T) {
+	next := 1
+	runs := map[string]bool{}
+	for _, c := range chunks("2026-11-21", 105, 25) {
+		if c.First != next || c.Last < c.First || c.Last-c.First >= 25 {
+			t.Errorf("%s: accounts %d to %d, want it to begin with %d", c.Run, c.First, c.Last, next)
+		}
+		next = c.Last + 1
+		runs[c.Run] = true
+	}
+	if next != 106 || len(runs) != 5 || !runs["2026-11-21/chunk-005"] {
+		t.Errorf("the chunks end with account %d, their runs are %v", next-1, runs)
+	}
+}
+
+// TestOver: the night is not over before a pod that stood still has had a tick.
+func TestOver(t *testing.T) {
+	n := newNight(io.Discard, "version", 2)
+	said := func(pod int, k kind) {
+		n.note(fleet.Event[event]{Member: pod, Message: event{Kind: k}})
+	}
+	for _, step := range []struct {
+		do   func()
+		over bool
+	}{
+		{func() { said(1, began); said(1, posted) }, false},
+		{func() { n.note(fleet.Event[event]{Member: 1, Kind: fleet.Frozen, For: time.Second}) }, false},
+		{func() { said(2, began); said(2, already); said(2, posted); said(2, done) }, false},
+		{func() { n.note(fleet.Event[event]{Member: 1, Kind: fleet.Thawed}) }, false},
+		{func() { said(1, lost) }, true},
+	} {
+		if step.do(); n.over() != step.over {
+			t.Errorf("over is %t, want %t: %+v", n.over(), step.over, n)
+		}
+	}
+	if n.Takeovers != 1 || n.Already != 1 || n.Freezes != 1 {
+		t.Errorf("%d takeovers, %d chunks found posted, %d freezes", n.Takeovers, n.Already, n.Freezes)
+	}
+}
