@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/servers"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// limit ends a run that does not come to its end.
+const limit = 4 * time.Minute
+
+// run lets the shop sell and the relays send, and prints what came of it. The error
+// says what is wrong.
+func (d *demo) run(ctx context.Context, w io.Writer) error {
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not everything is sent after %v", limit))
+	defer cancel()
+	err := d.play(limited, w)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+func (d *demo) play(ctx context.Context, w io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	about, err := d.Server.About(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d orders on %s %s, %d relays, strategy %s, TTL %v\n\n", d.Orders, about.Server, about.Version, d.Relays, d.Strategy, d.TTL)
+	space := servers.NewSpace("outbox")
+	defer func() {
+		if err := d.Server.Drop(space); err != nil {
+			fmt.Fprintln(os.Stderr, "outbox:", err)
+		}
+	}()
+	store, err := openStore(d.Server, d.Strategy, space)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(store.Migrate(ctx), store.Close()); err != nil { // once, as a deployment would
+		return fmt.Errorf("make the lock tables: %w", err)
+	}
+	shop, err := openShop(d.Server, space)
+	if err != nil {
+		return err
+	}
+	defer shop.db.Close()
+	if err := shop.makeTables(ctx); err != nil {
+		return err
+	}
+	other := &receiver{}
+	server := httptest.NewServer(other)
+	defer server.Close()
+
+	task := relayTask{Server: d.Server, Strategy: d.Strategy, Space: space, Receiver: server.URL, TTL: d.TTL}
+	crew, err := fleet.NewCrew[event](ctx, roleRelay, d.Relays, func(int) any { return task },
+		fleet.Faults(d.Kills, d.Freezes, d.freeze(), d.Orders))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cancel() // kills what still runs
+		crew.Reap()
+	}()
+	sold := make(chan error, 1)
+	go func() { sold <- shop.sell(ctx, d.Orders) }()
+
+	r := newReport(w, int64(d.Orders))
+	for e := range crew.Events() {
+		r.note(e)
+		if e.Kind == fleet.Said && e.Message.Kind == sent {
+			crew.Progress(e.Member, int(e.Message.Last), 2*r.pace+time.Millisecond)
+		}
+		if r.over() && crew.Quiet() {
+			crew.Stop()
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := <-sold; err != nil {
+		return fmt.Errorf("sell: %w", err)
+	}
+	b, err := shop.audit(ctx)
+	if err != nil {
+		return err
+	}
+	return r.verdict(b, other)
+}
