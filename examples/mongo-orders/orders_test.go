@@ -1,0 +1,28 @@
+package main
+
+import "testing"
+
+// TestWrongBooks: the verdict sees every way to fulfil wrongly.
+func TestWrongBooks(t *testing.T) {
+	came, one, two := movement{Product: 1, Units: 100}, movement{Product: 1, Order: 1, Units: -3}, movement{Product: 1, Order: 2, Units: -5}
+	for name, c := range map[string]struct {
+		lines []movement
+		left  int
+		wrong bool
+	}{
+		"each once":               {[]movement{came, one, two}, 92, false},
+		"one twice":               {[]movement{came, one, two, two}, 87, true},
+		"one never":               {[]movement{came, one}, 97, true},
+		"one twice, one never":    {[]movement{came, one, one}, 94, true},
+		"a stock that is off":     {[]movement{came, one, two}, 93, true},
+		"less than nothing":       {[]movement{one, two}, -8, true},
+		"nothing":                 {nil, 0, true},
+		"more units than ordered": {[]movement{came, one, {Product: 1, Order: 2, Units: -6}}, 91, true},
+	} {
+		b := books{Orders: 2, Ordered: 8}
+		b.add(c.lines, []product{{ID: 1, Left: c.left}})
+		if errs := b.wrong(); (errs != nil) != c.wrong {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}

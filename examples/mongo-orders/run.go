@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/servers"
+	mongolock "github.com/rowlock/rowlock/mongo"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// limit ends a run that does not come to its end.
+const limit = 4 * time.Minute
+
+// run lets the workers work and prints what came of it. The error says what is
+// wrong.
+func (d *demo) run(ctx context.Context, out io.Writer) error {
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("orders are left after %v", limit))
+	defer cancel()
+	err := d.play(limited, out)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+func (d *demo) play(ctx context.Context, out io.Writer) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	about, err := servers.MongoDB.About(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d orders for %d products on %s %s, %d workers, TTL %v\n\n", d.Orders, d.Products, about.Server, about.Version, d.Workers, d.TTL)
+	space := servers.NewSpace("orders")
+	defer func() {
+		if err := servers.MongoDB.Drop(space); err != nil {
+			fmt.Fprintln(os.Stderr, "mongo-orders:", err)
+		}
+	}()
+	w, err := openWarehouse(space)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		err = errors.Join(err, w.close(ctx))
+	}()
+	units, err := w.fill(ctx, d.Orders, d.Products)
+	if err != nil {
+		return err
+	}
+	store, err := mongolock.New(w.db.Collection("locks"), mongolock.Options{})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(store.Migrate(ctx), store.Close()); err != nil { // once, as a deployment would
+		return fmt.Errorf("make the lock collections: %w", err)
+	}
+
+	crew, err := fleet.NewCrew[event](ctx, roleWorker, d.Workers, func(worker int) any {
+		return workerTask{Space: space, Products: d.Products, TTL: d.TTL, Worker: worker}
+	}, fleet.Faults(d.Kills, d.Freezes, d.freeze(), d.Orders))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cancel() // kills what still runs
+		crew.Reap()
+	}()
+	r := newReport(out, d.Orders)
+	for e := range crew.Events() {
+		r.note(e)
+		if e.Kind == fleet.Said && e.Message.Kind == fulfilled {
+			crew.Progress(e.Member, r.fulfilled, orderTime)
+		}
+		if r.over() && crew.Quiet() {
+			crew.Stop()
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	b, err := w.audit(ctx, d.Orders, units)
+	if err != nil {
+		return err
+	}
+	return r.verdict(b)
+}
+
+// orderTime is longer than an order takes: a fault comes at any moment of it.
+const orderTime = 50 * time.Millisecond
