@@ -131,6 +131,62 @@ func TestFencedFiles(t *testing.T) {
 	}
 }
 
+func TestNightly(t *testing.T) {
+	program := build(t, "nightly")
+	for kind, strategies := range map[string]string{testserver.MySQL: "version,unique,for-update", testserver.MariaDB: "version"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			out, err := run(t, os.Environ(), program, "-short", "-backend", kind, "-strategies", strategies)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Log("\n" + out)
+		})
+	}
+}
+
+// TestNightlyWithout: without the guard the books are wrong, or the program says
+// that it was lucky.
+func TestNightlyWithout(t *testing.T) {
+	t.Parallel()
+	testserver.DSN(t, testserver.MySQL)
+	out, err := run(t, os.Environ(), build(t, "nightly"), "-short", "-without")
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(out, "luck"):
+	case errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(out, "more than once"):
+	default:
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Log("\n" + out)
+}
+
+func TestOutbox(t *testing.T) {
+	program := build(t, "outbox")
+	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			out, err := run(t, os.Environ(), program, "-short", "-backend", kind, "-strategy", strategy)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Log("\n" + out)
+		})
+	}
+}
+
+func TestMongoOrders(t *testing.T) {
+	t.Parallel()
+	testserver.DSN(t, testserver.Mongo)
+	out, err := run(t, os.Environ(), build(t, "mongo-orders"), "-short")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Log("\n" + out)
+}
+
 // TestNoServers: without servers the examples say what to do.
 func TestNoServers(t *testing.T) {
 	var env []string
@@ -139,7 +195,10 @@ func TestNoServers(t *testing.T) {
 			env = append(env, v)
 		}
 	}
-	for name, variable := range map[string]string{"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN"} {
+	for name, variable := range map[string]string{
+		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
+		"nightly": "ROWLOCK_TEST_MYSQL_DSN", "outbox": "ROWLOCK_TEST_MYSQL_DSN", "mongo-orders": "ROWLOCK_TEST_MONGO_URI",
+	} {
 		out, err := run(t, env, build(t, name))
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
