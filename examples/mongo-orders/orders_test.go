@@ -1,6 +1,12 @@
 package main
 
-import "testing"
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/fleet"
+)
 
 // TestWrongBooks: the verdict sees every way to fulfil wrongly.
 func TestWrongBooks(t *testing.T) {
@@ -24,5 +30,23 @@ func TestWrongBooks(t *testing.T) {
 		if errs := b.wrong(); (errs != nil) != c.wrong {
 			t.Errorf("%s: %v", name, errs)
 		}
+	}
+}
+
+// TestAlerts: an error is a problem, unless its worker has just stood still.
+func TestAlerts(t *testing.T) {
+	r := newReport(io.Discard, 10)
+	alerted := func() int {
+		r.note(fleet.Event[event]{Member: 1, Message: event{Kind: alert, Problem: "no answer"}})
+		return len(r.problems)
+	}
+	r.note(fleet.Event[event]{Member: 1, Kind: fleet.Frozen, For: time.Second})
+	r.note(fleet.Event[event]{Member: 1, Kind: fleet.Thawed})
+	if n := alerted(); n != 0 {
+		t.Errorf("%d problems of a worker that just stood still", n)
+	}
+	r.note(fleet.Event[event]{Member: 1, Message: event{Kind: round}})
+	if n := alerted(); n != 1 {
+		t.Errorf("%d problems, want 1", n)
 	}
 }

@@ -90,6 +90,7 @@ func (n *night) heard(pod int, e event) {
 		n.lately = now
 		return
 	}
+	stood := n.stirred[pod]
 	delete(n.stirred, pod) // the rest ends a tick
 	switch e.Kind {
 	case done:
@@ -100,6 +101,10 @@ func (n *night) heard(pod int, e event) {
 	case lost:
 		n.say("pod %d finds that it lost the lock, and stops", pod)
 	case alert:
+		if stood { // in the middle of a call: the server may have given up, and the next tick tries again
+			n.say("pod %d got an error when it went on: %s", pod, e.Problem)
+			return
+		}
 		n.problem("pod %d: %s", pod, e.Problem)
 	}
 }

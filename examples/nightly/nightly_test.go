@@ -63,7 +63,14 @@ func TestOver(t *testing.T) {
 			t.Errorf("over is %t, want %t: %+v", n.over(), step.over, n)
 		}
 	}
-	if n.Takeovers != 1 || n.Already != 1 || n.Freezes != 1 {
+	n.note(fleet.Event[event]{Member: 1, Kind: fleet.Frozen, For: time.Second})
+	if said(1, alert); len(n.problems) > 0 {
+		t.Errorf("an error of a pod that just stood still is a problem: %v", n.problems)
+	}
+	if said(1, alert); len(n.problems) != 1 {
+		t.Errorf("an error of a pod is not a problem: %v", n.problems)
+	}
+	if n.Takeovers != 1 || n.Already != 1 || n.Freezes != 2 {
 		t.Errorf("%d takeovers, %d chunks found posted, %d freezes", n.Takeovers, n.Already, n.Freezes)
 	}
 }

@@ -88,6 +88,10 @@ func (r *report) heard(relay int, e event) {
 	case lost:
 		r.say("relay %d finds that it lost the lock", relay)
 	case alert:
+		if r.stirred[relay] { // in the middle of a call: the server may have given up, and it begins anew
+			r.say("relay %d got an error when it went on: %s", relay, e.Problem)
+			break
+		}
 		r.problem("relay %d: %s", relay, e.Problem)
 	}
 	if e.Kind != began && e.Kind != idle && e.Kind != sent {
