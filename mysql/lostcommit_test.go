@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // cutter stands between a Store and its server, and does something to the next
@@ -15,6 +16,7 @@ type cutter struct {
 	listener net.Listener
 	server   string
 	next     atomic.Pointer[cut]
+	unkilled atomic.Bool
 
 	mu    sync.Mutex
 	lines []net.Conn
@@ -25,6 +27,7 @@ type cut struct {
 	deliver bool // the server gets it
 	hang    bool // nothing is answered, instead of the connection being closed
 	stay    bool // the server is not told that the client has gone
+	late    bool // delivered only after a while, and no KILL CONNECTION gets through until then
 	reached chan struct{}
 }
 
@@ -99,6 +102,12 @@ func (c *cutter) serve(client net.Conn) {
 				lost.Store(x)
 				stay = x.stay
 				close(x.reached)
+				if x.late {
+					c.unkilled.Store(true)
+					_ = client.Close()
+					time.Sleep(300 * time.Millisecond)
+					c.unkilled.Store(false)
+				}
 				if x.deliver {
 					_, _ = server.Write(b[:n])
 				}
@@ -108,6 +117,9 @@ func (c *cutter) serve(client net.Conn) {
 				_, _ = io.Copy(io.Discard, client)
 				return
 			}
+		}
+		if c.unkilled.Load() && bytes.Contains(b[:n], []byte("KILL CONNECTION")) {
+			continue
 		}
 		if _, err := server.Write(b[:n]); err != nil {
 			return

@@ -155,6 +155,7 @@ func TestP13_LostCommitReply(t *testing.T) {
 			{"not done, connection lost", cut{}},
 			{"not done, server not told", cut{stay: true}},
 			{"done, silence", cut{deliver: true, hang: true}},
+			{"done late, connection lost", cut{deliver: true, late: true, stay: true}},
 			{"not done, silence", cut{hang: true, stay: true}},
 		} {
 			for _, once := range []bool{true, false} {
