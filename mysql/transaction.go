@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
@@ -146,10 +147,22 @@ func (t *transaction) send(statement func() error) error {
 
 // ended says that the lease or ctx is over.
 func (t *transaction) ended() error {
+	ended := t.work.Err() // before the lease, whose end is the end of both
 	if err := t.lease.Err(); err != nil {
 		return err
 	}
-	return t.work.Err()
+	return ended
+}
+
+// alive tells whether the driver still has the connection: it closes one whose
+// context ends, also when the answer to the last statement has just come.
+func (t *transaction) alive() (alive bool) {
+	_ = t.n.c.sc.Raw(func(dc any) error {
+		v, ok := dc.(sqldriver.Validator)
+		alive = !ok || v.IsValid()
+		return nil
+	})
+	return alive
 }
 
 // undecided is the error of a commit that took effect or did not.
@@ -173,6 +186,10 @@ func (t *transaction) commit() error {
 		return fmt.Errorf("the connection is lost, or a *sql.Rows was left open: %w", err)
 	case err != nil:
 		return err
+	}
+	if !t.alive() { // or a commit that is not even sent looks like one that is not answered
+		t.n.c.broken = true
+		return cmp.Or(t.ended(), error(sqldriver.ErrBadConn))
 	}
 	ctx, cancel := linger(t.work, commitGrace, t.n.silence)
 	defer cancel()
