@@ -22,7 +22,7 @@ type Options struct {
 	// One of them ends statements that wait too long and reads for Inspect, two
 	// carry renewals and releases, the rest acquires; pinned keys, reaping and force
 	// release share one of the rest. SelectForUpdate needs one more for each key that
-	// is held or waited for.
+	// is held or waited for, and each InTx or Once one while it runs.
 	Connections int
 
 	// Bells is how many more connections may be used to wake those who wait for a key
