@@ -134,14 +134,20 @@ func (c *cutter) onCommit(x cut) *cut {
 	return &x
 }
 
-// cutStore is a Store behind a cutter.
-func (l *lab) cutStore(t testing.TB) (*Store, *cutter) {
+// cutStore is a Store behind a cutter, with a pool of its own or on the caller's.
+func (l *lab) cutStore(t testing.TB, own bool) (*Store, *cutter) {
 	t.Helper()
 	l.store()
 	c := newCutter(t, l.config.Addr)
 	config := l.config.Clone()
 	config.Addr = c.listener.Addr().String()
-	s, err := Open(config.FormatDSN(), Options{Strategy: l.strategy})
+	var s *Store
+	var err error
+	if own {
+		s, err = Open(config.FormatDSN(), Options{Strategy: l.strategy})
+	} else {
+		s, err = New(l.open(config), Options{Strategy: l.strategy})
+	}
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s, c

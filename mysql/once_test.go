@@ -141,11 +141,12 @@ func TestP13_MarkRunStopsNobody(t *testing.T) {
 }
 
 // TestP13_LostCommitReply: the answer to the commit does not come. Once finds out
-// what became of it; InTx says that it does not know.
+// what became of it; InTx says that it does not know. (One strategy stands for the
+// Stores on a pool of the caller's.)
 func TestP13_LostCommitReply(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		s, proxy := l.cutStore(t)
+		s, proxy := l.cutStore(t, l.strategy != UniqueInsert)
 		a := l.programOn(t, s, rowlock.Options{})
 		for _, c := range []struct {
 			name string
