@@ -1,8 +1,10 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -61,10 +63,10 @@ func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run stri
 	// the right end of the index, and with it every acquire of a new key.
 	st, err := s.stands(ctx, h, run)
 	if err == nil && !st.marked {
-		err = st.lost(h)
+		err = cmp.Or(st.lost(h), lease.Err())
 	}
 	if err != nil || st.marked {
-		return st, wrap("guard", h.Key, err)
+		return st, wrap("guard", h.Key, orEnded(lease, err))
 	}
 	locked, err := s.lock(ctx, tx, st.database, h)
 	switch n := number(err); {
@@ -76,7 +78,15 @@ func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run stri
 	if err == nil {
 		err = lease.Err() // it may have ended meanwhile
 	}
-	return st, wrap("guard", h.Key, err)
+	return st, wrap("guard", h.Key, orEnded(lease, err))
+}
+
+// orEnded prefers what the lease says of its end to what its row looks like then.
+func orEnded(lease *rowlock.Lease, err error) error {
+	if errors.Is(err, rowlock.ErrLost) {
+		return cmp.Or(lease.Err(), err)
+	}
+	return err
 }
 
 // wrap names the operation and the key; nil stays nil.
