@@ -2,7 +2,7 @@
 // and server, in one run with what they are compared with. docs/performance.md tells
 // what the numbers mean.
 //
-//	make bench               everything; about three quarters of an hour
+//	make bench               everything; about half an hour
 //	make bench SHORT=1       the same with little of each, in about two minutes
 //	make bench ARGS="-only N1,N4 -servers mysql"
 //
@@ -43,6 +43,7 @@ type options struct {
 	workers             []int
 	keep                time.Duration
 	out, docs, from     string
+	disks               []string
 }
 
 func main() {
@@ -71,6 +72,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.out, "out", filepath.Join("bench", "out"), "folder for report.md, results.json and plots")
 	flags.StringVar(&o.docs, "docs", "", "folder of performance.md, whose tables and figures are written anew")
 	flags.StringVar(&o.from, "from", "", "measure nothing: take the results.json of an earlier run")
+	disks := flags.String("disks", "", "measure nothing: one table of these results.json, of runs with different ROWLOCK_TEST_SYNC")
 	workers := flags.String("workers", "", "N2: the numbers of workers (default 1,8,32,128, with -short 8,128)")
 	only := flags.String("only", "", "the numbers to measure, for example N1,N4; default all: "+strings.Join(names(), ","))
 	servers := flags.String("servers", strings.Join(lab.Databases, ","), "the databases")
@@ -82,6 +84,9 @@ func parse(args []string) (o options, err error) {
 	}
 	if o.keep > 10*time.Minute || o.keep < 0 {
 		return o, fmt.Errorf("-keep %v: at most 10m", o.keep)
+	}
+	if *disks != "" {
+		o.disks = strings.Split(*disks, ",")
 	}
 	for word := range strings.SplitSeq(*workers, ",") {
 		if word == "" {
@@ -122,6 +127,9 @@ func names() (list []string) {
 }
 
 func run(ctx context.Context, o options) (err error) {
+	if len(o.disks) > 0 {
+		return compareDisks(o)
+	}
 	var f *result.File
 	if o.from != "" {
 		f, err = result.Read(o.from)
@@ -141,6 +149,24 @@ func run(ctx context.Context, o options) (err error) {
 		err = errors.Join(err, target.Check(f))
 	}
 	return err
+}
+
+// compareDisks shows the table of several runs, and writes it into the page.
+func compareDisks(o options) error {
+	var runs []*result.File
+	for _, name := range o.disks {
+		f, err := result.Read(name)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, f)
+	}
+	t := report.Disks(runs)
+	fmt.Print(t.Text())
+	if o.docs == "" {
+		return nil
+	}
+	return report.DocsDisks(t, filepath.Join(o.docs, "performance.md"))
 }
 
 // write writes the files and shows how the numbers came out.

@@ -10,26 +10,43 @@ import (
 )
 
 // Docs writes the generated parts of a page: each stands between the lines
-// <!-- bench: NAME --> and <!-- end -->, where NAME is run, numbers, or the name of
-// a number. The rest of the page is left as it is.
+// <!-- bench: NAME --> and <!-- end -->, where NAME is run, numbers, disks, or the
+// name of a number. The rest of the page is left as it is.
 func Docs(f *result.File, page string, figures []Figure) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	parts := map[string]string{"run": Run(f), "numbers": Targets(f)}
+	parts := map[string]string{"run": Run(f), "numbers": Targets(f), "disks": ""}
 	for _, n := range number.Numbers {
 		parts[n.Name] = Section(f, n.Name, figures, "img/", ".svg")
 	}
-	out, err := replace(string(text), parts)
+	return rewrite(page, string(text), parts)
+}
+
+// DocsDisks writes the table of several runs into its part of a page.
+func DocsDisks(t Table, page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	parts := map[string]string{"run": "", "numbers": "", "disks": t.Markdown()}
+	for _, n := range number.Numbers {
+		parts[n.Name] = ""
+	}
+	return rewrite(page, string(text), parts)
+}
+
+func rewrite(page, text string, parts map[string]string) error {
+	out, err := replace(text, parts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
 	return os.WriteFile(page, []byte(out), 0o644)
 }
 
-// replace puts the parts between their markers. A part without text, of a number
-// that was not measured, keeps what is there.
+// replace puts the parts between their markers. A part without text, of what was not
+// measured, keeps what is there.
 func replace(text string, parts map[string]string) (string, error) {
 	const begin, end, stop = "<!-- bench: ", " -->\n", "<!-- end -->"
 	var b strings.Builder
