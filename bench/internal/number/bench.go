@@ -41,7 +41,7 @@ type Plan struct {
 // Full and Short are the two plans.
 var (
 	Full = Plan{
-		Rounds: 3, Cycles: 200, Block: 800 * time.Millisecond, Workers: []int{1, 8, 32, 128}, Peers: []int{1, 8, 32, 128},
+		Rounds: 3, Cycles: 200, Block: 500 * time.Millisecond, Workers: []int{1, 8, 32, 128}, Peers: []int{1, 8, 128},
 		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 3 * time.Second, Waiters: []int{1, 8, 32}, Fleet: []int{2, 8},
 		Leases: 10_000, Keep: time.Minute, KeepTTL: 30 * time.Second,
 		Rows: 1_000_000, KillTTL: 2 * time.Second, Kills: 3, Waiting: 4 * time.Second,
