@@ -42,7 +42,7 @@ type Plan struct {
 var (
 	Full = Plan{
 		Rounds: 3, Cycles: 200, Block: 500 * time.Millisecond, Workers: []int{1, 8, 32, 128}, Peers: []int{1, 8, 128},
-		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 3 * time.Second, Waiters: []int{1, 8, 32}, Fleet: []int{2, 8},
+		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 3 * time.Second, Waiters: []int{1, 4, 32}, Fleet: []int{2, 8},
 		Leases: 10_000, Keep: time.Minute, KeepTTL: 30 * time.Second,
 		Rows: 1_000_000, KillTTL: 2 * time.Second, Kills: 3, Waiting: 4 * time.Second,
 		Waited: []waited{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}}, Renewed: []int{1, 10, 100, 1000}, Others: true,
