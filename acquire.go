@@ -128,7 +128,7 @@ func (c *Client) hold(l *Lease) error {
 	c.keeper.add(l) // before the look at closed: Close ends what it finds in care
 	c.mu.Lock()
 	closed := c.closed
-	c.local[l.hold.Key]++
+	c.addLocal(l.hold.Key)
 	if !closed {
 		c.startReaping()
 	}

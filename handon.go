@@ -1,7 +1,6 @@
 package rowlock
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -64,53 +63,3 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 	q.endIfEmpty()
 	return true
 }
-
-// yield leaves the key to others for a moment, where it is their turn. Called under
-// Client.mu.
-func (q *queue) yield() {
-	if d := q.turn(q.c.now()); d > 0 {
-		q.rest(d)
-		q.spot.attempt, q.offered = true, true
-		return
-	}
-	q.attempt()
-}
-
-// turn says how long a queue with local waiters stays away from the key after a
-// hold went back to the database, so that other programs, which find out by
-// probes, get their turn. Where others are known to want the key, all of them and
-// this client have the same chance. Where nothing tells of others it is short, but
-// now and then so long that any other must have probed and taken the key, which
-// tells of it. A series of holds that is younger than HandOn (or its default) goes on. Called under
-// Client.mu.
-func (q *queue) turn(now time.Duration) time.Duration {
-	series := max(q.c.opts.HandOn, defaultHandOn)
-	if now-q.since < series {
-		return 0
-	}
-	q.since = 0
-	switch {
-	case now < q.contested && q.c.watcher.live:
-		return jitter(pushTurn)
-	case now < q.contested:
-		return rand.N(lastProbe)
-	case q.around == 0: // soon, not at once
-		q.around = now - lookAround + 3*series
-	case now-q.around >= lookAround:
-		q.around = now
-		return lastProbe * 3 / 2
-	}
-	return rand.N(firstProbe)
-}
-
-// lookAround is how often a client that knows of no others leaves them time to
-// take the key.
-const lookAround = 1500 * time.Millisecond
-
-// pushTurn is for how long a client leaves the key to others that are woken by its
-// release, unless it hears of theirs: it sends nothing for a race that it would lose.
-// If it finds the key free after all, nobody wants it any more.
-const pushTurn = 100 * time.Millisecond
-
-// contested is for how long a hold of another program says that others want the key.
-const contested = 10 * time.Second

@@ -49,7 +49,8 @@ type Client struct {
 	waiting     int               // callers in them
 	spare       []*waiter         // for reuse
 	spareQueues []*queue
-	local       map[string]int // keys that a lease of this client holds, or whose release is under way
+	local       map[string]localKey // keys that a lease of this client holds, or whose release is under way
+	recent      recent              // keys that were released just now
 	closed      bool
 	done        chan struct{} // closed when Close has finished
 	reaping     sync.Once
@@ -85,7 +86,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		log:    o.Logger,
 		now:    clock.Now,
 		queues: make(map[string]*queue),
-		local:  make(map[string]int),
+		local:  make(map[string]localKey),
 		done:   make(chan struct{}),
 	}
 	c.open, c.endOpen = context.WithCancel(context.Background())

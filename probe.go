@@ -168,10 +168,10 @@ func (p *prober) look(queues []*queue) {
 			h := &HeldError{Key: q.key, Owner: infos[i].Owner, Left: infos[i].Left, Pinned: infos[i].Pinned}
 			q.blocked(h)
 			q.pace.held(h)
-			if c.local[q.key] > 0 {
+			if c.local[q.key].leases > 0 {
 				q.rest(localProbe)
 			} else {
-				q.contested = c.now() + contested
+				q.series.contested = c.now() + contested
 				q.rest(q.pace.next(c.watcher.live))
 			}
 		default:
@@ -234,10 +234,11 @@ func (p *pace) failed() time.Duration {
 	return jitter(d)
 }
 
-// jitter spreads d by half, so that no program marches in step with the holds of
-// another and never finds the key free.
+// jitter spreads d by a third, so that no program marches in step with the holds of
+// another and never finds the key free. Who leaves the key for others to find waits
+// for longer than the longest (see turn).
 func jitter(d time.Duration) time.Duration {
-	return d/2 + rand.N(d+1)
+	return d*2/3 + rand.N(d*2/3+1)
 }
 
 // spotHeap is a container/heap by due.

@@ -15,20 +15,18 @@ import (
 // by what happens: a caller comes or leaves, an answer, a probe, a push, the end
 // of a local lease. It lives while somebody waits. Guarded by Client.mu.
 type queue struct {
-	c         *Client
-	key       string
-	waiters   []*waiter
-	room      []*waiter // where waiters began, for reuse
-	state     queueState
-	pace      pace
-	spot      spot               // its place in the prober
-	leave     context.CancelFunc // ends a wait in the server's queue
-	contested time.Duration      // until then others are taken to want the key
-	since     time.Duration      // when the present series of holds by this client began; 0: none
-	around    time.Duration      // when the key was last left alone for long, to see whether others want it
-	own       bool               // the push of this client's own release is still to come
-	offered   bool               // the key was left to others, and no push has come since
-	last      bool               // this client had the key before the present holder, as far as pushes tell
+	c       *Client
+	key     string
+	waiters []*waiter
+	room    []*waiter // where waiters began, for reuse
+	state   queueState
+	pace    pace
+	spot    spot               // its place in the prober
+	leave   context.CancelFunc // ends a wait in the server's queue
+	series  series             // whose turn it is
+	own     bool               // the push of this client's own release is still to come
+	offered bool               // the key was left to others, and no push has come since
+	last    bool               // this client had the key before the present holder, as far as pushes tell
 }
 
 type queueState uint8
@@ -135,10 +133,10 @@ func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *fli
 	w.queue = q
 	q.waiters = append(q.waiters, w)
 	if q.state == idle {
-		if c.local[key] > 0 {
+		if c.local[key].leases > 0 {
 			q.rest(localProbe)
 		} else {
-			flight = q.send()
+			flight = q.begin()
 		}
 	}
 	return w, flight
@@ -182,6 +180,7 @@ func (q *queue) endIfEmpty() {
 	}
 	c := q.c
 	delete(c.queues, q.key)
+	c.keepSeries(q.key, q.series)
 	c.prober.remove(q)
 	if q.leave != nil {
 		q.leave()
@@ -248,13 +247,13 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 	was := q.state
 	q.state, q.leave = idle, nil
 	if lease != nil {
-		if q.since == 0 {
-			q.since = max(lease.granted, 1)
+		if q.series.since == 0 {
+			q.series.since = max(lease.granted, 1)
 		}
 		if q.offered && c.watcher.live {
-			q.contested = 0 // nobody else has come for it
+			q.series.contested = 0 // nobody else has come for it
 		}
-		q.own, q.offered, q.last = false, false, true
+		q.series.own, q.offered, q.series.last = false, false, true
 		// The caller may have left; the next one takes what it would have asked for.
 		if len(q.waiters) > 0 && q.waiters[0].set == s {
 			q.pop(lease, nil)
@@ -286,10 +285,11 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		}
 		q.endIfEmpty()
 	case errors.As(err, &held):
-		if c.now() < q.contested {
+		if c.now() < q.series.contested {
 			q.pace.step = refusedStep
 		}
-		q.contested, q.since, q.offered = c.now()+contested, 0, false
+		q.series.others(c.now())
+		q.offered = false
 		q.blocked(held)
 		q.pace.held(held)
 		if c.queuer != nil && was == attempting && !held.Pinned {
@@ -342,7 +342,7 @@ func (q *queue) wake() {
 	if q.state != resting && q.state != idle {
 		return
 	}
-	if q.c.queuer != nil && q.c.now() < q.contested {
+	if q.c.queuer != nil && q.c.now() < q.series.contested {
 		q.enqueue(q.attempt) // others are in the server's queue: a try would be refused
 		return
 	}
@@ -353,25 +353,5 @@ func (q *queue) wake() {
 func (q *queue) blocked(err error) {
 	for _, w := range q.waiters {
 		w.last = err
-	}
-}
-
-// localEnd notes that a lease of key has ended, and its release was answered. With
-// yield the local queue gives others the precedence.
-func (c *Client) localEnd(key string, yield bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.local[key]--; c.local[key] <= 0 {
-		delete(c.local, key)
-	}
-	q := c.queues[key]
-	switch {
-	case q == nil:
-	case yield && q.state == resting && c.queuer != nil:
-		q.enqueue(q.yield) // at its end: that is fair
-	case yield && q.state == resting:
-		q.yield()
-	default:
-		q.wake()
 	}
 }

@@ -101,9 +101,9 @@ func (w *watcher) set(live bool) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	w.live = live
+	w.c.forgetOwn()
 	for _, q := range w.c.queues {
-		q.own = false
-		if q.state == resting && w.c.local[q.key] == 0 {
+		if q.state == resting && w.c.local[q.key].leases == 0 {
 			q.rest(rand.N(firstProbe))
 		}
 	}
@@ -117,11 +117,12 @@ func (w *watcher) free(key string) {
 	q := w.c.queues[key]
 	switch {
 	case q == nil:
-	case q.own:
-		q.own = false
-	case w.c.local[key] > 0:
-	case q.last && q.state == resting:
-		q.last, q.offered = false, false
+		w.c.setOwn(key, false)
+	case q.series.own:
+		q.series.own = false
+	case w.c.local[key].leases > 0:
+	case q.series.last && q.state == resting:
+		q.series.last, q.offered = false, false
 		q.rest(rand.N(watchStart))
 		q.spot.attempt = true
 	default:
@@ -138,7 +139,5 @@ func (w *watcher) releasing(key string) {
 	}
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	if q := w.c.queues[key]; q != nil {
-		q.own = w.live
-	}
+	w.c.setOwn(key, w.live)
 }

@@ -14,13 +14,20 @@ import (
 
 var turns = []testCase{
 	{name: "Wait_EveryoneGetsATurn", run: everyonesTurn, needs: processes},
+	{name: "Wait_LoopsGetTheirTurns", run: loopsTurns, needs: processes},
 }
 
 // everyonesTurn has the callers of four processes take the key for 20 ms again and
 // again, until each of them has had it twice. No promise says who is next: what
 // must not be is that one is always the last, however long it goes on.
-func everyonesTurn(t *testing.T, e *env) {
-	const programs, waiters = 4, 8
+func everyonesTurn(t *testing.T, e *env) { takeTurns(t, e, 8) }
+
+// loopsTurns does so with a single caller in each, which takes the key again right
+// after its release: nobody waits in a program whose turn it is not any more.
+func loopsTurns(t *testing.T, e *env) { takeTurns(t, e, 1) }
+
+func takeTurns(t *testing.T, e *env, waiters int) {
+	const programs = 4
 	j := job{Role: "turns", Key: e.key(t), TTL: longTTL, Rounds: 2, Waiters: waiters}
 	began := time.Now()
 	var children []*process
