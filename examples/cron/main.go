@@ -10,15 +10,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/program"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
 
@@ -26,22 +23,7 @@ const rolePod = "pod"
 
 func main() {
 	fleet.Run(map[string]fleet.Role{rolePod: playPod})
-
-	s, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "cron:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = s.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cron:", err)
-		os.Exit(1)
-	}
+	program.Main("cron", parse, (*schedule).run)
 }
 
 // schedule is the plan. Skew < MinHold < Period is what makes it work: the key
@@ -64,17 +46,13 @@ func parse(args []string) (*schedule, error) {
 	backend := f.String("backend", string(servers.MySQL), "where the lock is: mysql, mariadb or mongo")
 	f.BoolVar(&short, "short", false, "10 ticks of 2s, clocks up to 0.8s apart")
 	f.DurationVar(&s.MinHold, "minhold", s.MinHold, "how long the key stays taken; try `0`")
-	if err := f.Parse(args); err != nil {
+	given, err := program.Flags(f, args)
+	if err != nil {
 		return nil, err
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
 	}
 	if short {
 		s.Ticks, s.Period, s.Skew = 10, 2*time.Second, 800*time.Millisecond
-		given := false
-		f.Visit(func(f *flag.Flag) { given = given || f.Name == "minhold" })
-		if !given {
+		if !given["minhold"] {
 			s.MinHold = 1400 * time.Millisecond
 		}
 	}

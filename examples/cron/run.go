@@ -20,8 +20,6 @@ type message struct {
 	err error
 }
 
-var errInterrupted = errors.New("interrupted")
-
 // run starts the pods and prints a line for each tick. The error says which ticks
 // did not run exactly once.
 func (s *schedule) run(ctx context.Context, w io.Writer) error {
@@ -75,7 +73,7 @@ func (s *schedule) run(ctx context.Context, w io.Writer) error {
 		select {
 		case m = <-messages:
 		case <-ctx.Done():
-			return errInterrupted
+			return ctx.Err()
 		}
 		switch {
 		case m.err != nil && m.pod == b.killed:

@@ -10,15 +10,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/program"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
 
@@ -26,22 +22,7 @@ const roleWriter = "writer"
 
 func main() {
 	fleet.Run(map[string]fleet.Role{roleWriter: playWriter})
-
-	s, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "fencedfiles:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = s.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "fencedfiles:", err)
-		os.Exit(1)
-	}
+	program.Main("fencedfiles", parse, (*story).run)
 }
 
 // story is what the flags say.
@@ -55,11 +36,8 @@ func parse(args []string) (*story, error) {
 	f := flag.NewFlagSet("fencedfiles", flag.ContinueOnError)
 	f.BoolVar(&s.Fence, "fence", true, "the file server compares tokens; try `false`")
 	short := f.Bool("short", false, "a TTL of 1s instead of 5s")
-	if err := f.Parse(args); err != nil {
+	if _, err := program.Flags(f, args); err != nil {
 		return nil, err
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
 	}
 	if *short {
 		s.TTL = time.Second

@@ -63,7 +63,7 @@ func (s *story) run(ctx context.Context, w io.Writer) error {
 	}
 	t := &teller{w: w, begin: time.Now()}
 	if err := t.tell(writers["alice"], writers["bob"]); err != nil {
-		return errors.Join(err, ctx.Err())
+		return err
 	}
 	content, err := os.ReadFile(files.path(fileName))
 	if err != nil {

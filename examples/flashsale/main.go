@@ -10,17 +10,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/program"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
 
@@ -33,22 +30,7 @@ const (
 
 func main() {
 	fleet.Run(map[string]fleet.Role{roleBuyers: playBuyers, roleHolder: playHolder, roleWaiter: playWaiter})
-
-	d, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "flashsale:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = d.run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "flashsale:", err)
-		os.Exit(1)
-	}
+	program.Main("flashsale", parse, (*demo).run)
 }
 
 // demo is what to do.
@@ -74,11 +56,10 @@ func parse(args []string) (*demo, error) {
 	f.BoolVar(&d.MariaDB, "mariadb", false, "run what is for MySQL on MariaDB too")
 	f.BoolVar(&short, "short", false, "small numbers: 200 buyers, 50 items, 2 kills at a TTL of 1s; other flags win")
 	f.StringVar(&d.JSON, "json", "", "write the result to this `file` too")
-	if err := f.Parse(args); err != nil {
+	given, err := program.Flags(f, args)
+	if err != nil {
 		return nil, err
 	}
-	given := map[string]bool{}
-	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if short {
 		d.TTL, d.Trials = time.Second, 2
 		if !given["buyers"] {
@@ -98,9 +79,6 @@ func parse(args []string) (*demo, error) {
 		if slices.Contains(chosen, s) {
 			d.Strategies = append(d.Strategies, s)
 		}
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
 	}
 	if d.Items < 1 || d.Buyers < d.Items || d.Processes < 1 || d.Processes > d.Buyers {
 		return nil, fmt.Errorf("-items %d -buyers %d -processes %d: there must be an item, a buyer for each item, and a buyer in each process", d.Items, d.Buyers, d.Processes)

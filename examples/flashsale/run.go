@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -14,11 +14,9 @@ import (
 // part of every sale, with and without a lock.
 const thinkTime = time.Millisecond
 
-var errInterrupted = errors.New("interrupted")
-
 // run does everything and prints it. The error says that something was not as it
 // should be.
-func (d *demo) run(ctx context.Context) error {
+func (d *demo) run(ctx context.Context, w io.Writer) error {
 	begin := time.Now()
 	r := &report{Machine: machine(), Buyers: d.Buyers, Items: d.Items, Processes: d.Processes}
 	for _, s := range d.servers() {
@@ -28,7 +26,7 @@ func (d *demo) run(ctx context.Context) error {
 		}
 		r.Servers = append(r.Servers, about)
 	}
-	r.printHead(os.Stdout)
+	r.printHead(w)
 	var places []place
 	for _, s := range d.servers() {
 		space := servers.NewSpace("flashsale")
@@ -37,16 +35,16 @@ func (d *demo) run(ctx context.Context) error {
 				fmt.Fprintln(os.Stderr, "flashsale:", err)
 			}
 		}()
-		places = append(places, d.runSales(ctx, r, s, space)...)
+		places = append(places, d.runSales(ctx, w, r, s, space)...)
 	}
 	if ctx.Err() != nil {
-		return errInterrupted
+		return ctx.Err()
 	}
-	r.printSales(os.Stdout)
+	r.printSales(w)
 	for _, p := range places {
 		t, err := d.kill(ctx, p)
 		if ctx.Err() != nil {
-			return errInterrupted
+			return ctx.Err()
 		}
 		if err != nil {
 			r.fail(p, "takeover: "+err.Error())
@@ -54,9 +52,9 @@ func (d *demo) run(ctx context.Context) error {
 		}
 		r.Takeovers = append(r.Takeovers, t)
 	}
-	r.printTakeovers(os.Stdout)
+	r.printTakeovers(w)
 	r.Seconds = time.Since(begin).Seconds()
-	r.printEnd(os.Stdout)
+	r.printEnd(w)
 	if d.JSON != "" {
 		if err := r.writeJSON(d.JSON); err != nil {
 			return err
@@ -69,12 +67,12 @@ func (d *demo) run(ctx context.Context) error {
 }
 
 // runSales runs the sales of one server and returns the places that have a lock.
-func (d *demo) runSales(ctx context.Context, r *report, server servers.Server, space string) (locked []place) {
+func (d *demo) runSales(ctx context.Context, w io.Writer, r *report, server servers.Server, space string) (locked []place) {
 	think := thinkTime
 	for _, strategy := range d.Strategies {
 		p := place{Server: server, Strategy: strategy, Space: space}
 		if strategy == unlocked {
-			think = d.sellUnlocked(ctx, r, p)
+			think = d.sellUnlocked(ctx, w, r, p)
 			continue
 		}
 		if onSQL(strategy) == (server == servers.MongoDB) {
@@ -100,7 +98,7 @@ func (d *demo) runSales(ctx context.Context, r *report, server servers.Server, s
 // sellUnlocked runs the sale without a lock, which should oversell. If by chance it
 // does not, it is repeated with buyers who think for longer, at most three times.
 // The think time of the last try, which all further sales have too, is returned.
-func (d *demo) sellUnlocked(ctx context.Context, r *report, p place) time.Duration {
+func (d *demo) sellUnlocked(ctx context.Context, w io.Writer, r *report, p place) time.Duration {
 	think := thinkTime
 	for again := 3; ; again-- {
 		s, _, err := d.hold(ctx, p, think)
@@ -116,10 +114,10 @@ func (d *demo) sellUnlocked(ctx context.Context, r *report, p place) time.Durati
 			return think
 		}
 		if again == 0 {
-			fmt.Printf("%s did not oversell. It was lucky: nothing prevents it.\n", p)
+			fmt.Fprintf(w, "%s did not oversell. It was lucky: nothing prevents it.\n", p)
 			return think
 		}
-		fmt.Printf("%s did not oversell at a think time of %v. Again, with %v:\n", p, think, 2*think)
+		fmt.Fprintf(w, "%s did not oversell at a think time of %v. Again, with %v:\n", p, think, 2*think)
 		think *= 2
 	}
 }

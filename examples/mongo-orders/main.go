@@ -9,15 +9,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/program"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
 
@@ -25,22 +21,7 @@ const roleWorker = "worker"
 
 func main() {
 	fleet.Run(map[string]fleet.Role{roleWorker: playWorker})
-
-	d, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "mongo-orders:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = d.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mongo-orders:", err)
-		os.Exit(1)
-	}
+	program.Main("mongo-orders", parse, (*demo).run)
 }
 
 // demo is what to do.
@@ -61,11 +42,8 @@ func parse(args []string) (*demo, error) {
 	d := &demo{Orders: 3000, Products: 5, Workers: 3, Kills: 6, Freezes: 4, TTL: 2 * time.Second}
 	f := flag.NewFlagSet("mongo-orders", flag.ContinueOnError)
 	short := f.Bool("short", false, "500 orders, 3 kills, 2 freezes, a TTL of 1s")
-	if err := f.Parse(args); err != nil {
+	if _, err := program.Flags(f, args); err != nil {
 		return nil, err
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
 	}
 	if *short {
 		d.Orders, d.Kills, d.Freezes, d.TTL = 500, 3, 2, time.Second

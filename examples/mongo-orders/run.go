@@ -13,25 +13,13 @@ import (
 	mongolock "github.com/rowlock/rowlock/mongo"
 )
 
-var errInterrupted = errors.New("interrupted")
-
 // limit ends a run that does not come to its end.
 const limit = 4 * time.Minute
 
 // run lets the workers work and prints what came of it. The error says what is
 // wrong.
-func (d *demo) run(ctx context.Context, out io.Writer) error {
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("orders are left after %v", limit))
-	defer cancel()
-	err := d.play(limited, out)
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	return err
-}
-
-func (d *demo) play(ctx context.Context, out io.Writer) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (d *demo) run(ctx context.Context, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("orders are left after %v", limit))
 	defer cancel()
 	about, err := servers.MongoDB.About(ctx)
 	if err != nil {

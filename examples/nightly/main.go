@@ -12,16 +12,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/program"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
@@ -30,22 +27,7 @@ const rolePod = "pod"
 
 func main() {
 	fleet.Run(map[string]fleet.Role{rolePod: playPod})
-
-	d, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "nightly:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = d.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "nightly:", err)
-		os.Exit(1)
-	}
+	program.Main("nightly", parse, (*demo).run)
 }
 
 // demo is what to do.
@@ -74,15 +56,11 @@ func parse(args []string) (*demo, error) {
 	short := f.Bool("short", false, "2000 accounts, 2 kills, 2 freezes, a TTL of 1s; other flags win")
 	f.IntVar(&d.Kills, "kills", d.Kills, "how often a pod is killed")
 	f.IntVar(&d.Freezes, "freezes", d.Freezes, "how often a pod is frozen")
-	if err := f.Parse(args); err != nil {
+	given, err := program.Flags(f, args)
+	if err != nil {
 		return nil, err
 	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
-	}
 	if *short {
-		given := map[string]bool{}
-		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		d.Accounts, d.Chunk, d.TTL = 2000, 25, time.Second
 		if !given["kills"] {
 			d.Kills = 2

@@ -12,8 +12,6 @@ import (
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
 
-var errInterrupted = errors.New("interrupted")
-
 // limit ends a night that does not come to its end.
 const limit = 4 * time.Minute
 
@@ -33,9 +31,6 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	var nights []*night
 	for _, s := range d.Strategies {
 		n, err := d.night(ctx, w, s)
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}

@@ -13,15 +13,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/program"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
@@ -30,22 +27,7 @@ const roleRelay = "relay"
 
 func main() {
 	fleet.Run(map[string]fleet.Role{roleRelay: playRelay})
-
-	d, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "outbox:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err = d.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "outbox:", err)
-		os.Exit(1)
-	}
+	program.Main("outbox", parse, (*demo).run)
 }
 
 // demo is what to do.
@@ -69,16 +51,13 @@ func parse(args []string) (*demo, error) {
 	backend := f.String("backend", string(servers.MySQL), "where the shop is: mysql or mariadb")
 	strategy := f.String("strategy", d.Strategy.String(), "how the lock is kept: unique, version or for-update")
 	short := f.Bool("short", false, "1200 orders, 2 kills, 2 freezes, a TTL of 1s")
-	if err := f.Parse(args); err != nil {
+	_, err := program.Flags(f, args)
+	if err != nil {
 		return nil, err
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are flags only; see -help", f.Arg(0))
 	}
 	if *short {
 		d.Orders, d.Kills, d.Freezes, d.TTL = 1200, 2, 2, time.Second
 	}
-	var err error
 	if d.Strategy, err = mysqllock.ParseStrategy(*strategy); err != nil {
 		return nil, fmt.Errorf("-strategy: %w", err)
 	}

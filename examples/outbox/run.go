@@ -13,25 +13,13 @@ import (
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
 
-var errInterrupted = errors.New("interrupted")
-
 // limit ends a run that does not come to its end.
 const limit = 4 * time.Minute
 
 // run lets the shop sell and the relays send, and prints what came of it. The error
 // says what is wrong.
 func (d *demo) run(ctx context.Context, w io.Writer) error {
-	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not everything is sent after %v", limit))
-	defer cancel()
-	err := d.play(limited, w)
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	return err
-}
-
-func (d *demo) play(ctx context.Context, w io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not everything is sent after %v", limit))
 	defer cancel()
 	about, err := d.Server.About(ctx)
 	if err != nil {
