@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 )
 
 // podTask is what a pod is told.
@@ -53,11 +54,7 @@ func playPod(ctx context.Context, parent *fleet.Parent) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, locks.Close(ctx))
-	}()
+	defer func() { err = errors.Join(err, timed.Within(5*time.Second, locks.Close)) }()
 	if _, err := locks.Inspect(ctx, jobKey); err != nil {
 		return err
 	}
@@ -71,7 +68,7 @@ func playPod(ctx context.Context, parent *fleet.Parent) (err error) {
 	}
 	for tick := 1; tick <= t.Schedule.Ticks; tick++ {
 		due := begin.Add(time.Duration(tick-1) * t.Schedule.Period)
-		if err := sleepUntil(ctx, due.Add(t.Late)); err != nil {
+		if err := timed.Sleep(ctx, time.Until(due.Add(t.Late))); err != nil {
 			return err
 		}
 		if err := parent.Send(t.Schedule.onTick(ctx, locks, parent, tick)); err != nil {
@@ -91,7 +88,7 @@ func (s schedule) onTick(ctx context.Context, locks rowlock.Locker, parent *flee
 		if err := parent.Send(event{Tick: tick, Kind: ran, At: e.At, Token: e.Token}); err != nil {
 			return err
 		}
-		return sleepUntil(ctx, time.Now().Add(s.Job))
+		return timed.Sleep(ctx, s.Job)
 	}
 	err := rowlock.Do(ctx, locks, jobKey, job, rowlock.NoWait(), rowlock.MinHold(s.MinHold))
 	switch {
@@ -103,15 +100,4 @@ func (s schedule) onTick(ctx context.Context, locks rowlock.Locker, parent *flee
 		e.Kind, e.Problem = alert, err.Error()
 	}
 	return e
-}
-
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

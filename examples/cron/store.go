@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mongolock "github.com/rowlock/rowlock/mongo"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
@@ -25,11 +26,7 @@ func openStore(server servers.Server, space string) (store, func() error, error)
 		if err != nil {
 			return nil, nil, err
 		}
-		disconnect := func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-			defer cancel()
-			return client.Disconnect(ctx)
-		}
+		disconnect := func() error { return timed.Within(2*time.Second, client.Disconnect) }
 		s, err := mongolock.New(client.Database(space).Collection("locks"), mongolock.Options{})
 		if err != nil {
 			return nil, nil, errors.Join(err, disconnect())

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
@@ -59,11 +60,7 @@ func playWriter(ctx context.Context, parent *fleet.Parent) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, locks.Close(ctx))
-	}()
+	defer func() { err = errors.Join(err, timed.Within(5*time.Second, locks.Close)) }()
 
 	var lease *rowlock.Lease
 	for {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 )
 
 // crowd is the task of one process: its buyers.
@@ -149,7 +150,5 @@ func openClient(ctx context.Context, s shop, p place, o rowlock.Options) (*clien
 
 // close gives back what is held, and says what it could not give back.
 func (c *client) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	return errors.Join(c.Client.Close(ctx), c.store.Close())
+	return errors.Join(timed.Within(5*time.Second, c.Client.Close), c.store.Close())
 }

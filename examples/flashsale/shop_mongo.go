@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mongolock "github.com/rowlock/rowlock/mongo"
 )
 
@@ -64,7 +65,7 @@ func (s *mongoShop) Buy(ctx context.Context, buyer int, think time.Duration) (bo
 	if item.Stock <= 0 {
 		return false, nil
 	}
-	if err := pause(ctx, think); err != nil {
+	if err := timed.Sleep(ctx, think); err != nil {
 		return false, err
 	}
 	less := bson.D{{Key: "$set", Value: bson.D{{Key: "stock", Value: item.Stock - 1}}}}
@@ -106,9 +107,7 @@ func (s *mongoShop) Locks(strategy string) (lockStore, error) {
 }
 
 func (s *mongoShop) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if err := s.client.Disconnect(ctx); err != nil {
+	if err := timed.Within(2*time.Second, s.client.Disconnect); err != nil {
 		return fmt.Errorf("close the shop: %w", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
@@ -51,7 +52,7 @@ func (s *sqlShop) Buy(ctx context.Context, buyer int, think time.Duration) (bool
 	if stock <= 0 {
 		return false, nil
 	}
-	if err := pause(ctx, think); err != nil {
+	if err := timed.Sleep(ctx, think); err != nil {
 		return false, err
 	}
 	if _, err := s.db.ExecContext(ctx, "UPDATE "+s.stock+" SET stock = ? WHERE item = 1", stock-1); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 )
 
 // takeover is how long a key stayed taken after its holder was killed.
@@ -148,7 +149,7 @@ func trial(ctx context.Context, c claim, delay time.Duration) (took time.Duratio
 	if err := waiter.Receive(&said); err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, delay); err != nil {
+	if err := timed.Sleep(ctx, delay); err != nil {
 		return 0, err
 	}
 	killed := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mongolock "github.com/rowlock/rowlock/mongo"
 )
 
@@ -36,11 +37,7 @@ func (d *demo) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		err = errors.Join(err, w.close(ctx))
-	}()
+	defer func() { err = errors.Join(err, timed.Within(2*time.Second, w.close)) }()
 	units, err := w.fill(ctx, d.Orders, d.Products)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
@@ -77,11 +78,7 @@ func playPod(ctx context.Context, parent *fleet.Parent) (err error) {
 	if p.locks, err = rowlock.New(p.store, rowlock.Options{TTL: t.TTL}); err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, p.locks.Close(ctx))
-	}()
+	defer func() { err = errors.Join(err, timed.Within(5*time.Second, p.locks.Close)) }()
 
 	// A real one would tick at night. It ticks more often than once, because the
 	// pod that works may die: every pod asks, and all but one are refused.

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	"github.com/rowlock/rowlock/examples/internal/timed"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
@@ -82,11 +83,7 @@ func playRelay(ctx context.Context, parent *fleet.Parent) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, locks.Close(ctx))
-	}()
+	defer func() { err = errors.Join(err, timed.Within(5*time.Second, locks.Close)) }()
 
 	for ctx.Err() == nil {
 		err := rowlock.Do(ctx, locks, outboxKey, r.relay)
@@ -100,7 +97,7 @@ func playRelay(ctx context.Context, parent *fleet.Parent) (err error) {
 			r.report(event{Kind: lost})
 		default:
 			r.report(event{Kind: alert, Problem: err.Error()})
-			_ = sleep(ctx, time.Second)
+			_ = timed.Sleep(ctx, time.Second)
 		}
 	}
 	return nil
@@ -121,7 +118,7 @@ func (r *relay) relay(ctx context.Context, lease *rowlock.Lease) error {
 			return err
 		}
 		if len(messages) == 0 {
-			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			if err := timed.Sleep(ctx, 20*time.Millisecond); err != nil {
 				return err
 			}
 			continue
@@ -180,14 +177,3 @@ func (r *relay) send(m message) error {
 }
 
 func (r *relay) report(e event) { _ = r.parent.Send(e) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

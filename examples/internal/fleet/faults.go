@@ -2,10 +2,11 @@ package fleet
 
 import (
 	"cmp"
-	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/rowlock/rowlock/examples/internal/timed"
 )
 
 // Fault is something that will happen to a member of a crew.
@@ -47,7 +48,7 @@ func (c *Crew[M]) Progress(number, done int, within time.Duration) {
 	m.hit = true
 	delay := rand.N(within)
 	c.work.Go(func() {
-		pause(c.ctx, delay)
+		_ = timed.Sleep(c.ctx, delay)
 		if fault.Freeze > 0 {
 			c.freeze(number, m, fault.Freeze)
 		} else {
@@ -88,7 +89,7 @@ func (c *Crew[M]) freeze(number int, m *member, d time.Duration) {
 	c.send(Event[M]{Member: number, Kind: Frozen, For: d})
 	err := m.Freeze()
 	if err == nil {
-		pause(c.ctx, d)
+		_ = timed.Sleep(c.ctx, d)
 		c.mu.Lock()
 		m.hit = false
 		c.mu.Unlock()
@@ -97,15 +98,5 @@ func (c *Crew[M]) freeze(number int, m *member, d time.Duration) {
 	}
 	if err != nil {
 		c.send(Event[M]{Member: number, Kind: Failed, Err: err})
-	}
-}
-
-// pause waits, for no longer than the context lasts.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

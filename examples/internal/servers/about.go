@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/examples/internal/timed"
 )
 
 // About is what a server says of itself.
@@ -48,11 +50,7 @@ func (s Server) aboutMongo(ctx context.Context) (a About, err error) {
 	if err != nil {
 		return a, err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		err = errors.Join(err, client.Disconnect(ctx))
-	}()
+	defer func() { err = errors.Join(err, timed.Within(time.Second, client.Disconnect)) }()
 	admin := client.Database("admin")
 	var build struct {
 		Version string `bson:"version"`
