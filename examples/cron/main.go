@@ -11,7 +11,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
@@ -56,9 +55,6 @@ func parse(args []string) (*schedule, error) {
 			s.MinHold = 1400 * time.Millisecond
 		}
 	}
-	s.Backend = servers.Server(*backend)
-	if s.Backend.Name() == "" {
-		return nil, fmt.Errorf("-backend %q: use mysql, mariadb or mongo", *backend)
-	}
-	return s, servers.Need(s.Backend)
+	s.Backend, err = servers.Backend(*backend, servers.MySQL, servers.MariaDB, servers.MongoDB)
+	return s, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -24,11 +23,7 @@ type message struct {
 // did not run exactly once.
 func (s *schedule) run(ctx context.Context, w io.Writer) error {
 	space := servers.NewSpace("cron")
-	defer func() {
-		if err := s.Backend.Drop(space); err != nil {
-			fmt.Fprintln(os.Stderr, "cron:", err)
-		}
-	}()
+	defer s.Backend.Drop("cron", space)
 	if err := makeTables(ctx, s.Backend, space); err != nil {
 		return fmt.Errorf("make the lock tables: %w", err)
 	}

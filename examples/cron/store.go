@@ -33,11 +33,7 @@ func openStore(server servers.Server, space string) (store, func() error, error)
 		}
 		return s, func() error { return errors.Join(s.Close(), disconnect()) }, nil
 	}
-	dsn, err := server.DSN()
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := mysqllock.Open(dsn, mysqllock.Options{Prefix: space})
+	s, err := server.OpenStore(mysqllock.Options{Prefix: space})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,11 +20,7 @@ const fileName = "report.txt"
 // run tells the story. The error says where it did not go as it should.
 func (s *story) run(ctx context.Context, w io.Writer) error {
 	space := servers.NewSpace("fencedfiles")
-	defer func() {
-		if err := servers.MySQL.Drop(space); err != nil {
-			fmt.Fprintln(os.Stderr, "fencedfiles:", err)
-		}
-	}()
+	defer servers.MySQL.Drop("fencedfiles", space)
 	if err := makeTables(ctx, space); err != nil {
 		return fmt.Errorf("make the lock tables: %w", err)
 	}
@@ -82,11 +78,7 @@ func (s *story) run(ctx context.Context, w io.Writer) error {
 }
 
 func makeTables(ctx context.Context, space string) error {
-	dsn, err := servers.MySQL.DSN()
-	if err != nil {
-		return err
-	}
-	store, err := mysqllock.Open(dsn, mysqllock.Options{Prefix: space})
+	store, err := servers.MySQL.OpenStore(mysqllock.Options{Prefix: space})
 	if err != nil {
 		return err
 	}

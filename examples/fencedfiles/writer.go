@@ -47,11 +47,7 @@ func playWriter(ctx context.Context, parent *fleet.Parent) (err error) {
 	if err := parent.Receive(&t); err != nil {
 		return err
 	}
-	dsn, err := servers.MySQL.DSN()
-	if err != nil {
-		return err
-	}
-	store, err := mysqllock.Open(dsn, mysqllock.Options{Prefix: t.Space})
+	store, err := servers.MySQL.OpenStore(mysqllock.Options{Prefix: t.Space})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/servers"
@@ -30,11 +29,7 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	var places []place
 	for _, s := range d.servers() {
 		space := servers.NewSpace("flashsale")
-		defer func() {
-			if err := s.Drop(space); err != nil {
-				fmt.Fprintln(os.Stderr, "flashsale:", err)
-			}
-		}()
+		defer s.Drop("flashsale", space)
 		places = append(places, d.runSales(ctx, w, r, s, space)...)
 	}
 	if ctx.Err() != nil {

@@ -14,20 +14,17 @@ import (
 // sqlShop is the shop in MySQL or MariaDB: a row with the stock, a row an order.
 type sqlShop struct {
 	db            *sql.DB
-	dsn, space    string
+	server        servers.Server
+	space         string
 	stock, orders string // tables
 }
 
 func openSQL(server servers.Server, space string) (*sqlShop, error) {
-	dsn, err := server.DSN()
-	if err != nil {
-		return nil, err
-	}
 	db, err := server.SQL(shopConnections)
 	if err != nil {
 		return nil, err
 	}
-	return &sqlShop{db: db, dsn: dsn, space: space, stock: space + "_stock", orders: space + "_orders"}, nil
+	return &sqlShop{db: db, server: server, space: space, stock: space + "_stock", orders: space + "_orders"}, nil
 }
 
 func (s *sqlShop) Fill(ctx context.Context, n int) error {
@@ -76,7 +73,7 @@ func (s *sqlShop) Locks(strategy string) (lockStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mysqllock.Open(s.dsn, mysqllock.Options{Strategy: how, Prefix: s.space})
+	return s.server.OpenStore(mysqllock.Options{Strategy: how, Prefix: s.space})
 }
 
 func (s *sqlShop) Close() error {

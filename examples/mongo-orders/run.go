@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
@@ -28,11 +27,7 @@ func (d *demo) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "%d orders for %d products on %s %s, %d workers, TTL %v\n\n", d.Orders, d.Products, about.Server, about.Version, d.Workers, d.TTL)
 	space := servers.NewSpace("orders")
-	defer func() {
-		if err := servers.MongoDB.Drop(space); err != nil {
-			fmt.Fprintln(os.Stderr, "mongo-orders:", err)
-		}
-	}()
+	defer servers.MongoDB.Drop("mongo-orders", space)
 	w, err := openWarehouse(space)
 	if err != nil {
 		return err

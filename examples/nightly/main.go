@@ -33,7 +33,7 @@ func main() {
 // demo is what to do.
 type demo struct {
 	Server     servers.Server
-	Strategies []string
+	Strategies []mysqllock.Strategy
 	Without    bool
 	Accounts   int
 	Chunk      int // accounts in a chunk
@@ -73,14 +73,12 @@ func parse(args []string) (*demo, error) {
 		return nil, fmt.Errorf("-kills %d -freezes %d: there are %d chunks, each can be hit once", d.Kills, d.Freezes, d.Accounts/d.Chunk)
 	}
 	for _, s := range strings.Split(*strategies, ",") {
-		if _, err := mysqllock.ParseStrategy(s); err != nil {
+		strategy, err := mysqllock.ParseStrategy(s)
+		if err != nil {
 			return nil, fmt.Errorf("-strategies: %w", err)
 		}
-		d.Strategies = append(d.Strategies, s)
+		d.Strategies = append(d.Strategies, strategy)
 	}
-	d.Server = servers.Server(*backend)
-	if d.Server != servers.MySQL && d.Server != servers.MariaDB {
-		return nil, fmt.Errorf("-backend %q: use mysql or mariadb", *backend)
-	}
-	return d, servers.Need(d.Server)
+	d.Server, err = servers.Backend(*backend, servers.MySQL, servers.MariaDB)
+	return d, err
 }

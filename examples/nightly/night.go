@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 // night notes what happens in a night, and prints it.
 type night struct {
-	Strategy string
+	Strategy mysqllock.Strategy
 	books    books
 
 	Takeovers, Already, Kills, Freezes int
@@ -29,9 +30,9 @@ type night struct {
 	stirred  map[int]bool  // pods that stood still and have not had another tick since
 }
 
-func newNight(w io.Writer, strategy string, chunks int) *night {
+func newNight(w io.Writer, strategy mysqllock.Strategy, chunks int) *night {
 	n := &night{Strategy: strategy, w: w, begin: time.Now(), chunks: chunks, found: map[int]int{}, fresh: map[int]bool{}, stirred: map[int]bool{}}
-	fmt.Fprintf(w, "\nThe night of strategy %s\n", strategy)
+	fmt.Fprintf(w, "\nThe night of strategy %v\n", strategy)
 	return n
 }
 

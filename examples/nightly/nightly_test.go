@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
+	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 // TestWrongBooks: the verdict on a night sees every way to post wrongly.
@@ -45,7 +46,7 @@ func TestChunks(t *testing.T) {
 
 // TestOver: the night is not over before a pod that stood still has had a tick.
 func TestOver(t *testing.T) {
-	n := newNight(io.Discard, "version", 2)
+	n := newNight(io.Discard, mysqllock.VersionColumn, 2)
 	said := func(pod int, k kind) {
 		n.note(fleet.Event[event]{Member: pod, Message: event{Kind: k}})
 	}

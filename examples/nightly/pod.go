@@ -18,7 +18,7 @@ import (
 // podTask is what a pod is told.
 type podTask struct {
 	Server   servers.Server
-	Strategy string
+	Strategy mysqllock.Strategy
 	Space    string // begins the names of all tables
 	TTL      time.Duration
 	Pod      int
@@ -71,7 +71,7 @@ func playPod(ctx context.Context, parent *fleet.Parent) (err error) {
 		return err
 	}
 	defer p.bank.db.Close()
-	if p.store, err = openStore(t.Server, t.Strategy, t.Space); err != nil {
+	if p.store, err = t.Server.OpenStore(mysqllock.Options{Strategy: t.Strategy, Prefix: t.Space}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.store.Close()) }()
@@ -146,15 +146,3 @@ func (p *pod) once(ctx context.Context, lease *rowlock.Lease, c chunk) error {
 }
 
 func (p *pod) report(e event) { _ = p.parent.Send(e) }
-
-func openStore(server servers.Server, strategy, space string) (*mysqllock.Store, error) {
-	dsn, err := server.DSN()
-	if err != nil {
-		return nil, err
-	}
-	how, err := mysqllock.ParseStrategy(strategy)
-	if err != nil {
-		return nil, err
-	}
-	return mysqllock.Open(dsn, mysqllock.Options{Strategy: how, Prefix: space})
-}

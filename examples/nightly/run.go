@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 // limit ends a night that does not come to its end.
@@ -32,7 +32,7 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	for _, s := range d.Strategies {
 		n, err := d.night(ctx, w, s)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s, err)
+			return fmt.Errorf("%v: %w", s, err)
 		}
 		nights = append(nights, n)
 	}
@@ -40,16 +40,12 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 }
 
 // night runs one night with its own tables.
-func (d *demo) night(ctx context.Context, w io.Writer, strategy string) (n *night, err error) {
+func (d *demo) night(ctx context.Context, w io.Writer, strategy mysqllock.Strategy) (n *night, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the night is not over after %v", limit))
 	defer cancel()
 	space := servers.NewSpace("nightly")
-	defer func() {
-		if err := d.Server.Drop(space); err != nil {
-			fmt.Fprintln(os.Stderr, "nightly:", err)
-		}
-	}()
-	store, err := openStore(d.Server, strategy, space)
+	defer d.Server.Drop("nightly", space)
+	store, err := d.Server.OpenStore(mysqllock.Options{Strategy: strategy, Prefix: space})
 	if err != nil {
 		return nil, err
 	}

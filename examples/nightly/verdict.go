@@ -29,13 +29,13 @@ func (d *demo) verdict(w io.Writer, nights []*night) error {
 	for _, n := range nights {
 		if wrong := n.books.wrong(); wrong != "" {
 			wrongBooks = true
-			errs = append(errs, fmt.Errorf("%s: %s", n.Strategy, wrong))
+			errs = append(errs, fmt.Errorf("%v: %s", n.Strategy, wrong))
 		}
 		if n.books.Example != "" {
 			fmt.Fprintln(w, n.books.Example)
 		}
 		for _, p := range n.problems {
-			errs = append(errs, fmt.Errorf("%s: %s", n.Strategy, p))
+			errs = append(errs, fmt.Errorf("%v: %s", n.Strategy, p))
 		}
 	}
 	switch {

@@ -61,9 +61,6 @@ func parse(args []string) (*demo, error) {
 	if d.Strategy, err = mysqllock.ParseStrategy(*strategy); err != nil {
 		return nil, fmt.Errorf("-strategy: %w", err)
 	}
-	d.Server = servers.Server(*backend)
-	if d.Server != servers.MySQL && d.Server != servers.MariaDB {
-		return nil, fmt.Errorf("-backend %q: use mysql or mariadb", *backend)
-	}
-	return d, servers.Need(d.Server)
+	d.Server, err = servers.Backend(*backend, servers.MySQL, servers.MariaDB)
+	return d, err
 }

@@ -75,7 +75,7 @@ func playRelay(ctx context.Context, parent *fleet.Parent) (err error) {
 		return err
 	}
 	defer r.shop.db.Close()
-	if r.store, err = openStore(r.Server, r.Strategy, r.Space); err != nil {
+	if r.store, err = r.Server.OpenStore(mysqllock.Options{Strategy: r.Strategy, Prefix: r.Space}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.store.Close()) }()

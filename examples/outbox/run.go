@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
-	"os"
 	"time"
 
 	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/servers"
+	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 // limit ends a run that does not come to its end.
@@ -27,12 +27,8 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%d orders on %s %s, %d relays, strategy %s, TTL %v\n\n", d.Orders, about.Server, about.Version, d.Relays, d.Strategy, d.TTL)
 	space := servers.NewSpace("outbox")
-	defer func() {
-		if err := d.Server.Drop(space); err != nil {
-			fmt.Fprintln(os.Stderr, "outbox:", err)
-		}
-	}()
-	store, err := openStore(d.Server, d.Strategy, space)
+	defer d.Server.Drop("outbox", space)
+	store, err := d.Server.OpenStore(mysqllock.Options{Strategy: d.Strategy, Prefix: space})
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 // Server is one of the servers.
@@ -54,16 +57,35 @@ func Need(list ...Server) error {
 		strings.Join(missing, ", "))
 }
 
-// DSN is the address of a MySQL or MariaDB server.
-func (s Server) DSN() (string, error) { return s.address(), Need(s) }
+// Backend is the server that the flag -backend names. It must be one of a choice
+// of two or more, and the environment must say where it is.
+func Backend(name string, choice ...Server) (Server, error) {
+	s := Server(name)
+	if slices.Contains(choice, s) {
+		return s, Need(s)
+	}
+	last := len(choice) - 1
+	others := string(choice[0])
+	for _, c := range choice[1:last] {
+		others += ", " + string(c)
+	}
+	return "", fmt.Errorf("-backend %q: use %s or %s", name, others, choice[last])
+}
+
+// OpenStore is mysqllock.Open on a MySQL or MariaDB server.
+func (s Server) OpenStore(o mysqllock.Options) (*mysqllock.Store, error) {
+	if err := Need(s); err != nil {
+		return nil, err
+	}
+	return mysqllock.Open(s.address(), o)
+}
 
 // SQL opens a pool on a MySQL or MariaDB server. It does no I/O.
 func (s Server) SQL(connections int) (*sql.DB, error) {
-	dsn, err := s.DSN()
-	if err != nil {
+	if err := Need(s); err != nil {
 		return nil, err
 	}
-	config, err := mysql.ParseDSN(dsn)
+	config, err := mysql.ParseDSN(s.address())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", known[s].variable, err)
 	}
@@ -95,13 +117,15 @@ func (s Server) Mongo(connections int) (*mongo.Client, error) {
 func NewSpace(prefix string) string { return prefix + "_" + strings.ToLower(rand.Text()[:8]) }
 
 // Drop removes everything on the server whose name begins with a space: tables,
-// or the database.
-func (s Server) Drop(space string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("remove %s* from %s: %w", space, s.Name(), err)
-		}
-	}()
+// or the database. What it cannot remove it says on standard error, for the
+// program.
+func (s Server) Drop(program, space string) {
+	if err := s.drop(space); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: remove %s* from %s: %v\n", program, space, s.Name(), err)
+	}
+}
+
+func (s Server) drop(space string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if s == MongoDB {
