@@ -4,8 +4,6 @@ import (
 	"io"
 	"testing"
 	"time"
-
-	"github.com/rowlock/rowlock/examples/internal/fleet"
 )
 
 // TestWrongBooks: the verdict sees every way to fulfil wrongly.
@@ -33,20 +31,20 @@ func TestWrongBooks(t *testing.T) {
 	}
 }
 
-// TestAlerts: an error is a problem, unless its worker has just stood still.
+// TestAlerts: an error is an alert, unless its worker has just stood still.
 func TestAlerts(t *testing.T) {
 	r := newReport(io.Discard, 10)
 	alerted := func() int {
-		r.note(fleet.Event[event]{Member: 1, Message: event{Kind: alert, Problem: "no answer"}})
-		return len(r.problems)
+		r.heard(1, event{Kind: alert, Problem: "no answer"})
+		return len(r.Alerts)
 	}
-	r.note(fleet.Event[event]{Member: 1, Kind: fleet.Frozen, For: time.Second})
-	r.note(fleet.Event[event]{Member: 1, Kind: fleet.Thawed})
+	r.Frozen(1, time.Second)
+	r.Thawed(1)
 	if n := alerted(); n != 0 {
-		t.Errorf("%d problems of a worker that just stood still", n)
+		t.Errorf("%d alerts of a worker that just stood still", n)
 	}
-	r.note(fleet.Event[event]{Member: 1, Message: event{Kind: round}})
+	r.heard(1, event{Kind: round})
 	if n := alerted(); n != 1 {
-		t.Errorf("%d problems, want 1", n)
+		t.Errorf("%d alerts, want 1", n)
 	}
 }

@@ -51,28 +51,22 @@ func (d *demo) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		cancel() // kills what still runs
-		crew.Reap()
-	}()
+	defer crew.End()
 	r := newReport(out, d.Orders)
-	for e := range crew.Events() {
-		r.note(e)
-		if e.Kind == fleet.Said && e.Message.Kind == fulfilled {
-			crew.Progress(e.Member, r.fulfilled, orderTime)
+	err = crew.Run(r.Log, func(worker int, e event) {
+		r.heard(worker, e)
+		if e.Kind == fulfilled {
+			crew.Progress(worker, r.fulfilled, orderTime)
 		}
-		if r.over() && crew.Quiet() {
-			crew.Stop()
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	}, r.over)
+	if err != nil {
+		return err
 	}
 	b, err := w.audit(ctx, d.Orders, units)
 	if err != nil {
 		return err
 	}
-	return r.verdict(b)
+	return r.verdict(out, b)
 }
 
 // orderTime is longer than an order takes: a fault comes at any moment of it.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/examples/internal/fleet"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
@@ -48,28 +47,28 @@ func TestChunks(t *testing.T) {
 func TestOver(t *testing.T) {
 	n := newNight(io.Discard, mysqllock.VersionColumn, 2)
 	said := func(pod int, k kind) {
-		n.note(fleet.Event[event]{Member: pod, Message: event{Kind: k}})
+		n.heard(pod, event{Kind: k})
 	}
 	for _, step := range []struct {
 		do   func()
 		over bool
 	}{
 		{func() { said(1, began); said(1, posted) }, false},
-		{func() { n.note(fleet.Event[event]{Member: 1, Kind: fleet.Frozen, For: time.Second}) }, false},
+		{func() { n.Frozen(1, time.Second) }, false},
 		{func() { said(2, began); said(2, already); said(2, posted); said(2, done) }, false},
-		{func() { n.note(fleet.Event[event]{Member: 1, Kind: fleet.Thawed}) }, false},
+		{func() { n.Thawed(1) }, false},
 		{func() { said(1, lost) }, true},
 	} {
 		if step.do(); n.over() != step.over {
 			t.Errorf("over is %t, want %t: %+v", n.over(), step.over, n)
 		}
 	}
-	n.note(fleet.Event[event]{Member: 1, Kind: fleet.Frozen, For: time.Second})
-	if said(1, alert); len(n.problems) > 0 {
-		t.Errorf("an error of a pod that just stood still is a problem: %v", n.problems)
+	n.Frozen(1, time.Second)
+	if said(1, alert); len(n.Alerts) > 0 {
+		t.Errorf("an error of a pod that just stood still is an alert: %v", n.Alerts)
 	}
-	if said(1, alert); len(n.problems) != 1 {
-		t.Errorf("an error of a pod is not a problem: %v", n.problems)
+	if said(1, alert); len(n.Alerts) != 1 {
+		t.Errorf("an error of a pod is no alert: %v", n.Alerts)
 	}
 	if n.Takeovers != 1 || n.Already != 1 || n.Freezes != 2 {
 		t.Errorf("%d takeovers, %d chunks found posted, %d freezes", n.Takeovers, n.Already, n.Freezes)

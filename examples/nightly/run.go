@@ -72,21 +72,15 @@ func (d *demo) night(ctx context.Context, w io.Writer, strategy mysqllock.Strate
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		cancel() // kills what still runs
-		crew.Reap()
-	}()
-	for e := range crew.Events() {
-		n.note(e)
-		if e.Kind == fleet.Said && e.Message.Kind == posted {
-			crew.Progress(e.Member, e.Message.Chunk, 2*n.pace+time.Millisecond)
+	defer crew.End()
+	err = crew.Run(n.Log, func(pod int, e event) {
+		n.heard(pod, e)
+		if e.Kind == posted {
+			crew.Progress(pod, e.Chunk, 2*n.pace+time.Millisecond)
 		}
-		if n.over() && crew.Quiet() {
-			crew.Stop()
-		}
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	}, n.over)
+	if err != nil {
+		return nil, err
 	}
 	n.books, err = bank.audit(ctx, d.Accounts, expected)
 	return n, err

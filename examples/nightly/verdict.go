@@ -1,11 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/table"
 )
 
@@ -24,29 +24,21 @@ func (d *demo) verdict(w io.Writer, nights []*night) error {
 	fmt.Fprintln(w)
 	t.Print(w)
 	fmt.Fprintln(w)
-	var errs []error
-	wrongBooks := false
+	var wrong, alerts []error
 	for _, n := range nights {
-		if wrong := n.books.wrong(); wrong != "" {
-			wrongBooks = true
-			errs = append(errs, fmt.Errorf("%v: %s", n.Strategy, wrong))
+		if what := n.books.wrong(); what != "" {
+			wrong = append(wrong, fmt.Errorf("%v: %s", n.Strategy, what))
 		}
 		if n.books.Example != "" {
 			fmt.Fprintln(w, n.books.Example)
 		}
-		for _, p := range n.problems {
-			errs = append(errs, fmt.Errorf("%v: %s", n.Strategy, p))
+		for _, a := range n.Alerts {
+			alerts = append(alerts, fmt.Errorf("%v: %w", n.Strategy, a))
 		}
 	}
-	switch {
-	case wrongBooks:
-		fmt.Fprintln(w, "The books are wrong.")
-	case len(errs) > 0:
-		fmt.Fprintln(w, "The books are right, but somebody must look at the alerts.")
-	case d.Without:
-		fmt.Fprintln(w, "The books are right. That was luck: nothing prevents that a pod which stood still posts a chunk again. Try once more.")
-	default:
-		fmt.Fprintln(w, "Every account has its interest exactly once.")
+	success := "Every account has its interest exactly once."
+	if d.Without {
+		success = "The books are right. That was luck: nothing prevents that a pod which stood still posts a chunk again. Try once more."
 	}
-	return errors.Join(errs...)
+	return fleet.Verdict(w, wrong, alerts, success)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -10,52 +9,19 @@ import (
 
 // report notes what happens, and prints it.
 type report struct {
-	w     io.Writer
-	begin time.Time
+	*fleet.Log
 	total int64
 
-	last    int64         // noted as sent, as far as was reported
-	worker  int           // the relay that has the lock
-	lately  time.Time     // when it sent last
-	pace    time.Duration // between its last two batches
-	stirred map[int]bool  // relays that stood still and have not noticed yet
+	last   int64         // noted as sent, as far as was reported
+	worker int           // the relay that has the lock
+	lately time.Time     // when it sent last
+	pace   time.Duration // between its last two batches
 
-	Kills, Freezes, Takeovers, Stale, Refused int
-	problems                                  []string
+	Takeovers, Stale, Refused int
 }
 
 func newReport(w io.Writer, total int64) *report {
-	return &report{w: w, begin: time.Now(), total: total, stirred: map[int]bool{}}
-}
-
-func (r *report) say(format string, args ...any) {
-	fmt.Fprintf(r.w, "%6.1f s  %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
-}
-
-func (r *report) problem(format string, args ...any) {
-	r.problems = append(r.problems, fmt.Sprintf(format, args...))
-	r.say("ALERT: "+format, args...)
-}
-
-// note takes what happens.
-func (r *report) note(e fleet.Event[event]) {
-	switch e.Kind {
-	case fleet.Said:
-		r.heard(e.Member, e.Message)
-	case fleet.Killed:
-		r.Kills++
-		delete(r.stirred, e.Member)
-		r.say("relay %d is killed (kill -9), another is started", e.Member)
-	case fleet.Frozen:
-		r.Freezes++
-		r.stirred[e.Member] = true
-		r.say("relay %d stands still for %v", e.Member, e.For)
-	case fleet.Thawed:
-		r.say("relay %d goes on", e.Member)
-	case fleet.Failed:
-		delete(r.stirred, e.Member)
-		r.problem("relay %d: %v", e.Member, e.Err)
-	}
+	return &report{Log: fleet.NewLog(w, roleRelay), total: total}
 }
 
 // heard takes what a relay reports.
@@ -68,7 +34,7 @@ func (r *report) heard(relay int, e event) {
 		r.worker, r.lately = relay, time.Time{}
 	case idle:
 		r.last = max(r.last, e.Last)
-		r.say("relay %d has the lock: %d messages are noted as sent, it goes on from there", relay, e.Last)
+		r.Say("relay %d has the lock: %d messages are noted as sent, it goes on from there", relay, e.Last)
 	case sent:
 		r.last = max(r.last, e.Last)
 		now := time.Now()
@@ -77,28 +43,28 @@ func (r *report) heard(relay int, e event) {
 		}
 		r.lately = now
 		if r.last == r.total {
-			r.say("relay %d has sent all %d messages", relay, r.total)
+			r.Say("relay %d has sent all %d messages", relay, r.total)
 		}
 	case stale:
 		r.Stale++
-		r.say("relay %d sends with an old token: the receiver refuses it", relay)
+		r.Say("relay %d sends with an old token: the receiver refuses it", relay)
 	case refused:
 		r.Refused++
-		r.say("relay %d wants to note what it sent: the guard refuses it", relay)
+		r.Say("relay %d wants to note what it sent: the guard refuses it", relay)
 	case lost:
-		r.say("relay %d finds that it lost the lock", relay)
+		r.Say("relay %d finds that it lost the lock", relay)
 	case alert:
-		if r.stirred[relay] { // in the middle of a call: the server may have given up, and it begins anew
-			r.say("relay %d got an error when it went on: %s", relay, e.Problem)
+		if r.Stirred(relay) { // in the middle of a call: the server may have given up, and it begins anew
+			r.Say("relay %d got an error when it went on: %s", relay, e.Problem)
 			break
 		}
-		r.problem("relay %d: %s", relay, e.Problem)
+		r.Alert("relay %d: %s", relay, e.Problem)
 	}
 	if e.Kind != began && e.Kind != idle && e.Kind != sent {
-		delete(r.stirred, relay)
+		r.Settled(relay)
 	}
 }
 
 // over tells whether nobody has anything more to do: also not those that stood
 // still, who have not noticed yet.
-func (r *report) over() bool { return r.last == r.total && len(r.stirred) == 0 }
+func (r *report) over() bool { return r.last == r.total && r.Calm() }

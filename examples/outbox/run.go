@@ -53,25 +53,19 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		cancel() // kills what still runs
-		crew.Reap()
-	}()
+	defer crew.End()
 	sold := make(chan error, 1)
 	go func() { sold <- shop.sell(ctx, d.Orders) }()
 
 	r := newReport(w, int64(d.Orders))
-	for e := range crew.Events() {
-		r.note(e)
-		if e.Kind == fleet.Said && e.Message.Kind == sent {
-			crew.Progress(e.Member, int(e.Message.Last), 2*r.pace+time.Millisecond)
+	err = crew.Run(r.Log, func(relay int, e event) {
+		r.heard(relay, e)
+		if e.Kind == sent {
+			crew.Progress(relay, int(e.Last), 2*r.pace+time.Millisecond)
 		}
-		if r.over() && crew.Quiet() {
-			crew.Stop()
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	}, r.over)
+	if err != nil {
+		return err
 	}
 	if err := <-sold; err != nil {
 		return fmt.Errorf("sell: %w", err)
@@ -80,5 +74,5 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return r.verdict(b, other)
+	return r.verdict(w, b, other)
 }

@@ -1,22 +1,23 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"io"
 
+	"github.com/rowlock/rowlock/examples/internal/fleet"
 	"github.com/rowlock/rowlock/examples/internal/table"
 )
 
 // verdict prints what came of it. The error says what is wrong.
-func (r *report) verdict(b books, other *receiver) error {
+func (r *report) verdict(w io.Writer, b books, other *receiver) error {
 	t := table.Table{Left: 1}
 	t.Add("in the database", "")
 	t.Add("orders", b.Orders)
 	t.Add("messages", b.Messages)
 	t.Add("noted as sent, up to", b.Sent)
 	t.Add("gaps, steps back, or an older token after a newer one", b.Breaks)
-	fmt.Fprintln(r.w)
-	t.Print(r.w)
+	fmt.Fprintln(w)
+	t.Print(w)
 	t = table.Table{Left: 1}
 	t.Add("at the receiver", "")
 	t.Add("arrived", other.arrived)
@@ -24,31 +25,19 @@ func (r *report) verdict(b books, other *receiver) error {
 	t.Add("gaps", other.gaps)
 	t.Add("came again: dropped by their number", other.again)
 	t.Add("from a relay that had lost the lock: refused by the token", other.stale)
-	fmt.Fprintln(r.w)
-	t.Print(r.w)
+	fmt.Fprintln(w)
+	t.Print(w)
 	t = table.Table{Left: 1}
 	t.Add("the relays", "")
 	t.Add("killed", r.Kills)
 	t.Add("frozen beyond their TTL", r.Freezes)
 	t.Add("takeovers", r.Takeovers)
 	t.Add("stopped by the guard when they noted what they had sent", r.Refused)
-	fmt.Fprintln(r.w)
-	t.Print(r.w)
-	fmt.Fprintln(r.w)
-
-	errs := wrong(b, other)
-	for _, p := range r.problems {
-		errs = append(errs, errors.New(p))
-	}
-	switch {
-	case len(errs) == 0:
-		fmt.Fprintf(r.w, "Every order was told once and in order: %s ordered, %s told.\n", money(b.Cents), money(other.cents))
-	case len(wrong(b, other)) > 0:
-		fmt.Fprintln(r.w, "The books are wrong.")
-	default:
-		fmt.Fprintln(r.w, "The books are right, but somebody must look at the alerts.")
-	}
-	return errors.Join(errs...)
+	fmt.Fprintln(w)
+	t.Print(w)
+	fmt.Fprintln(w)
+	return fleet.Verdict(w, wrong(b, other), r.Alerts,
+		fmt.Sprintf("Every order was told once and in order: %s ordered, %s told.", money(b.Cents), money(other.cents)))
 }
 
 // wrong lists what is not as it must be.

@@ -6,17 +6,19 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Crew is a number of copies in one role, numbered from 1. One that is killed is
 // replaced by a new one with a new number, as a supervisor would do. M is what
-// they say. All methods but Stop are for the goroutine that reads Events.
+// they say.
 type Crew[M any] struct {
 	ctx    context.Context
+	cancel context.CancelFunc
 	role   string
 	task   func(member int) any
-	events chan Event[M]
+	log    *Log
+	heard  func(member int, m M)
+	events chan func()    // tells log or heard what happened
 	work   sync.WaitGroup // whoever may still send an event
 
 	mu       sync.Mutex
@@ -32,47 +34,48 @@ type member struct {
 	hit bool // a fault is on its way to it, or it is frozen
 }
 
-// Event is something that a member said, or that happened to it.
-type Event[M any] struct {
-	Member  int
-	Kind    Kind
-	Message M             // if it Said something
-	For     time.Duration // how long it will be Frozen
-	Err     error         // how it Failed
-}
-
-// Kind is the kind of an event.
-type Kind int
-
-// The kinds of events. Killed, Frozen and Thawed come just before it happens.
-const (
-	Said Kind = iota
-	Killed
-	Frozen
-	Thawed
-	Failed // it ended, and nobody killed it
-)
-
 // NewCrew starts n members, each with the task that the function makes for it.
 // They are killed when ctx ends. Faults are what will happen to them; see Progress.
+// To be ended by End.
 func NewCrew[M any](ctx context.Context, role string, n int, task func(member int) any, faults []Fault) (*Crew[M], error) {
-	c := &Crew[M]{ctx: ctx, role: role, task: task, events: make(chan Event[M]), members: map[int]*member{}, faults: faults}
+	c := &Crew[M]{role: role, task: task, events: make(chan func()), members: map[int]*member{}, faults: faults}
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	for range n {
 		if err := c.add(); err != nil {
+			c.End()
 			return nil, err
 		}
 	}
-	context.AfterFunc(ctx, c.Stop)
+	context.AfterFunc(c.ctx, c.stop)
 	return c, nil
 }
 
-// Events are what the members say and what happens to them. The channel is closed
-// when, after Stop, all have ended.
-func (c *Crew[M]) Events() <-chan Event[M] { return c.events }
+// Run tells heard what members say, and the log what happens to them, one thing at
+// a time; heard may call Progress. When all is over and nothing is happening to any
+// member, it tells them that nothing more will come, and goes on until all have
+// ended. The error is why ctx ended, if it did. Call it once.
+func (c *Crew[M]) Run(log *Log, heard func(member int, m M), over func() bool) error {
+	c.log, c.heard = log, heard
+	for tell := range c.events {
+		tell()
+		if over() && c.quiet() {
+			c.stop()
+		}
+	}
+	return context.Cause(c.ctx)
+}
 
-// Stop tells all members that nothing more will come, so that they end. Go on
-// reading Events meanwhile.
-func (c *Crew[M]) Stop() {
+// End kills the members that still run, and waits for the end of all.
+func (c *Crew[M]) End() {
+	c.cancel()
+	c.mu.Lock()
+	all := slices.Clone(c.all)
+	c.mu.Unlock()
+	Reap(all...)
+}
+
+// stop lets all members end.
+func (c *Crew[M]) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopping {
@@ -86,14 +89,6 @@ func (c *Crew[M]) Stop() {
 		c.work.Wait()
 		close(c.events)
 	}()
-}
-
-// Reap waits for the end of all processes, once ctx has ended or Events is closed.
-func (c *Crew[M]) Reap() {
-	c.mu.Lock()
-	all := slices.Clone(c.all)
-	c.mu.Unlock()
-	Reap(all...)
 }
 
 // add starts one more member.
@@ -118,10 +113,10 @@ func (c *Crew[M]) add() error {
 // listen hands on what a member says until it ends.
 func (c *Crew[M]) listen(number int, p *Process) {
 	for {
-		e := Event[M]{Member: number}
-		err := p.Receive(&e.Message)
+		var m M
+		err := p.Receive(&m)
 		if err == nil {
-			c.send(e)
+			c.tell(func() { c.heard(number, m) })
 			continue
 		}
 		c.mu.Lock()
@@ -130,15 +125,15 @@ func (c *Crew[M]) listen(number int, p *Process) {
 		delete(c.members, number)
 		c.mu.Unlock()
 		if !killed && !clean {
-			c.send(Event[M]{Member: number, Kind: Failed, Err: err})
+			c.tell(func() { c.log.Failed(number, err) })
 		}
 		return
 	}
 }
 
-func (c *Crew[M]) send(e Event[M]) {
+func (c *Crew[M]) tell(what func()) {
 	select {
-	case c.events <- e:
+	case c.events <- what:
 	case <-c.ctx.Done():
 	}
 }

@@ -57,8 +57,8 @@ func (c *Crew[M]) Progress(number, done int, within time.Duration) {
 	})
 }
 
-// Quiet tells that nothing is happening to any member.
-func (c *Crew[M]) Quiet() bool {
+// quiet tells that nothing is happening to any member.
+func (c *Crew[M]) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.members {
@@ -71,7 +71,7 @@ func (c *Crew[M]) Quiet() bool {
 
 // kill kills a member and starts another in its place.
 func (c *Crew[M]) kill(number int, m *member) {
-	c.send(Event[M]{Member: number, Kind: Killed})
+	c.tell(func() { c.log.Killed(number) })
 	c.mu.Lock()
 	delete(c.members, number)
 	c.mu.Unlock()
@@ -80,23 +80,23 @@ func (c *Crew[M]) kill(number int, m *member) {
 		err = c.add()
 	}
 	if err != nil {
-		c.send(Event[M]{Member: number, Kind: Failed, Err: err})
+		c.tell(func() { c.log.Failed(number, err) })
 	}
 }
 
 // freeze makes a member stand still for a time.
 func (c *Crew[M]) freeze(number int, m *member, d time.Duration) {
-	c.send(Event[M]{Member: number, Kind: Frozen, For: d})
+	c.tell(func() { c.log.Frozen(number, d) })
 	err := m.Freeze()
 	if err == nil {
 		_ = timed.Sleep(c.ctx, d)
 		c.mu.Lock()
 		m.hit = false
 		c.mu.Unlock()
-		c.send(Event[M]{Member: number, Kind: Thawed})
+		c.tell(func() { c.log.Thawed(number) })
 		err = m.Thaw()
 	}
 	if err != nil {
-		c.send(Event[M]{Member: number, Kind: Failed, Err: err})
+		c.tell(func() { c.log.Failed(number, err) })
 	}
 }
