@@ -41,16 +41,22 @@ func run(t *testing.T, env []string, program string, args ...string) (string, er
 	return out.String(), err
 }
 
+// pass runs a program that must end well.
+func pass(t *testing.T, program string, args ...string) {
+	t.Helper()
+	out, err := run(t, os.Environ(), program, args...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Log("\n" + out)
+}
+
 func TestFlashSale(t *testing.T) {
 	testserver.DSN(t, testserver.MySQL)
 	testserver.DSN(t, testserver.MariaDB)
 	testserver.DSN(t, testserver.Mongo)
 	result := filepath.Join(t.TempDir(), "result.json")
-	out, err := run(t, os.Environ(), build(t, "flashsale"), "-short", "-mariadb", "-json", result)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Log("\n" + out)
+	pass(t, build(t, "flashsale"), "-short", "-mariadb", "-json", result)
 
 	var report struct {
 		Items int
@@ -103,11 +109,7 @@ func TestCron(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			out, err := run(t, os.Environ(), build(t, "cron"), "-short", "-backend", kind)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Log("\n" + out)
+			pass(t, build(t, "cron"), "-short", "-backend", kind)
 		})
 	}
 }
@@ -122,11 +124,7 @@ func TestFencedFiles(t *testing.T) {
 	for _, fence := range []string{"-fence=true", "-fence=false"} {
 		t.Run(fence, func(t *testing.T) {
 			t.Parallel()
-			out, err := run(t, os.Environ(), program, "-short", fence)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Log("\n" + out)
+			pass(t, program, "-short", fence)
 		})
 	}
 }
@@ -137,11 +135,7 @@ func TestNightly(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			out, err := run(t, os.Environ(), program, "-short", "-backend", kind, "-strategies", strategies)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Log("\n" + out)
+			pass(t, program, "-short", "-backend", kind, "-strategies", strategies)
 		})
 	}
 }
@@ -168,11 +162,7 @@ func TestOutbox(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			out, err := run(t, os.Environ(), program, "-short", "-backend", kind, "-strategy", strategy)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Log("\n" + out)
+			pass(t, program, "-short", "-backend", kind, "-strategy", strategy)
 		})
 	}
 }
@@ -180,11 +170,7 @@ func TestOutbox(t *testing.T) {
 func TestMongoOrders(t *testing.T) {
 	t.Parallel()
 	testserver.DSN(t, testserver.Mongo)
-	out, err := run(t, os.Environ(), build(t, "mongo-orders"), "-short")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Log("\n" + out)
+	pass(t, build(t, "mongo-orders"), "-short")
 }
 
 // TestNoServers: without servers the examples say what to do.
