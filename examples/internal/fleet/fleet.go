@@ -1,7 +1,8 @@
 // Package fleet runs copies of the program it is linked into, each in a process
 // of its own, and exchanges JSON messages with them over their standard input and
 // output. The examples use it to be several programs on one machine: locks between
-// goroutines of one process would prove nothing.
+// goroutines of one process would prove nothing. A Crew is copies that are killed and
+// frozen while they work, and its Log prints what happens to them.
 package fleet
 
 import (
