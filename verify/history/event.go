@@ -11,11 +11,11 @@ import "time"
 // Times are of the machine's clock that goes on through everything (CLOCK_BOOTTIME):
 // the same for all processes, not for the servers, whose clocks are stepped.
 type Event struct {
-	ID     int64  `json:"id"`              // unique within its Client; the later of two with one ID counts
+	ID     int64  `json:"id"`              // unique within its Client and file; the later of two with one ID counts
 	Client string `json:"client"`          // the process, "p3"; one that was killed and replaced has another name
 	Lease  int64  `json:"lease,omitempty"` // ID of the Acquire event whose lease this is about
 	Space  string `json:"space"`           // the lock space, "version": two spaces have nothing in common
-	Key    string `json:"key,omitempty"`
+	Key    string `json:"key,omitempty"`   // text: bytes that are no UTF-8 do not survive JSON
 	Kind   Kind   `json:"kind"`
 	Result Result `json:"result,omitempty"`
 
