@@ -1,0 +1,142 @@
+package check
+
+import (
+	"time"
+
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// effect is what a fault excuses.
+type effect struct {
+	// The server's clock is set, or one of another node counts from now on. Holds end
+	// early, without the signal: P2, and with it P1, is not judged until all of them
+	// have been renewed or lost. Later than that holds may end late, by any time: P6 and
+	// P7 are not judged in the rest of the round. UniqueInsert has its tokens from that
+	// clock: P3 is judged before and after, not across.
+	clock bool
+
+	// Sessions are ended from outside, and with SelectForUpdate the key is free then:
+	// P2 and P1 are not judged there until all holders have noticed.
+	sessions bool
+
+	// Holds are ended by an operator: P2 and P1 are not judged until all have noticed.
+	forced bool
+
+	// It happens to clients only: what was sent is executed, and time goes on for
+	// holds (P6, P7). In the time of all other faults a hold may live on.
+	clients bool
+}
+
+// effects are those of all faults, by name. A fault that is missing here makes a
+// history unfit to be judged.
+var effects = map[string]effect{
+	"client-killed":        {clients: true},
+	"client-frozen-long":   {clients: true},
+	"client-frozen-short":  {clients: true},
+	"client-clock-stepped": {clients: true},
+
+	"slow":          {},
+	"trickle":       {},
+	"half-open":     {},
+	"cut":           {sessions: true},
+	"refused":       {sessions: true},
+	"reply-dropped": {sessions: true},
+	"request-late":  {sessions: true},
+
+	"server-killed":       {sessions: true},
+	"server-frozen-short": {},
+	"server-frozen-long":  {},
+}
+
+// Strategies whose promises differ, as Space.Strategy names them.
+const (
+	forUpdate = "for-update"
+	unique    = "unique"
+	mongo     = "mongo"
+)
+
+// hitBy tells whether a fault concerns the space of k.
+func (k *key) hitBy(f history.Event) bool { return f.Space == "" || f.Space == k.space }
+
+// excused tells whether an exception to P2, and so to P1, may be at work at t. A lease
+// that was renewed before the fault is trusted for a TTL at most.
+func (k *key) excused(t time.Duration) bool {
+	for _, f := range k.faults {
+		e := effects[f.Key]
+		if !e.clock && !e.forced && !(e.sessions && k.on.Strategy == forUpdate) {
+			continue
+		}
+		if k.hitBy(f) && t >= f.Begin && t <= f.End+k.on.TTL+k.slack() {
+			return true
+		}
+	}
+	return false
+}
+
+// tokensRise tells whether P3 is promised for the whole round.
+func (k *key) tokensRise() bool {
+	_, set := k.epoch(0, 0)
+	return !set
+}
+
+// epoch is the number of times that the clock from which tokens come had been set
+// before begin, and whether any of it is not certain: it was set at some time in the
+// round (for 0, 0), or between begin and end.
+func (k *key) epoch(begin, end time.Duration) (n int, uncertain bool) {
+	if k.on.Strategy != unique {
+		return 0, false
+	}
+	for _, f := range k.faults {
+		switch {
+		case !effects[f.Key].clock || !k.hitBy(f):
+		case end == 0, begin <= f.End && end >= f.Begin:
+			return 0, true
+		case f.End < begin:
+			n++
+		}
+	}
+	return n, false
+}
+
+// undisturbed is the time from which on nothing stood in the way of the end of a hold
+// until t: from itself, or the end of the last fault or freeze between. False: t
+// itself is disturbed, or no time can be given any more.
+func (k *key) undisturbed(from, t time.Duration) (since time.Duration, ok bool) {
+	for _, f := range k.faults {
+		e := effects[f.Key]
+		switch {
+		case !k.hitBy(f) || e.clients || f.Begin > t:
+		case e.clock || f.End >= t:
+			return 0, false
+		default:
+			from = max(from, f.End)
+		}
+	}
+	for _, f := range k.frozen {
+		if f.Begin <= t && f.End >= t {
+			return 0, false
+		}
+		if f.End < t {
+			from = max(from, f.End)
+		}
+	}
+	return from, true
+}
+
+// disturbed tells whether anything but a client was at fault while e lasted.
+func (k *key) disturbed(e history.Event) bool {
+	for _, f := range k.faults {
+		if k.hitBy(f) && !effects[f.Key].clients && f.Begin <= e.End && f.End >= e.Begin {
+			return true
+		}
+	}
+	return false
+}
+
+// tail is how long the database may keep a hold that nobody renews.
+func (k *key) tail() time.Duration {
+	if k.on.Strategy == forUpdate { // wait_timeout counts in seconds
+		return (k.on.TTL + time.Second - 1).Truncate(time.Second)
+	}
+	return k.on.TTL
+}

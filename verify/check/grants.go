@@ -1,0 +1,78 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// grants answers which grant of a key came first after another one.
+//
+// A grant is certainly newer than another if its acquire began after that of the other
+// had ended, whatever the tokens say, and also if it has the larger token, as long as
+// P3 is promised. In both orders the one that ended first is what counts: from then
+// on a newer hold existed.
+type grants struct {
+	byBegin      []*hold
+	firstBegin   []*hold // of byBegin[i:], the one that ended first
+	byToken      []*hold // empty where tokens give no order
+	firstByToken []*hold
+}
+
+func newGrants(k *key) (g grants) {
+	g.byBegin = k.holds
+	g.firstBegin = endedFirst(g.byBegin)
+	if k.tokensRise() {
+		g.byToken = slices.Clone(k.holds)
+		slices.SortStableFunc(g.byToken, func(a, b *hold) int { return cmp.Compare(a.acquire.Token, b.acquire.Token) })
+		g.firstByToken = endedFirst(g.byToken)
+	}
+	return g
+}
+
+// endedFirst gives for each place in list the hold, from there on, whose acquire
+// ended first.
+func endedFirst(list []*hold) []*hold {
+	first := make([]*hold, len(list))
+	for i := len(list) - 1; i >= 0; i-- {
+		first[i] = list[i]
+		if i+1 < len(list) && first[i+1].acquire.End < list[i].acquire.End {
+			first[i] = first[i+1]
+		}
+	}
+	return first
+}
+
+// after is the first grant that is certainly newer than h; nil if there is none.
+func (g *grants) after(h *hold) (first *hold) {
+	i := sort.Search(len(g.byBegin), func(i int) bool { return g.byBegin[i].acquire.Begin > h.acquire.End })
+	if i < len(g.byBegin) {
+		first = g.firstBegin[i]
+	}
+	i = sort.Search(len(g.byToken), func(i int) bool { return g.byToken[i].acquire.Token > h.acquire.Token })
+	if i < len(g.byToken) && (first == nil || g.firstByToken[i].acquire.End < first.acquire.End) {
+		first = g.firstByToken[i]
+	}
+	return first
+}
+
+// lastEvent is when the last thing happened in a key's history, at least.
+func (k *key) lastEvent() (last time.Duration) {
+	see := func(list []history.Event) {
+		for _, e := range list {
+			last = max(last, e.Begin, e.End)
+		}
+	}
+	see(k.tries)
+	see(k.commits)
+	see(k.register)
+	see(k.observed)
+	for _, h := range k.holds {
+		last = max(last, h.acquire.End)
+		see(h.uses)
+	}
+	return last
+}

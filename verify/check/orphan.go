@@ -1,0 +1,153 @@
+package check
+
+import (
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// orphan is P6 and P7: an acquire that failed leaves no hold behind for longer than a
+// TTL after the server executed it, and nor does a lost reply or the end of a holder.
+// It looks at what an observer was told: a hold must be that of somebody who had the
+// lease, or was asking for it, at most a TTL before.
+//
+// The TTL counts anew from the end of each fault and each freeze: the server may
+// execute then what it was sent before. So it sees only what lasts into a quiet
+// time. A hold that goes away within the TTL it does not see at all, and with
+// SelectForUpdate, where the observer cannot tell whose hold it is, anybody's hold or
+// attempt explains it.
+func orphan(k *key) (found []Violation) {
+	first := make(map[int64]history.Event) // by token: when a hold that nobody had was seen first
+	told := make(map[int64]bool)
+	for _, e := range k.observed {
+		if e.Result != history.Held || told[e.Token] {
+			continue
+		}
+		v, bad := k.outlived(e)
+		if !bad && k.unknownToken(e) {
+			if _, ok := first[e.Token]; !ok {
+				first[e.Token] = e
+			}
+			v, bad = k.stays(first[e.Token], e)
+		}
+		if bad {
+			told[e.Token] = true
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+// names tells whether an observation says whose hold it saw.
+func (k *key) names(e history.Event) bool { return k.on.Strategy != forUpdate && e.Token > 0 }
+
+// granted tells whether a token is of the grant that e saw, or of a local holder to whom
+// that was handed on.
+func granted(e history.Event, token int64) bool {
+	return token >= e.Token && token < e.Token+driver.TokenRange
+}
+
+// unknownToken tells whether nobody ever got the lease that e saw.
+func (k *key) unknownToken(e history.Event) bool {
+	if !k.names(e) {
+		return false
+	}
+	for _, h := range k.holds {
+		if granted(e, h.acquire.Token) {
+			return false
+		}
+	}
+	return true
+}
+
+// outlived tells whether e saw a hold although everybody whose it can have been had
+// ended for longer than a TTL.
+func (k *key) outlived(e history.Event) (v Violation, bad bool) {
+	var last history.Event
+	var until time.Duration
+	see := func(by history.Event, to time.Duration) {
+		if last.Kind == "" || to > until {
+			last, until = by, to
+		}
+	}
+	unknown := k.unknownToken(e)
+	for _, h := range k.holds {
+		if h.acquire.Begin > e.End {
+			break
+		}
+		if k.names(e) && !unknown && !granted(e, h.acquire.Token) || unknown && !k.ownedBy(e, h.acquire) {
+			continue
+		}
+		see(k.endOf(h))
+	}
+	promise := "P7"
+	if unknown || !k.names(e) {
+		promise = "P6"
+		for _, t := range k.tries {
+			if t.Begin <= e.End && k.ownedBy(e, t) {
+				see(t, k.goneAt(t.Client, t.End))
+			}
+		}
+		for _, killed := range k.killed { // perhaps while it was asking for this key
+			if killed.Begin <= e.End+k.tail()+k.slack() && k.ownedBy(e, killed) {
+				see(killed, killed.End)
+			}
+		}
+	}
+	since, ok := k.undisturbed(until, e.Begin)
+	if !ok || e.Begin <= since+k.tail()+k.slack() && last.Kind != "" {
+		return v, false
+	}
+	if last.Kind == "" {
+		return k.violation("orphan", promise, []history.Event{e}, "a hold that nobody had or asked for: %s.", k.tell(e)), true
+	}
+	return k.violation("orphan", promise, []history.Event{last, e},
+		"a hold that nobody has any more for %v, with a TTL of %v: %s; the last that can have had it is %s.",
+		e.Begin-until, k.on.TTL, k.tell(e), k.tell(last)), true
+}
+
+// ownedBy tells whether the hold that e saw can be of the client of o.
+func (k *key) ownedBy(e, o history.Event) bool {
+	return k.on.Strategy == forUpdate || e.Owner == "" || e.Owner == o.Client
+}
+
+// endOf is when the holder of h stopped to renew it, and the event that tells so. A
+// holder of which nothing is known goes on for ever.
+func (k *key) endOf(h *hold) (history.Event, time.Duration) {
+	if by, at, ok := h.ended(); ok {
+		return by, at
+	}
+	return h.acquire, k.goneAt(h.acquire.Client, 0)
+}
+
+// goneAt is end, if there is one, or when the client was killed, or never.
+func (k *key) goneAt(client string, end time.Duration) time.Duration {
+	if end > 0 {
+		return end
+	}
+	if killed, ok := k.killed[client]; ok {
+		return killed.End
+	}
+	return 1<<63 - 1 - time.Hour
+}
+
+// stays tells whether a hold whose lease nobody ever got lasted longer than a TTL from
+// the first time that it was seen: then somebody renews it. On MongoDB a caller that
+// waits for an open transaction does that rightly.
+func (k *key) stays(first, e history.Event) (v Violation, bad bool) {
+	from := first.End
+	if k.on.Strategy == mongo {
+		for _, t := range k.tries {
+			if t.Begin <= e.End && k.ownedBy(e, t) {
+				from = max(from, k.goneAt(t.Client, t.End))
+			}
+		}
+	}
+	since, ok := k.undisturbed(from, e.Begin)
+	if !ok || e.Begin <= since+k.tail()+k.slack() {
+		return v, false
+	}
+	return k.violation("orphan", "P6", []history.Event{first, e},
+		"a lease that nobody got was held for %v, with a TTL of %v: %s, then %s.", e.Begin-first.End, k.on.TTL, k.tell(first), k.tell(e)), true
+}

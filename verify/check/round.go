@@ -1,0 +1,185 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// round is a history as the checkers need it.
+type round struct {
+	Options
+	events []history.Event
+	keys   []*key
+	faults []history.Event
+	frozen []history.Event
+	killed map[string]history.Event // by client
+}
+
+// key is what happened to one key.
+type key struct {
+	*round
+	space    string
+	name     string
+	on       history.Space
+	holds    []*hold         // by Acquire.Begin
+	tries    []history.Event // acquires that got nothing, or nobody knows what
+	commits  []history.Event
+	ledger   []history.Event // in the order of the database
+	register []history.Event // writes and reads
+	observed []history.Event
+	grants   grants
+}
+
+// hold is a lease that somebody got, and what was done with it.
+type hold struct {
+	acquire history.Event
+	uses    []history.Event // Renew, Look, Done, Release, by Begin
+}
+
+// leaseID names a lease in a history.
+type leaseID struct {
+	client string
+	id     int64
+}
+
+// newRound sorts events, which stay as they are.
+func newRound(events []history.Event, o Options) *round {
+	r := &round{Options: o, events: events, killed: make(map[string]history.Event)}
+	if o.Begin == 0 {
+		for _, e := range events {
+			if e.Begin > 0 && (r.Begin == 0 || e.Begin < r.Begin) {
+				r.Begin = e.Begin
+			}
+		}
+	}
+	if o.Patience == 0 {
+		r.Patience = 30 * time.Second
+	}
+	type name struct{ space, key string }
+	byName := make(map[name]*key)
+	of := func(e history.Event) *key {
+		k := byName[name{e.Space, e.Key}]
+		if k == nil {
+			k = &key{round: r, space: e.Space, name: e.Key, on: o.Spaces[e.Space]}
+			byName[name{e.Space, e.Key}] = k
+			r.keys = append(r.keys, k)
+		}
+		return k
+	}
+	leases := make(map[leaseID]*hold)
+	for _, e := range events {
+		if e.Kind != history.Acquire {
+			continue
+		}
+		if e.Result != history.OK {
+			k := of(e)
+			k.tries = append(k.tries, e)
+			continue
+		}
+		h := &hold{acquire: e}
+		leases[leaseID{e.Client, e.ID}] = h
+		k := of(e)
+		k.holds = append(k.holds, h)
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case history.Renew, history.Look, history.Done, history.Release:
+			if h := leases[leaseID{e.Client, e.Lease}]; h != nil {
+				h.uses = append(h.uses, e)
+			}
+		case history.Commit:
+			k := of(e)
+			k.commits = append(k.commits, e)
+		case history.Write, history.Read:
+			k := of(e)
+			k.register = append(k.register, e)
+		case history.Observe:
+			k := of(e)
+			k.observed = append(k.observed, e)
+		case history.Ledger:
+			k := of(e)
+			k.ledger = append(k.ledger, e)
+		case history.Fault:
+			r.faults = append(r.faults, e)
+		case history.Frozen:
+			r.frozen = append(r.frozen, e)
+		case history.Killed:
+			r.killed[e.Client] = e
+		}
+	}
+	for _, k := range r.keys {
+		k.sort()
+	}
+	return r
+}
+
+// sort brings all into the order of time, whatever order the events came in; the
+// ledger has the database's.
+func (k *key) sort() {
+	for _, list := range [][]history.Event{k.tries, k.commits, k.register, k.observed} {
+		slices.SortStableFunc(list, byBegin)
+	}
+	slices.SortStableFunc(k.holds, func(a, b *hold) int { return byBegin(a.acquire, b.acquire) })
+	for _, h := range k.holds {
+		slices.SortStableFunc(h.uses, byBegin)
+	}
+	k.grants = newGrants(k)
+}
+
+func byBegin(a, b history.Event) int { return cmp.Compare(a.Begin, b.Begin) }
+
+// slack is how late the space's server may execute what it was sent.
+func (k *key) slack() time.Duration {
+	if k.Slack > 0 {
+		return k.Slack
+	}
+	return k.on.TTL / 4
+}
+
+// heldUntil is the last moment of which it is known that the lease was held, and the
+// call that said so; the end of the acquire if none did. Calls that an exception
+// excuses say nothing.
+func (k *key) heldUntil(h *hold) (last history.Event, until time.Duration) {
+	last, until = h.acquire, h.acquire.End
+	for _, e := range h.uses {
+		if says(e) && e.Begin > until && !k.excused(e.Begin) {
+			last, until = e, e.Begin
+		}
+		if e.Kind == history.Release {
+			break // another Release has the answer of the first
+		}
+	}
+	return last, until
+}
+
+// says tells whether e says that its lease was held when it began.
+func says(e history.Event) bool {
+	switch e.Kind {
+	case history.Look, history.Renew, history.Release:
+		return e.Result == history.OK
+	}
+	return false
+}
+
+// ended is the event that told the holder of the end of the lease, and the moment at
+// which it knew; false if nothing did.
+func (h *hold) ended() (by history.Event, at time.Duration, ok bool) {
+	for _, e := range h.uses {
+		when := e.End
+		switch {
+		case e.Kind == history.Done:
+			when = e.Begin
+		case e.Kind == history.Release && e.End > 0:
+		case (e.Kind == history.Look || e.Kind == history.Renew) && (e.Result == history.Lost || e.Result == history.Released):
+		default:
+			continue
+		}
+		if !ok || when < at {
+			by, at, ok = e, when, true
+		}
+	}
+	return by, at, ok
+}

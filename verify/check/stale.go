@@ -1,0 +1,39 @@
+package check
+
+import (
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// stale is P4: a guarded transaction never commits after a newer hold of the key was
+// granted. Seen from outside: the COMMIT of a transaction that took effect had been
+// sent when the first acquire of a newer lease returned. A commit without an answer
+// took effect if its row is in the ledger and nobody else's can be meant.
+//
+// There is no exception: P4 holds whatever is done to clocks and sessions.
+//
+// It does not see a stale commit that was sent before the newer grant returned; the
+// order of tokens in the ledger does.
+func stale(k *key) (found []Violation) {
+	owner := make(map[leaseID]*hold)
+	for _, h := range k.holds {
+		owner[leaseID{h.acquire.Client, h.acquire.ID}] = h
+	}
+	rows := newRows(k)
+	for _, e := range k.commits {
+		if e.Sent == 0 || e.Result != history.OK && !(undecided(e) && rows.tookEffect(e)) {
+			continue
+		}
+		h := owner[leaseID{e.Client, e.Lease}]
+		next := k.grants.after(h)
+		if next == nil || e.Sent <= next.acquire.End {
+			continue
+		}
+		found = append(found, k.violation("stale", "P4", []history.Event{h.acquire, next.acquire, e},
+			"a commit of an old holder took effect: %s sent it at %s, %v after %s.",
+			k.tell(e), k.at(e.Sent), e.Sent-next.acquire.End, k.tell(next.acquire)))
+	}
+	return found
+}
+
+// undecided tells whether a commit or write may have taken effect or not.
+func undecided(e history.Event) bool { return e.End == 0 || e.Result == history.Unknown }
