@@ -43,9 +43,30 @@ var effects = map[string]effect{
 	"reply-dropped": {sessions: true},
 	"request-late":  {sessions: true},
 
-	"server-killed":       {sessions: true},
-	"server-frozen-short": {},
-	"server-frozen-long":  {},
+	"server-killed":        {sessions: true},
+	"server-frozen-short":  {},
+	"server-frozen-long":   {},
+	"server-clock-stepped": {clock: true},
+	"connections-full":     {sessions: true},
+	"sessions-killed":      {sessions: true},
+	"wait-timeout":         {},
+	"operations-killed":    {},
+	"primary-stepped-down": {},
+	"primary-killed":       {},
+	"primary-frozen":       {},
+	"secondary-killed":     {},
+
+	"rows-locked":         {},
+	"gaps-locked":         {},
+	"deadlocks":           {},
+	"long-transaction":    {},
+	"table-locked":        {},
+	"writes-stopped":      {},
+	"documents-written":   {},
+	"documents-contended": {},
+	"fsync-locked":        {},
+	"reaping":             {},
+	"force-release":       {forced: true},
 }
 
 // Strategies whose promises differ, as Space.Strategy names them.
