@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"time"
-
-	"github.com/rowlock/rowlock/verify/history"
 )
 
 // grants answers which grant of a key came first after another one.
@@ -57,22 +54,4 @@ func (g *grants) after(h *hold) (first *hold) {
 		first = g.firstByToken[i]
 	}
 	return first
-}
-
-// lastEvent is when the last thing happened in a key's history, at least.
-func (k *key) lastEvent() (last time.Duration) {
-	see := func(list []history.Event) {
-		for _, e := range list {
-			last = max(last, e.Begin, e.End)
-		}
-	}
-	see(k.tries)
-	see(k.commits)
-	see(k.register)
-	see(k.observed)
-	for _, h := range k.holds {
-		last = max(last, h.acquire.End)
-		see(h.uses)
-	}
-	return last
 }

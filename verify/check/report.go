@@ -141,7 +141,7 @@ func (k *key) picture(file string, v Violation) error {
 		}
 		list[i].Return = max(list[i].Return, list[i].Call)
 	}
-	_, info := porcupine.CheckOperationsVerbose(model, list, k.Patience)
+	_, info := porcupine.CheckOperationsVerbose(model, list, 5*time.Second) // as far as it gets
 	info.AddAnnotations(k.annotations(v, from, to))
 	return porcupine.VisualizePath(model, info, file)
 }

@@ -183,3 +183,21 @@ func (h *hold) ended() (by history.Event, at time.Duration, ok bool) {
 	}
 	return by, at, ok
 }
+
+// lastEvent is when the last thing happened in a key's history, at least.
+func (k *key) lastEvent() (last time.Duration) {
+	see := func(list []history.Event) {
+		for _, e := range list {
+			last = max(last, e.Begin, e.End)
+		}
+	}
+	see(k.tries)
+	see(k.commits)
+	see(k.register)
+	see(k.observed)
+	for _, h := range k.holds {
+		last = max(last, h.acquire.End)
+		see(h.uses)
+	}
+	return last
+}

@@ -3,48 +3,80 @@ package check
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/rowlock/rowlock/verify/history"
 )
 
-// tokens is P3: they rise with the grants of a key. Of two grants of which one had
-// ended before the other began, the later has the larger token; no two are the same.
-// Local holders, to whom a hold was handed on, are no exception.
+// tokens is P3: they rise with the grants of a key; no two are the same. Local
+// holders, to whom a hold was handed on, are no exception. Of two grants one was the
+// earlier if its acquire had ended before that of the other began, or if both said
+// later that they held the key, and one had said so for the last time before the
+// other's acquire returned: then it cannot have been granted last, unless two had the
+// key at once.
 //
-// It does not know the order of grants that ran at once, nor of those whose reply
-// nobody saw.
+// It does not know the order of grants that ran at once and never said anything, nor
+// of those whose reply nobody saw.
 func tokens(k *key) (found []Violation) {
-	var judged []*hold // by the time of Begin, as k.holds
+	var all, held []span // held: those that said so
 	epochs := make(map[*hold]int)
-	for _, h := range k.holds {
-		if n, uncertain := k.epoch(h.acquire.Begin, h.acquire.End); !uncertain {
-			epochs[h] = n
-			judged = append(judged, h)
+	for _, s := range spans(k) {
+		n, uncertain := k.epoch(s.acquire.Begin, s.acquire.End)
+		if uncertain {
+			continue
+		}
+		epochs[s.hold] = n
+		all = append(all, s)
+		if !s.brief() {
+			held = append(held, s)
 		}
 	}
-	byEnd := slices.Clone(judged)
-	slices.SortStableFunc(byEnd, func(a, b *hold) int { return cmp.Compare(a.acquire.End, b.acquire.End) })
+	told := make(map[*hold]bool)
+	tell := func(a, b *hold, format string, args ...any) {
+		if epochs[a] == epochs[b] && !told[b] {
+			told[b] = true
+			found = append(found, k.violation("tokens", "P3", []history.Event{a.acquire, b.acquire}, format, args...))
+		}
+	}
 	same := make(map[int64]*hold)
-	var largest *hold // of those that had ended before the one looked at began
-	before := 0
-	for _, h := range judged {
-		for ; before < len(byEnd) && byEnd[before].acquire.End < h.acquire.Begin; before++ {
-			b := byEnd[before]
-			if largest == nil || epochs[b] > epochs[largest] || epochs[b] == epochs[largest] && b.acquire.Token > largest.acquire.Token {
-				largest = b
+	for _, s := range all {
+		if other := same[s.acquire.Token]; other != nil {
+			tell(other, s.hold, "two grants have one token: %s and %s.", k.tell(other.acquire), k.tell(s.acquire))
+		}
+		same[s.acquire.Token] = s.hold
+	}
+	began := func(s span) time.Duration { return s.acquire.Begin }
+	ended := func(s span) time.Duration { return s.acquire.End + 1 }
+	steps(all, ended, all, began, epochs, func(a, b *hold) {
+		tell(a, b, "the token went back by %d: %s was over before %s began.", a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(b.acquire))
+	})
+	until := func(s span) time.Duration { return s.until }
+	returned := func(s span) time.Duration { return s.acquire.End }
+	steps(held, until, held, returned, epochs, func(a, b *hold) {
+		last, _ := k.heldUntil(a)
+		tell(a, b, "the token went back by %d: %s held the key until %s, then came %s.",
+			a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(last), k.tell(b.acquire))
+	})
+	return found
+}
+
+// steps finds holds with a smaller token than one that was over at their time: over
+// gives the time for those before, at for those after.
+func steps(before []span, over func(span) time.Duration, after []span, at func(span) time.Duration, epochs map[*hold]int, back func(a, b *hold)) {
+	before, after = slices.Clone(before), slices.Clone(after)
+	slices.SortStableFunc(before, func(a, b span) int { return cmp.Compare(over(a), over(b)) })
+	slices.SortStableFunc(after, func(a, b span) int { return cmp.Compare(at(a), at(b)) })
+	var largest *hold
+	i := 0
+	for _, b := range after {
+		for ; i < len(before) && over(before[i]) <= at(b); i++ {
+			a := before[i].hold
+			if largest == nil || epochs[a] > epochs[largest] || epochs[a] == epochs[largest] && a.acquire.Token > largest.acquire.Token {
+				largest = a
 			}
 		}
-		other := same[h.acquire.Token]
-		same[h.acquire.Token] = h
-		switch {
-		case other != nil && epochs[other] == epochs[h]:
-			found = append(found, k.violation("tokens", "P3", []history.Event{other.acquire, h.acquire},
-				"two grants have one token: %s and %s.", k.tell(other.acquire), k.tell(h.acquire)))
-		case largest != nil && epochs[largest] == epochs[h] && h.acquire.Token < largest.acquire.Token:
-			found = append(found, k.violation("tokens", "P3", []history.Event{largest.acquire, h.acquire},
-				"the token went back by %d: %s was over before %s began.",
-				largest.acquire.Token-h.acquire.Token, k.tell(largest.acquire), k.tell(h.acquire)))
+		if largest != nil && b.acquire.Token < largest.acquire.Token {
+			back(largest, b.hold)
 		}
 	}
-	return found
 }
