@@ -49,7 +49,7 @@ var effects = map[string]effect{
 	"server-clock-stepped": {clock: true},
 	"connections-full":     {sessions: true},
 	"sessions-killed":      {sessions: true},
-	"wait-timeout":         {},
+	"wait-timeout":         {sessions: true}, // it ends those that are there
 	"operations-killed":    {},
 	"primary-stepped-down": {},
 	"primary-killed":       {},

@@ -14,9 +14,10 @@ import (
 //
 // The TTL counts anew from the end of each fault and each freeze: the server may
 // execute then what it was sent before. So it sees only what lasts into a quiet
-// time. A hold that goes away within the TTL it does not see at all, and with
-// SelectForUpdate, where the observer cannot tell whose hold it is, anybody's hold or
-// attempt explains it.
+// time. A hold that goes away within the TTL it does not see at all. With UniqueInsert,
+// where the row has another token than the lease, any hold or attempt of its owner
+// explains it; with SelectForUpdate, where the row does not even tell the owner while
+// somebody acquires, anybody's.
 func orphan(k *key) (found []Violation) {
 	first := make(map[int64]history.Event) // by token: when a hold that nobody had was seen first
 	told := make(map[int64]bool)
@@ -39,8 +40,10 @@ func orphan(k *key) (found []Violation) {
 	return found
 }
 
-// names tells whether an observation says whose hold it saw.
-func (k *key) names(e history.Event) bool { return k.on.Strategy != forUpdate && e.Token > 0 }
+// names tells whether an observation says by its token which hold it saw.
+func (k *key) names(e history.Event) bool {
+	return k.on.Strategy != forUpdate && k.on.Strategy != unique && e.Token > 0
+}
 
 // granted tells whether a token is of the grant that e saw, or of a local holder to whom
 // that was handed on.
@@ -66,9 +69,10 @@ func (k *key) unknownToken(e history.Event) bool {
 func (k *key) outlived(e history.Event) (v Violation, bad bool) {
 	var last history.Event
 	var until time.Duration
-	see := func(by history.Event, to time.Duration) {
+	promise := "P6"
+	see := func(by history.Event, to time.Duration, broken string) {
 		if last.Kind == "" || to > until {
-			last, until = by, to
+			last, until, promise = by, to, broken
 		}
 	}
 	unknown := k.unknownToken(e)
@@ -76,22 +80,27 @@ func (k *key) outlived(e history.Event) (v Violation, bad bool) {
 		if h.acquire.Begin > e.End {
 			break
 		}
-		if k.names(e) && !unknown && !granted(e, h.acquire.Token) || unknown && !k.ownedBy(e, h.acquire) {
-			continue
+		by, to := k.endOf(h)
+		switch {
+		case k.names(e) && !unknown:
+			if granted(e, h.acquire.Token) {
+				see(by, to, "P7")
+			}
+		case k.ownedBy(e, h.acquire) && unknown:
+			see(by, to, "P6")
+		case k.ownedBy(e, h.acquire):
+			see(by, to, "P7")
 		}
-		see(k.endOf(h))
 	}
-	promise := "P7"
 	if unknown || !k.names(e) {
-		promise = "P6"
 		for _, t := range k.tries {
 			if t.Begin <= e.End && k.ownedBy(e, t) {
-				see(t, k.goneAt(t.Client, t.End))
+				see(t, k.goneAt(t.Client, t.End), "P6")
 			}
 		}
 		for _, killed := range k.killed { // perhaps while it was asking for this key
 			if killed.Begin <= e.End+k.tail()+k.slack() && k.ownedBy(e, killed) {
-				see(killed, killed.End)
+				see(killed, killed.End, "P6")
 			}
 		}
 	}

@@ -40,15 +40,15 @@ const (
 	Done    Kind = "done"    // Lease.Done was closed without a Release: Begin is when that was seen
 	Release Kind = "release" // Lease.Release. From Begin on the holder does nothing under the lease. OK or Lost
 
-	Commit Kind = "commit" // a guarded transaction that added a row to the ledger of its key; Value is the number it found and raised by one. OK, Lost, Conflict, Failed (nothing took effect), Unknown
+	Commit Kind = "commit" // a guarded transaction that added a row to the ledger of its key; Value is the number of that row: what it found, raised by one (the first is 1). 0, and Sent 0: it did not come so far. OK, Lost, Conflict, Failed (nothing took effect), Unknown
 	Write  Kind = "write"  // a write of Value, unique per key, with Token to a fenced register. OK, Stale, Failed (nothing took effect), Unknown
 	Read   Kind = "read"   // a read of the register: OK with Value and Token, or Failed
 
 	Observe Kind = "observe" // Inspect, by a program that takes no locks. Held or Free, or Failed
 
-	Killed Kind = "killed" // the process Client was killed: at End it was gone
+	Killed Kind = "killed" // the process Client was killed: at End it was gone. Client is not the recorder
 	Frozen Kind = "frozen" // the process Client stood still from Begin to End
-	Fault  Kind = "fault"  // the fault named by Key, from Begin until all was whole again at End; Error: what it did, for people
+	Fault  Kind = "fault"  // the fault named by Key, from Begin until all was whole again at End, in Space, or in all if that is empty; Error: what it did, for people
 	Ledger Kind = "ledger" // one row of a ledger as the database has it after the round, in the order of commits: Value its number, Token whose it is
 )
 
