@@ -17,12 +17,11 @@ type simulation struct {
 	ids     map[string]int64
 	workers []worker
 
-	now     time.Duration // from then on the key is free
-	token   int64
-	ledger  []history.Event
-	holds   content
-	pending []history.Event // writes that may take effect later
-	value   int64
+	now    time.Duration // from then on the key is free
+	token  int64
+	ledger []history.Event
+	holds  content
+	value  int64
 }
 
 type worker struct {
