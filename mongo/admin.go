@@ -104,7 +104,7 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) ([]dr
 	if after != "" {
 		names = append(names, bson.E{Key: "$gt", Value: after})
 	}
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("name", names)},
 		{Key: "sort", Value: op("name", 1)},
@@ -117,10 +117,6 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) ([]dr
 	})
 	if err != nil {
 		return nil, err
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return nil, fmt.Errorf("reply of find: %w", err)
 	}
 	infos := make([]driver.Info, len(docs))
 	rows := make(map[string]row, len(docs))

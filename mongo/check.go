@@ -91,7 +91,7 @@ func (s *Store) unsupported(text string) error {
 // collection drops its oldest documents, a TTL index deletes by a clock of its own.
 func (s *Store) checkCollections(ctx context.Context) error {
 	names := a{s.leases, s.fences, s.runs, s.txs}
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "listCollections", Value: 1},
 		{Key: "filter", Value: op("name", op("$in", names))},
 	})
@@ -100,10 +100,6 @@ func (s *Store) checkCollections(ctx context.Context) error {
 	}
 	if err != nil {
 		return s.fail(ctx, "check", err)
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return s.fail(ctx, "check", fmt.Errorf("reply of listCollections: %w", err))
 	}
 	if len(docs) < len(names) {
 		return s.schema(fmt.Sprintf("of the collections %v %d are there: run Migrate once, with a user who may create collections", names, len(docs)))
@@ -126,16 +122,12 @@ func (s *Store) checkCollections(ctx context.Context) error {
 }
 
 func (s *Store) checkIndexes(ctx context.Context, name string) error {
-	reply, err := s.read(ctx, op("listIndexes", name))
+	indexes, err := s.documents(ctx, op("listIndexes", name))
 	if hidden(err) {
 		return nil
 	}
 	if err != nil {
 		return s.fail(ctx, "check", err)
-	}
-	indexes, err := documents(reply)
-	if err != nil {
-		return s.fail(ctx, "check", fmt.Errorf("reply of listIndexes: %w", err))
 	}
 	for _, index := range indexes {
 		if _, err := index.LookupErr("expireAfterSeconds"); err == nil {

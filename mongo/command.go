@@ -2,7 +2,7 @@ package mongolock
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -146,15 +146,20 @@ func millis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// documents returns the documents of a find's only batch.
-func documents(reply bson.Raw) ([]bson.Raw, error) {
+// documents reads by a command whose answer has a cursor: the documents of its only
+// batch.
+func (s *Store) documents(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
+	reply, err := s.read(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
 	batch, ok := reply.Lookup("cursor", "firstBatch").ArrayOK()
 	if !ok {
-		return nil, errors.New("no cursor.firstBatch in the reply")
+		return nil, fmt.Errorf("reply of %s: no cursor.firstBatch in the reply", cmd[0].Key)
 	}
 	values, err := batch.Values()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)
 	}
 	docs := make([]bson.Raw, 0, len(values))
 	for _, v := range values {

@@ -60,16 +60,12 @@ func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own 
 // token. A session belongs to one hold for good, so nobody else's work ends with
 // it. A transaction of the caller, with a plain Guard, is in no such session.
 func (s *Store) endOlder(ctx context.Context, key string, token int64) bool {
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: op("_id", keyID(key))},
 		{Key: "projection", Value: d{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
 		{Key: "singleBatch", Value: true},
 	})
-	if err != nil {
-		return false
-	}
-	docs, err := documents(reply)
 	if err != nil || len(docs) != 1 {
 		return false
 	}

@@ -2,7 +2,6 @@ package mongolock
 
 import (
 	"context"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -43,13 +42,9 @@ func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) 
 	if after != nil {
 		cmd = append(cmd, bson.E{Key: "readConcern", Value: d{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *after}}})
 	}
-	reply, err := s.read(ctx, cmd)
+	docs, err := s.documents(ctx, cmd)
 	if err != nil {
 		return nil, err
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return nil, fmt.Errorf("reply of find: %w", err)
 	}
 	rows := make(map[string]row, len(docs))
 	for _, doc := range docs {
@@ -70,7 +65,7 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[st
 	if len(keys) == 0 {
 		return nil
 	}
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: byKeys(keys)},
 		{Key: "projection", Value: op("token", 1)},
@@ -79,10 +74,6 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[st
 	})
 	if err != nil {
 		return err
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return fmt.Errorf("reply of find: %w", err)
 	}
 	fences := make(map[string]int64, len(docs))
 	for _, doc := range docs {

@@ -84,17 +84,13 @@ func (s *Store) checkLayout(ctx context.Context) error {
 }
 
 func (s *Store) checkNumber(ctx context.Context) error {
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("_id", layoutID)},
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {
 		return s.fail(ctx, "check", err)
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return s.fail(ctx, "check", fmt.Errorf("reply of find: %w", err))
 	}
 	if len(docs) == 0 {
 		return s.schema("the collection is not set up: run Migrate once, with a user who may create collections")

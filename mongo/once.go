@@ -113,7 +113,7 @@ func (s *Store) marked(ctx context.Context, sess *mongo.Session, h driver.Hold, 
 	if t := sess.OperationTime(); t != nil {
 		concern = append(concern, bson.E{Key: "afterClusterTime", Value: *t})
 	}
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: op("_id", runID(h.Key, run))},
 		{Key: "singleBatch", Value: true},
@@ -121,10 +121,6 @@ func (s *Store) marked(ctx context.Context, sess *mongo.Session, h driver.Hold, 
 	})
 	if err != nil {
 		return s.fail(ctx, what, err)
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return s.fail(ctx, what, fmt.Errorf("reply of find: %w", err))
 	}
 	if len(docs) == 0 {
 		return fmt.Errorf("mongo: %s on %s: the mark is there for this transaction but not for the majority: was it made in it, or undone by a failover?", what, s)

@@ -39,7 +39,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 }
 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: append(op("_id", op("$type", "binData")), dead(olderThan)...)},
 		{Key: "projection", Value: fields},
@@ -49,10 +49,6 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	})
 	if err != nil {
 		return 0, s.fail(ctx, "reap", err)
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return 0, s.fail(ctx, "reap", fmt.Errorf("reply of find: %w", err))
 	}
 	rows := make([]row, len(docs))
 	var fenced []int

@@ -29,7 +29,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		{Key: "at", Value: op("$type", "date")},
 		{Key: "$expr", Value: op("$lte", a{"$at", op("$subtract", a{now, millis(olderThan)})})},
 	}
-	reply, err := s.read(ctx, d{
+	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
 		{Key: "projection", Value: op("_id", 1)},
@@ -39,10 +39,6 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	})
 	if err != nil {
 		return 0, s.fail(ctx, "reap runs", err)
-	}
-	docs, err := documents(reply)
-	if err != nil {
-		return 0, s.fail(ctx, "reap runs", fmt.Errorf("reply of find: %w", err))
 	}
 	if len(docs) == 0 {
 		return 0, nil
