@@ -99,11 +99,7 @@ func (b *batch) resend(ctx context.Context, entries []int, _ time.Duration) erro
 // that has no document stopped nothing. One that is taken but for its fence is sent
 // again with a number, because it was sent before.
 func (b *batch) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = b.reqs[i].Key
-	}
-	rows, known := b.s.halfway(ctx, stop, keys)
+	rows, known := b.s.halfway(ctx, stop, b.keys(entries))
 	if !known {
 		return nil, nil, false
 	}
@@ -152,6 +148,14 @@ func (b *batch) sent(e *driver.Error) error {
 	return &driver.Error{Lasting: e.Lasting, Err: e.Err}
 }
 
+func (b *batch) keys(entries []int) []string {
+	keys := make([]string, len(entries))
+	for n, i := range entries {
+		keys[n] = b.reqs[i].Key
+	}
+	return keys
+}
+
 func (b *batch) open(entries []int) []int {
 	var open []int
 	for _, i := range entries {
@@ -166,11 +170,7 @@ func (b *batch) open(entries []int) []int {
 // local read is enough: it cannot invent my hold, and a refusal that a deposed
 // primary makes up costs no more than another probe.
 func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err error) {
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = b.reqs[i].Key
-	}
-	rows, err := b.s.rows(ctx, keys, nil)
+	rows, err := b.s.rows(ctx, b.keys(entries), nil)
 	if err != nil {
 		return nil, err
 	}

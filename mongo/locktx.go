@@ -2,7 +2,6 @@ package mongolock
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -46,7 +45,7 @@ func (s *Store) LockTx(ctx context.Context, keys ...string) error {
 		locks[i] = mongo.NewUpdateOneModel().SetFilter(op("_id", keyID(k))).SetUpdate(op("$inc", op("n", int64(1)))).SetUpsert(true)
 	}
 	if _, err := s.inside(sess, s.txs).BulkWrite(ctx, locks); err != nil {
-		return s.insideFailed(ctx, "lock "+keyNames(keys), err)
+		return s.insideFailed(ctx, "lock "+names(keys), err)
 	}
 	return nil
 }
@@ -89,7 +88,7 @@ func (s *Store) WaitTx(ctx context.Context, keys ...string) error {
 		case ctx.Err() == nil && blocked(err):
 		case ctx.Err() == nil && tries < 3 && (conflicted(err) || repeatable(err) || nothingSent(err)):
 		default:
-			return s.fail(ctx, "wait for "+keyNames(keys), err)
+			return s.fail(ctx, "wait for "+names(keys), err)
 		}
 	}
 }
@@ -102,11 +101,4 @@ func txKeys(keys []string) ([]string, error) {
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(keys))), nil
-}
-
-func keyNames(keys []string) string {
-	if len(keys) == 1 {
-		return fmt.Sprintf("%q", keys[0])
-	}
-	return fmt.Sprintf("%d keys", len(keys))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -180,6 +181,22 @@ func pick(holds []driver.Hold, entries []int) []driver.Hold {
 		some[n] = holds[i]
 	}
 	return some
+}
+
+func keysOf(holds []driver.Hold) []string {
+	keys := make([]string, len(holds))
+	for i, h := range holds {
+		keys[i] = h.Key
+	}
+	return keys
+}
+
+// names is for messages: one key by its name, more by their number.
+func names(keys []string) string {
+	if len(keys) == 1 {
+		return fmt.Sprintf("%q", keys[0])
+	}
+	return fmt.Sprintf("%d keys", len(keys))
 }
 
 // each runs do for 0 to n-1, a few at a time, and returns when all have.

@@ -120,11 +120,7 @@ func (e *releasing) notLost(entries []int) {
 }
 
 func (e *releasing) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = e.holds[i].Key
-	}
-	rows, known := e.s.halfway(ctx, stop, keys)
+	rows, known := e.s.halfway(ctx, stop, keysOf(pick(e.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
@@ -150,7 +146,7 @@ func (e *releasing) alone(ctx context.Context, entry int) bool {
 }
 
 func (e *releasing) fail(ctx context.Context, entries []int, err error) {
-	failed := e.s.fail(ctx, "release "+names(pick(e.holds, entries)), err)
+	failed := e.s.fail(ctx, "release "+names(keysOf(pick(e.holds, entries))), err)
 	for _, i := range entries {
 		e.results[i] = unknown(failed)
 	}

@@ -2,7 +2,6 @@ package mongolock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -35,7 +34,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 		err = t.run(ctx, inOrder(len(holds), func(i int) string { return holds[i].Key }))
 	}
 	if err != nil {
-		return nil, s.fail(ctx, "renew "+names(holds), err)
+		return nil, s.fail(ctx, "renew "+names(keysOf(holds)), err)
 	}
 	for i, res := range r.results {
 		if res.Status != driver.Alive && res.Status != driver.Unknown {
@@ -83,11 +82,7 @@ func (r *renewing) send(ctx context.Context, entries []int, wait time.Duration) 
 // later than any earlier command could have made it. How long they are good for is
 // what is left of it.
 func (r *renewing) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = r.holds[i].Key
-	}
-	rows, known := r.s.halfway(ctx, stop, keys)
+	rows, known := r.s.halfway(ctx, stop, keysOf(pick(r.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
@@ -118,7 +113,7 @@ func (r *renewing) alone(ctx context.Context, entry int) bool {
 }
 
 func (r *renewing) fail(ctx context.Context, entries []int, err error) {
-	failed := r.s.fail(ctx, "renew "+names(pick(r.holds, entries)), err)
+	failed := r.s.fail(ctx, "renew "+names(keysOf(pick(r.holds, entries))), err)
 	for _, i := range entries {
 		r.results[i] = unknown(failed)
 	}
@@ -173,11 +168,7 @@ func matched(reply bson.Raw) int64 {
 // fates reads what became of holds, at the majority and not before the moment of
 // reply. A standalone server has no such moment, and no other node either.
 func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) ([]driver.Status, error) {
-	keys := make([]string, len(holds))
-	for i, h := range holds {
-		keys[i] = h.Key
-	}
-	rows, err := s.rows(ctx, keys, operationTime(reply))
+	rows, err := s.rows(ctx, keysOf(holds), operationTime(reply))
 	if err != nil {
 		return nil, err
 	}
@@ -212,12 +203,4 @@ func fate(r row, there bool, h driver.Hold) driver.Status {
 		return driver.Taken
 	}
 	return driver.Released
-}
-
-// names is for messages: one key by its name, more by their number.
-func names(holds []driver.Hold) string {
-	if len(holds) == 1 {
-		return fmt.Sprintf("%q", holds[0].Key)
-	}
-	return fmt.Sprintf("%d keys", len(holds))
 }
