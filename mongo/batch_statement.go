@@ -1,0 +1,58 @@
+package mongolock
+
+import "go.mongodb.org/mongo-driver/v2/bson"
+
+// updateMany is the acquire of all entries whose documents exist: each document
+// finds its own hold, by its place in the list of keys.
+func (b *batch) updateMany(entries []int) bson.D {
+	first := b.reqs[entries[0]]
+	keys, holds, owners, ttls, keeps, fences := a{}, a{}, a{}, a{}, a{}, a{}
+	oneOwner, oneTTL, oneKeep, oneFence := true, true, true, true
+	for _, i := range entries {
+		q := b.reqs[i]
+		keys = append(keys, keyID(q.Key))
+		holds = append(holds, holdID(q.ID))
+		owners = append(owners, q.Owner)
+		ttls = append(ttls, millis(q.TTL))
+		keeps = append(keeps, millis(q.Keep))
+		fences = append(fences, q.Guarded)
+		oneOwner = oneOwner && q.Owner == first.Owner
+		oneTTL = oneTTL && q.TTL == first.TTL
+		oneKeep = oneKeep && q.Keep == first.Keep
+		oneFence = oneFence && q.Guarded == first.Guarded
+	}
+	// A list costs the server a look-up a document: only where it is needed.
+	mine := func(all a, one bool) any {
+		if one {
+			return literal(all[0])
+		}
+		return op("$arrayElemAt", a{literal(all), "$$i"})
+	}
+	hold := mine(holds, false)
+	var keep, fenced any = nil, "$fenced"
+	if !oneKeep {
+		ms := mine(keeps, false)
+		keep = op("$cond", a{op("$gt", a{ms, 0}), plus(now, ms), "$$REMOVE"})
+	} else if first.Keep > 0 {
+		keep = plus(now, millis(first.Keep))
+	}
+	if !oneFence {
+		fenced = op("$cond", a{mine(fences, false), true, "$fenced"})
+	} else if first.Guarded {
+		fenced = literal(true)
+	}
+	doc := grant(b.s.standalone.Load(), "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced)
+	taking := take(hold, doc)
+	stage := op("$replaceWith", op("$let", d{
+		{Key: "vars", Value: op("i", op("$indexOfArray", a{literal(keys), "$_id"}))},
+		{Key: "in", Value: taking[0].Value},
+	}))
+	return d{
+		{Key: "update", Value: b.s.leases},
+		{Key: "updates", Value: a{d{
+			{Key: "q", Value: op("_id", op("$in", keys))},
+			{Key: "u", Value: a{stage}},
+			{Key: "multi", Value: true},
+		}}},
+	}
+}
