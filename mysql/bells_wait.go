@@ -140,7 +140,7 @@ func (w *stand) line(ctx context.Context, seconds int) (rung bool, err error) {
 	defer cancel()
 	var found []sql.NullInt64
 	_, err = c.once(ctx, 0, func(ctx context.Context) error {
-		found, err = collect(ctx, c, bellOf(w.l.table, w.r.Key, seconds), func(rows *sql.Rows) (n sql.NullInt64, err error) {
+		found, err = collect(ctx, c.sc, bellOf(w.l.table, w.r.Key, seconds), func(rows *sql.Rows) (n sql.NullInt64, err error) {
 			return n, rows.Scan(&n)
 		})
 		return err
@@ -201,17 +201,5 @@ func (w *stand) take(ctx context.Context) (driver.Result, error) {
 		return driver.Result{}, err // the session had died
 	default:
 		return driver.Result{Err: err}, nil
-	}
-}
-
-// sleep waits for d; false: the context ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

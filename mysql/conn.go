@@ -149,14 +149,14 @@ func (c *conn) exec(ctx context.Context, bound time.Duration, text string) (res 
 // query is exec for a statement that returns rows.
 func query[T any](ctx context.Context, c *conn, bound time.Duration, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
 	err = c.run(ctx, bound, func(ctx context.Context) error {
-		found, err = collect(ctx, c, text, scan)
+		found, err = collect(ctx, c.sc, text, scan)
 		return err
 	})
 	return found, err
 }
 
-func collect[T any](ctx context.Context, c *conn, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
-	rows, err := c.sc.QueryContext(ctx, text)
+func collect[T any](ctx context.Context, on Tx, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	rows, err := on.QueryContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -238,8 +238,11 @@ func (c *conn) lose(err error) {
 }
 
 // pause waits for a random while of at most d; false: the context ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
+func pause(ctx context.Context, d time.Duration) bool { return sleep(ctx, d/2+rand.N(d/2+1)) }
+
+// sleep waits for d; false: the context ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:

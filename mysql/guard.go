@@ -141,8 +141,10 @@ func inDatabase(database, table string) string {
 	if database == "" {
 		return table
 	}
-	return "`" + strings.ReplaceAll(database, "`", "``") + "`." + table
+	return quoted(database) + "." + table
 }
+
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // standing is what a plain read tells before a guard.
 type standing struct {

@@ -176,19 +176,7 @@ func (l *txLock) statement(keys []string, how string) string {
 // rows sends a statement in the caller's transaction.
 func (l *txLock) rows(ctx context.Context, text string) (names []string, err error) {
 	l.s.statements.Add(1)
-	rows, err := l.tx.QueryContext(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		name, err := scanKey(rows)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+	return collect(ctx, l.tx, text, scanKey)
 }
 
 // lockError is txError, in more words for what undid more than the statement.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -22,7 +21,7 @@ func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 			if l.home, err = l.s.where(ctx, c); err != nil {
 				return err
 			}
-			l.table = "`" + strings.ReplaceAll(l.home.database, "`", "``") + "`." + l.s.names.tx
+			l.table = quoted(l.home.database) + "." + l.s.names.tx
 			t := newText(200+64*len(keys)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
 			found, err := query(ctx, c, 0, t.in(len(keys), func(i int) { t.key(keys[i]) }).String(), scanKey)
 			if err != nil || len(found) == len(keys) {

@@ -62,10 +62,7 @@ func checkRun(run string) error {
 }
 
 func wrapRun(run, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("run %q of %q: %w", run, key, err)
+	return wrap(fmt.Sprintf("run %q of", run), key, err)
 }
 
 // mark writes the mark in a guarded transaction. A plain INSERT: it looks at what is
