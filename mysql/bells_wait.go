@@ -140,9 +140,7 @@ func (w *stand) line(ctx context.Context, seconds int) (rung bool, err error) {
 	defer cancel()
 	var found []sql.NullInt64
 	_, err = c.once(ctx, 0, func(ctx context.Context) error {
-		found, err = collect(ctx, c.sc, bellOf(w.l.table, w.r.Key, seconds), func(rows *sql.Rows) (n sql.NullInt64, err error) {
-			return n, rows.Scan(&n)
-		})
+		found, err = collect(ctx, c.sc, bellOf(w.l.table, w.r.Key, seconds), scanOne[sql.NullInt64])
 		return err
 	})
 	w.killed = !stay()

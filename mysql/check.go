@@ -177,10 +177,7 @@ func checkTable(ctx context.Context, c *conn, t layout) error {
 		return nil
 	}
 	columns, err := query(ctx, c, 0, "SELECT LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+
-		newText(0).key(name).String()+" AND INDEX_NAME='guard' AND NON_UNIQUE=0 ORDER BY SEQ_IN_INDEX", func(rows *sql.Rows) (column string, err error) {
-		err = rows.Scan(&column)
-		return column, err
-	})
+		newText(0).key(name).String()+" AND INDEX_NAME='guard' AND NON_UNIQUE=0 ORDER BY SEQ_IN_INDEX", scanOne[string])
 	if err != nil {
 		return err
 	}

@@ -171,6 +171,12 @@ func collect[T any](ctx context.Context, on Tx, text string, scan func(*sql.Rows
 	return found, rows.Err()
 }
 
+// scanOne reads the only column of a row.
+func scanOne[T any](rows *sql.Rows) (value T, err error) {
+	err = rows.Scan(&value)
+	return value, err
+}
+
 // run sends a statement, again where the server proved that it changed nothing
 // and the next try may fare better: a deadlock, or a KILL QUERY that was not ours
 // or came too late for the statement before.

@@ -116,13 +116,15 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 	err := f.s.slow(ctx, func(c *conn) error {
 		status, err := query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
 			var name string
-			return seconds, rows.Scan(&name, &seconds)
+			err = rows.Scan(&name, &seconds)
+			return seconds, err
 		})
 		if err != nil || len(status) != 1 {
 			return err
 		}
 		ages, err := query(ctx, c, 0, f.grants(before.session, before.token), func(rows *sql.Rows) (n [2]int64, err error) {
-			return n, rows.Scan(&n[0], &n[1])
+			err = rows.Scan(&n[0], &n[1])
+			return n, err
 		})
 		if err != nil || len(ages) != 1 {
 			return err

@@ -167,7 +167,8 @@ func (n *session) prepare(ctx context.Context, seconds int) error {
 		autocommit bool
 	}
 	got, err := ask(ctx, n, "SELECT @@SESSION.wait_timeout,@@SESSION.autocommit", func(rows *sql.Rows) (s settings, err error) {
-		return s, rows.Scan(&s.wait, &s.autocommit)
+		err = rows.Scan(&s.wait, &s.autocommit)
+		return s, err
 	})
 	if err == nil && (len(got) != 1 || got[0] != settings{wait: seconds}) {
 		err = fmt.Errorf("%w: the server, or a proxy before it, does not let wait_timeout and autocommit be set", driver.ErrNotSupported)

@@ -33,7 +33,7 @@ func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
 func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	refused, made := 0, 0
 	for {
-		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), func(rows *sql.Rows) (t0 sql.NullInt64, err error) { return t0, rows.Scan(&t0) })
+		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), scanOne[sql.NullInt64])
 		switch {
 		case number(err) == erNoWait, errors.Is(err, errBlocked):
 			refused++

@@ -81,10 +81,7 @@ func (c *conn) ask(ctx context.Context, s statement) (found []int64, err error) 
 			found, err = numbers(rows)
 			return errors.Join(err, rows.Close())
 		}, func(text string) error {
-			found, err = collect(ctx, c.sc, text, func(rows *sql.Rows) (n int64, err error) {
-				err = rows.Scan(&n)
-				return n, err
-			})
+			found, err = collect(ctx, c.sc, text, scanOne[int64])
 			return err
 		})
 	})

@@ -87,9 +87,7 @@ func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold,
 // the answer is final. token is that of its lease, 0 where there is no mark.
 func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int64, err error) {
 	found, err := query(ctx, c, s.bound(0), newText(300).add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
-		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), func(rows *sql.Rows) (token int64, err error) {
-		return token, rows.Scan(&token)
-	})
+		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), scanOne[int64])
 	if len(found) > 0 {
 		token = found[0]
 	}
