@@ -52,21 +52,32 @@ func (l *leases) reap(ctx context.Context, grace time.Duration) (removed int, er
 	}
 	for _, key := range found {
 		statement := newText(0).add("DELETE t FROM ", l.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old).String()
-		// One turn on the slow connection each, so that a pinned key need not wait for all.
-		err := l.s.slow(ctx, func(c *conn) error {
-			res, err := c.exec(ctx, l.s.bound(0), statement)
-			if err != nil {
-				return err
-			}
-			n, err := res.RowsAffected()
-			removed += int(n)
-			return err
-		})
-		if err != nil && !errors.Is(err, errBlocked) {
+		n, err := l.s.removeRow(ctx, statement)
+		if err != nil {
 			return removed, classify(l.what("reap"), err)
 		}
+		removed += n
 	}
 	return removed, nil
+}
+
+// removeRow sends a DELETE of one row and tells how many went. A row that somebody is
+// using stays. Each is one turn on the slow connection, so that a pinned key need not
+// wait for all.
+func (s *Store) removeRow(ctx context.Context, statement string) (removed int, err error) {
+	err = s.slow(ctx, func(c *conn) error {
+		res, err := c.exec(ctx, s.bound(0), statement)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		removed = int(n)
+		return err
+	})
+	if errors.Is(err, errBlocked) {
+		err = nil
+	}
+	return removed, err
 }
 
 func scanKey(rows *sql.Rows) (string, error) {

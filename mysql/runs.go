@@ -3,7 +3,6 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -108,7 +107,6 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (removed 
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	const what = "reap runs"
 	old := newText(0).add("at<" + now + "-INTERVAL ").us(olderThan).add(" MICROSECOND").String()
 	type mark struct{ key, run string }
 	var found []mark
@@ -125,18 +123,9 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (removed 
 			break
 		}
 		statement := newText(0).add("DELETE m FROM ", s.names.run, " AS m FORCE INDEX (PRIMARY) WHERE name=").key(m.key).add(" AND run=").key(m.run).add(" AND ", old).String()
-		err = s.slow(ctx, func(c *conn) error { // a turn for each, so that a pinned key need not wait for all
-			res, err := c.exec(ctx, s.bound(0), statement)
-			if err != nil {
-				return err
-			}
-			n, err := res.RowsAffected()
-			removed += int(n)
-			return err
-		})
-		if errors.Is(err, errBlocked) {
-			err = nil
-		}
+		var n int
+		n, err = s.removeRow(ctx, statement)
+		removed += n
 	}
-	return removed, classify(what, err)
+	return removed, classify("reap runs", err)
 }
