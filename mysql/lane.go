@@ -3,7 +3,6 @@ package mysqllock
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -16,10 +15,8 @@ type lane struct {
 	s     *Store
 	slots chan struct{} // one for each connection in use
 
-	mu       sync.Mutex
-	idle     []*conn // the one put back last is used first
-	closed   bool
-	keepFrom time.Time // keep does nothing before
+	shelf[*conn]
+	keepFrom time.Time // keep does nothing before; guarded by mu
 }
 
 func newLane(s *Store, size int) *lane {
@@ -45,9 +42,9 @@ func (l *lane) get(ctx context.Context) (*conn, error) {
 
 func (l *lane) take(ctx context.Context) (*conn, error) {
 	for {
-		c, err := l.pop()
-		if err != nil {
-			return nil, err
+		c, open := l.pop()
+		if !open {
+			return nil, notSent("wait for a connection", fmt.Errorf("%w: the store was closed", driver.ErrClosed))
 		}
 		if c == nil {
 			return l.s.open(ctx)
@@ -57,21 +54,6 @@ func (l *lane) take(ctx context.Context) (*conn, error) {
 		}
 		c.close()
 	}
-}
-
-func (l *lane) pop() (*conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, notSent("wait for a connection", fmt.Errorf("%w: the store was closed", driver.ErrClosed))
-	}
-	n := len(l.idle)
-	if n == 0 {
-		return nil, nil
-	}
-	c := l.idle[n-1]
-	l.idle = l.idle[:n-1]
-	return c, nil
 }
 
 // put takes a connection back, or closes it if it is broken.
@@ -120,15 +102,4 @@ func (l *lane) keep(ctx context.Context) {
 	l.mu.Lock()
 	l.keepFrom = time.Now().Add(time.Second)
 	l.mu.Unlock()
-}
-
-// close closes what rests now and what is put back later.
-func (l *lane) close() {
-	l.mu.Lock()
-	idle := l.idle
-	l.idle, l.closed = nil, true
-	l.mu.Unlock()
-	for _, c := range idle {
-		c.close()
-	}
 }

@@ -3,7 +3,6 @@ package mysqllock
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -12,10 +11,7 @@ import (
 // what the owner's own transactions need.
 type transactions struct {
 	s *Store
-
-	mu     sync.Mutex
-	idle   []*txConn // the one that rested longest first
-	closed bool
+	shelf[*txConn]
 }
 
 // txConn is a connection of the Store for a transaction of the caller's. Settings
@@ -45,9 +41,9 @@ func (p *transactions) get(ctx context.Context, ttl time.Duration) (*txConn, err
 	p.s.control.keep(ctx) // must be older than what it may have to KILL
 	silence := max(leastSilence, ttl)
 	for {
-		n, err := p.pop()
-		if err != nil {
-			return nil, err
+		n, open := p.pop()
+		if !open {
+			return nil, errClosed()
 		}
 		if n == nil {
 			c, err := p.s.openAs(ctx, prepareTx, false)
@@ -56,7 +52,7 @@ func (p *transactions) get(ctx context.Context, ttl time.Duration) (*txConn, err
 			}
 			n = &txConn{c: c}
 		} else if !n.fresh() || !n.c.alive(ctx) {
-			n.c.close()
+			n.close()
 			continue
 		}
 		if n.silence == silence {
@@ -64,36 +60,23 @@ func (p *transactions) get(ctx context.Context, ttl time.Duration) (*txConn, err
 		}
 		p.s.statements.Add(1)
 		sent := time.Now()
-		_, err = n.c.sc.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout=%d", secondsOf(silence)))
+		_, err := n.c.sc.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout=%d", secondsOf(silence)))
 		if err == nil {
 			n.silence, n.c.heard = silence, sent
 			return n, nil
 		}
 		rested := n.silence != 0
-		n.c.close()
+		n.close()
 		if !rested || ctx.Err() != nil {
 			return nil, notSent("prepare a connection", err)
 		}
 	}
 }
 
-func (p *transactions) pop() (*txConn, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, errClosed()
-	}
-	last := len(p.idle) - 1
-	if last < 0 {
-		return nil, nil
-	}
-	n := p.idle[last]
-	p.idle = p.idle[:last]
-	return n, nil
-}
-
 // fresh: the server has not ended a connection at rest yet, nor is about to.
 func (n *txConn) fresh() bool { return time.Since(n.c.used) < quietFor }
+
+func (n *txConn) close() { n.c.close() }
 
 // put takes back a connection without a transaction, or closes one that is broken.
 func (p *transactions) put(n *txConn) {
@@ -113,17 +96,6 @@ func (p *transactions) put(n *txConn) {
 	}
 	p.mu.Unlock()
 	for _, n := range stale {
-		n.c.close()
-	}
-}
-
-// close closes what rests now and what is put back later.
-func (p *transactions) close() {
-	p.mu.Lock()
-	idle := p.idle
-	p.idle, p.closed = nil, true
-	p.mu.Unlock()
-	for _, n := range idle {
-		n.c.close()
+		n.close()
 	}
 }
