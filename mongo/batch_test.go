@@ -42,6 +42,23 @@ func mustAll(t *testing.T, s *Store, reqs []driver.Request, want driver.Status) 
 	return results
 }
 
+func grantedAll(t *testing.T, s *Store, reqs []driver.Request) []driver.Hold {
+	t.Helper()
+	holds := make([]driver.Hold, len(reqs))
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		holds[i] = holdOf(reqs[i], r)
+	}
+	return holds
+}
+
+// freed makes keys that are free and have a document.
+func freed(t *testing.T, s *Store, reqs []driver.Request) {
+	t.Helper()
+	for _, h := range grantedAll(t, s, reqs) {
+		release(t, s, h)
+	}
+}
+
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -55,17 +72,13 @@ func TestBatch(t *testing.T) {
 		prefix := fmt.Sprint("n", i, "/")
 		sent := s.Statements()
 		reqs := requests(prefix, n)
-		fresh := mustAll(t, s, reqs, driver.Granted)
+		holds := grantedAll(t, s, reqs)
 		count("fresh keys", s.Statements()-sent)
 		held := mustAll(t, s, requests(prefix, n), driver.Held)
 		if held[0].Left < 50*time.Second || held[0].Owner != "test" {
 			t.Errorf("refusal: %+v", held[0])
 		}
 		mustAll(t, s, reqs, driver.Granted) // each finds its own hold
-		holds := make([]driver.Hold, n)
-		for i := range holds {
-			holds[i] = holdOf(reqs[i], fresh[i])
-		}
 		sent = s.Statements()
 		alive, err := s.Renew(t.Context(), holds)
 		if err != nil || alive[n-1].Status != driver.Alive {
@@ -79,8 +92,8 @@ func TestBatch(t *testing.T) {
 		next := mustAll(t, s, again, driver.Granted)
 		count("renew, release and acquire", s.Statements()-sent)
 		for i := range next {
-			if next[i].Token < fresh[i].Token+driver.TokenRange {
-				t.Fatalf("P3: %q: token %d after %d", reqs[i].Key, next[i].Token, fresh[i].Token)
+			if next[i].Token < holds[i].Token+driver.TokenRange {
+				t.Fatalf("P3: %q: token %d after %d", reqs[i].Key, next[i].Token, holds[i].Token)
 			}
 		}
 	}
@@ -246,9 +259,7 @@ func TestP15_BlockedKeyInAnAcquire(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	reqs := requests("k", 20)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		release(t, s, holdOf(reqs[i], r))
-	}
+	freed(t, s, reqs)
 	for _, blocked := range []string{"k0", "k5"} {
 		unblock := blockDocument(t, s.db.Collection(s.leases), keyID(blocked))
 		reqs := requests("k", 20)

@@ -357,10 +357,7 @@ func TestP11_Connections(t *testing.T) {
 	s := open(t, database(t, uri, options.Client().SetAppName(name)), Options{})
 	var holds []driver.Hold
 	for n := range 4 {
-		reqs := requests(strings.Repeat("x", n+1), maxBatch)
-		for i, r := range mustAll(t, s, reqs, driver.Granted) {
-			holds = append(holds, holdOf(reqs[i], r))
-		}
+		holds = append(holds, grantedAll(t, s, requests(strings.Repeat("x", n+1), maxBatch))...)
 	}
 	for n := range 4 {
 		if _, err := s.Renew(t.Context(), holds[n*maxBatch:(n+1)*maxBatch]); err != nil {

@@ -25,12 +25,17 @@ func connect(t testing.TB, uri string, opts ...*options.ClientOptions) *mongo.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = c.Disconnect(ctx)
-	})
+	atEnd(t, 2*time.Second, c.Disconnect)
 	return c
+}
+
+// atEnd calls f when the test has ended, for at most d.
+func atEnd(t testing.TB, d time.Duration, f func(context.Context) error) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
+		defer cancel()
+		_ = f(ctx)
+	})
 }
 
 // database is one of the test's own on the server at uri.
@@ -39,11 +44,7 @@ func database(t testing.TB, uri string, opts ...*options.ClientOptions) *mongo.D
 	b := make([]byte, 6)
 	rand.Read(b)
 	db := connect(t, uri, opts...).Database("rowlock_" + hex.EncodeToString(b))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = db.Drop(ctx)
-	})
+	atEnd(t, 10*time.Second, db.Drop)
 	return db
 }
 

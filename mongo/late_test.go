@@ -190,9 +190,7 @@ func TestP6_LatePartOfABatch(t *testing.T) {
 	t.Parallel()
 	p, s, beside := behindProxy(t)
 	reqs := requests("k", 4*parallel)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		release(t, s, holdOf(reqs[i], r))
-	}
+	freed(t, s, reqs)
 	locks := beside.db.Collection(s.leases)
 	unblock1, unblock2 := blockDocument(t, locks, keyID("k0")), blockDocument(t, locks, keyID("k20")) // k1 to k19 are between them
 	p.keepAfter(3, "replaceWith")                                                                     // all, then all but k0, and k0
@@ -219,9 +217,7 @@ func TestP6_LateRestOfABatch(t *testing.T) {
 	t.Parallel()
 	p, s, beside := behindProxy(t)
 	reqs := requests("k", 10)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		release(t, s, holdOf(reqs[i], r))
-	}
+	freed(t, s, reqs)
 	unblock := blockDocument(t, beside.db.Collection(s.leases), keyID("k4"))
 	p.keepAfter(1, "replaceWith")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -271,9 +267,7 @@ func TestP6_LateRepeatOfABatch(t *testing.T) {
 	srv := testserver.Start(t, testserver.Mongo) // a fail point is the server's
 	p, s, beside := behindProxyOf(t, srv.DSN(), options.Client().SetAppName("late"))
 	reqs := requests("k", 5)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		release(t, s, holdOf(reqs[i], r))
-	}
+	freed(t, s, reqs)
 	failCommand(t, beside, "late", "update", bson.E{Key: "writeConcernError", Value: bson.D{
 		{Key: "code", Value: codeMaxTimeMSExpired}, {Key: "codeName", Value: "MaxTimeMSExpired"}, {Key: "errmsg", Value: "test"}}})
 	p.keepAfter(1, "replaceWith")

@@ -161,10 +161,13 @@ func TestP13_LostReplyToTheCommit(t *testing.T) {
 	checkOnce(t, s, 1)
 }
 
-// unsettled makes the outcome of a commit unknown and lets the test go on when
-// the caller has given up.
-func unsettled(t *testing.T, p *proxy, s *Store, lease *rowlock.Lease, executed int) {
+// unsettled makes the outcome of a commit, which is executed or not, unknown to a
+// Once that gives up, calls Once again, and then lets the first commit arrive. The
+// effects are there once.
+func unsettled(t *testing.T, executed int) (again error) {
 	t.Helper()
+	p, s, _ := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p.loseNext(executed, "commitTransaction")
@@ -176,6 +179,12 @@ func unsettled(t *testing.T, p *proxy, s *Store, lease *rowlock.Lease, executed 
 	if lease.Err() != nil {
 		t.Errorf("the lease has ended: %v", lease.Err())
 	}
+	p.pass()
+	again = s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
+	p.letGo()
+	time.Sleep(100 * time.Millisecond)
+	checkOnce(t, s, 1)
+	return again
 }
 
 // whenKept does something when the first command is kept, at the latest after ten
@@ -197,28 +206,13 @@ func (p *proxy) whenKept(do func()) {
 // what arrives then is refused.
 func TestP13_UnknownCommitThatWasNotExecuted(t *testing.T) {
 	t.Parallel()
-	p, s, _ := behindProxy(t)
-	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
-	unsettled(t, p, s, lease, 0)
-	p.pass()
-	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) }))
-	p.letGo()
-	time.Sleep(100 * time.Millisecond)
-	checkOnce(t, s, 1)
+	must(t, unsettled(t, 0))
 }
 
 // It was executed: Once again says so.
 func TestP13_UnknownCommitThatWasExecuted(t *testing.T) {
 	t.Parallel()
-	p, s, _ := behindProxy(t)
-	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
-	unsettled(t, p, s, lease, 1)
-	p.pass()
-	err := s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
-	wants(t, "P13: Once again", err, rowlock.ErrAlreadyRan)
-	p.letGo()
-	time.Sleep(100 * time.Millisecond)
-	checkOnce(t, s, 1)
+	wants(t, "P13: Once again", unsettled(t, 1), rowlock.ErrAlreadyRan)
 }
 
 // Neither commit nor abort arrive: the next holder ends the transaction, and the

@@ -30,10 +30,8 @@ func TestRenewalNeverShortens(t *testing.T) {
 func TestRenewalOfManyTTLs(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
-	reqs := requests("k", 6)
-	holds := make([]driver.Hold, 6)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		holds[i] = holdOf(reqs[i], r)
+	holds := grantedAll(t, s, requests("k", 6))
+	for i := range holds {
 		holds[i].TTL = time.Duration(i/2+2) * time.Minute
 	}
 	holds[0].MaxHold = 90 * time.Second
@@ -61,10 +59,7 @@ func TestLargeRenewal(t *testing.T) {
 	s := shared(t)
 	var holds []driver.Hold
 	for _, n := range []int{maxBatch, maxRenewals - maxBatch} {
-		reqs := requests(fmt.Sprint("k", n, "-"), n)
-		for i, r := range mustAll(t, s, reqs, driver.Granted) {
-			holds = append(holds, holdOf(reqs[i], r))
-		}
+		holds = append(holds, grantedAll(t, s, requests(fmt.Sprint("k", n, "-"), n))...)
 	}
 	results, err := s.Renew(t.Context(), holds)
 	if err != nil {
@@ -86,11 +81,7 @@ func TestLargeRenewal(t *testing.T) {
 func TestLossHasAReason(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
-	reqs := requests("k", 6)
-	holds := make([]driver.Hold, 6)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		holds[i] = holdOf(reqs[i], r)
-	}
+	holds := grantedAll(t, s, requests("k", 6))
 	want := []driver.Status{driver.Alive, driver.Released, driver.Taken, driver.Forced, driver.Removed, driver.Alive}
 	release(t, s, holds[1])
 	release(t, s, holds[2])
@@ -142,10 +133,8 @@ func TestP15_BlockedKeyInARenewal(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	const n = 200
-	reqs := requests("k", n)
-	holds := make([]driver.Hold, n)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		holds[i] = holdOf(reqs[i], r)
+	holds := grantedAll(t, s, requests("k", n))
+	for i := range holds {
 		holds[i].TTL = time.Hour
 	}
 	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("k0"))

@@ -27,11 +27,7 @@ func locker(t testing.TB, s driver.Store, o rowlock.Options) *rowlock.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
-	})
+	atEnd(t, 5*time.Second, c.Close)
 	return c
 }
 

@@ -127,9 +127,7 @@ func TestUndoOfABatchIsNotFinal(t *testing.T) {
 	t.Parallel()
 	p, s, beside := behindProxy(t)
 	reqs := requests("k", 3)
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		release(t, s, holdOf(reqs[i], r))
-	}
+	freed(t, s, reqs)
 	p.keep("indexOfArray")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
