@@ -1,0 +1,187 @@
+package mysqllock
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+var (
+	aToken      = regexp.MustCompile(`\b1[0-9]{18}\b`)
+	aConnection = regexp.MustCompile(`(KILL [A-Z]+ |conn_id=)[0-9]+`)
+)
+
+// same makes the same what differs from run to run, or only in the key.
+func same(s string) string {
+	if !strings.Contains(s, "x'7265706f7274'") { // report
+		s = strings.NewReplacer("x'73796e63'", "x'7265706f7274'", "x'ffeeddccbbaa99887766554433221100'", "x'00112233445566778899aabbccddeeff'").Replace(s)
+	}
+	s = strings.Replace(s, "AND token=0 AND", "AND token=1838313528534700032 AND", 1)
+	s = aToken.ReplaceAllStringFunc(s, func(n string) string {
+		if n == "1152921504606846976" {
+			return n
+		}
+		return "1838313528534700032"
+	})
+	return aConnection.ReplaceAllString(s, "${1}42")
+}
+
+// tell is the story of the page: what is sent in each step.
+func tell(t *testing.T, l *lab) map[string][]string {
+	rec := &recorder{}
+	s := l.recorded(rec)
+	sent := make(map[string][]string)
+	step := func(name string, f func()) {
+		t.Helper()
+		s.pace.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		rec.take()
+		f()
+		for _, statement := range rec.take() {
+			if statement = same(statement); !slices.Contains(sent[name], statement) {
+				sent[name] = append(sent[name], statement)
+			}
+		}
+	}
+	ctx := within(t, time.Minute)
+	step("connection", func() { must(t, s.Check(ctx)) })
+	sent["connection"] = sent["connection"][:3] // the rest is Check, which is not on the page
+	c := client{t: t, Store: s}
+
+	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second}
+	syncing := report
+	syncing.Key, syncing.ID = "sync", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
+	hold := func(q driver.Request) driver.Hold {
+		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep}
+	}
+	wants := func(results []driver.Result, want driver.Status) {
+		t.Helper()
+		for _, r := range results {
+			c.wants("step", r.Status, want)
+		}
+	}
+	forUpdate, sessions := s.keep.(*forUpdate)
+	due := func() { // the lease rows are to be renewed
+		if sessions {
+			for _, h := range forUpdate.holds {
+				h.rowUntil -= h.ttl / 2
+			}
+		}
+	}
+
+	if sessions {
+		step("new key", func() { wants(c.acquire(report, syncing), driver.Granted) })
+		// All that the sessions needed once.
+		sent["session"] = sent["new key"]
+		wants(c.release(hold(report), hold(syncing)), driver.Released)
+	}
+	step("acquire", func() { wants(c.acquire(report), driver.Granted) })
+	step("renew", func() { due(); wants(c.renew(hold(report)), driver.Alive) })
+	step("renew with MaxHold", func() {
+		due()
+		h := hold(report)
+		h.MaxHold = time.Hour
+		wants(c.renew(h), driver.Alive)
+	})
+	if sessions {
+		step("refused", func() {
+			other := report
+			other.ID = syncing.ID
+			wants(c.acquire(other), driver.Held)
+		})
+	}
+	step("inspect", func() { c.inspect("report") })
+	step("list", func() {
+		_, err := s.List(ctx, "re", "", 100)
+		must(t, err)
+	})
+	step("release", func() { wants(c.release(hold(report)), driver.Released) })
+
+	if !sessions {
+		step("bell", func() {
+			r, err := s.AcquireWait(ctx, report, func() {})
+			must(t, err)
+			wants([]driver.Result{r}, driver.Granted)
+			wants(c.release(hold(report)), driver.Released)
+			eventually(t, "rung", func() bool { return resting(s) == 1 })
+		})
+	}
+	step("several", func() { wants(c.acquire(report, syncing), driver.Granted) })
+	step("renew several", func() { due(); wants(c.renew(hold(report), hold(syncing)), driver.Alive) })
+	step("release several", func() { wants(c.release(hold(report), hold(syncing)), driver.Released) })
+
+	keep := report
+	keep.Keep = 10 * time.Minute
+	withMinHold := func() { wants(c.acquire(keep), driver.Granted) }
+	if sessions {
+		step("acquire with MinHold", withMinHold)
+	} else { // differs in the time only
+		withMinHold()
+	}
+	step("undo", func() {
+		h := hold(keep)
+		h.Undo = true
+		wants(c.release(h), driver.Released)
+	})
+	_, err := s.ForceRelease(ctx, "report")
+	must(t, err)
+	wants(c.acquire(keep), driver.Granted)
+	step("release with MinHold", func() { wants(c.release(hold(keep)), driver.Released) })
+	_, err = s.ForceRelease(ctx, "report")
+	must(t, err)
+
+	// A guarded transaction of an old holder is open.
+	wants(c.acquire(report), driver.Granted)
+	end := l.guard("report")
+	if sessions {
+		wants(c.release(hold(report)), driver.Released)
+	} else {
+		l.age("report", time.Hour)
+	}
+	step("pinned", func() {
+		q := report
+		q.ID, q.Pinned = syncing.ID, true
+		wants(c.acquire(q), driver.Pinned)
+	})
+	end()
+	_, _ = s.Release(ctx, []driver.Hold{hold(report)})
+
+	if sessions {
+		l.waitForUptime(4) // or nobody dares to KILL
+		holder := openFor(t, l.dsn(), l.strategy)
+		wants(client{t: t, Store: holder}.acquire(report), driver.Granted)
+	} else {
+		wants(c.acquire(report), driver.Granted)
+	}
+	step("force", func() {
+		_, err := s.ForceRelease(ctx, "report")
+		must(t, err)
+	})
+	exec(t, l.db, "DELETE FROM "+l.table())
+	exec(t, l.db, fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ('report',x'01','',1,'2020-01-01','1970-01-02','2020-01-01')", l.table()))
+	step("reap", func() {
+		n, err := s.Reap(ctx, 24*time.Hour)
+		must(t, err)
+		if n != 1 {
+			t.Fatalf("%d rows reaped", n)
+		}
+	})
+	return sent
+}
+
+func (l *lab) waitForUptime(seconds int) {
+	l.t.Helper()
+	for {
+		var name string
+		var up int
+		must(l.t, l.db.QueryRow("SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up))
+		if up >= seconds {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

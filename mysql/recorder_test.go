@@ -1,0 +1,83 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"sync"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// recorded is a store whose statements are noted.
+func (l *lab) recorded(rec *recorder) *Store {
+	l.t.Helper()
+	l.store() // makes the tables
+	connector, err := mysql.NewConnector(l.config.Clone())
+	must(l.t, err)
+	db := sql.OpenDB(recordingConnector{connector, rec})
+	l.t.Cleanup(func() { _ = db.Close() })
+	s, err := New(db, Options{Strategy: l.strategy, Bells: 1})
+	must(l.t, err)
+	l.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// recorder notes statements.
+type recorder struct {
+	mu         sync.Mutex
+	statements []string
+}
+
+func (r *recorder) note(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statements = append(r.statements, s)
+}
+
+// take returns what was noted since the last time.
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.statements
+	r.statements = nil
+	return s
+}
+
+type recordingConnector struct {
+	sqldriver.Connector
+	rec *recorder
+}
+
+func (c recordingConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &recordingConn{mysqlConn: conn.(mysqlConn), rec: c.rec}, nil
+}
+
+// mysqlConn is what the driver's connections can do and the Store uses.
+type mysqlConn interface {
+	sqldriver.Conn
+	sqldriver.ExecerContext
+	sqldriver.QueryerContext
+	sqldriver.Pinger
+	sqldriver.SessionResetter
+	sqldriver.Validator
+}
+
+type recordingConn struct {
+	mysqlConn
+	rec *recorder
+}
+
+func (c *recordingConn) ExecContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
+	c.rec.note(s)
+	return c.mysqlConn.ExecContext(ctx, s, args)
+}
+
+func (c *recordingConn) QueryContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
+	c.rec.note(s)
+	return c.mysqlConn.QueryContext(ctx, s, args)
+}
