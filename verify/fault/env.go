@@ -1,0 +1,199 @@
+package fault
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/testenv"
+)
+
+// Env is what the faults of a round act on. NewEnv fills in all but Clients, Spaces,
+// Reap and TTL, which are the caller's.
+type Env struct {
+	Kind    testenv.Kind
+	Server  *testenv.Server // the round's own
+	Proxies []*Proxy        // one for each client process, before all members of the server
+	DB      *sql.DB         // MySQL and MariaDB: root, not through a proxy; else nil
+	Mongo   *mongo.Client   // MongoDB: not through a proxy; else nil
+	Rand    *rand.Rand      // seeded; Inject takes one number from it, under a lock of the Env
+
+	Clients func() []Client                 // the client processes that live now; may be nil
+	Spaces  []Space                         // where the locks are
+	Reap    func(ctx context.Context) error // one run of the reaper over all spaces; may be nil
+	TTL     time.Duration                   // of the leases
+
+	mu    sync.Mutex
+	taken map[string]chan struct{} // what a running fault uses
+}
+
+// Client is a client process.
+type Client interface {
+	Name() string
+	Kill() error                       // as kill -9; whoever started it starts another in its place
+	Freeze() error                     // as SIGSTOP
+	Thaw() error                       // ends Freeze
+	StepWallClock(time.Duration) error // its wall clock is off by so much from now on; 0: right again
+}
+
+// Space is the tables or collections of one lock space, and some keys that many want.
+type Space struct {
+	Name   string   // "version"
+	Tables []string // MySQL: with a column name, the one that holds the locks first. MongoDB: collections of database test
+	Keys   []string
+}
+
+// NewEnv starts a server with a clock that can be set and a disk that can be full,
+// and so many proxies before it. The caller must Close it.
+func NewEnv(ctx context.Context, kind testenv.Kind, proxies int, seed uint64) (*Env, error) {
+	s, err := testenv.Start(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	e := &Env{Kind: kind, Server: s, Rand: rand.New(rand.NewPCG(seed, 0)), TTL: 2 * time.Second}
+	if err = e.connect(); err == nil {
+		for range proxies {
+			var p *Proxy
+			if p, err = NewProxy(s); err != nil {
+				break
+			}
+			e.Proxies = append(e.Proxies, p)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// connect opens the direct ways to the server.
+func (e *Env) connect() (err error) {
+	if isMongo(e.Kind) {
+		e.Mongo, err = mongo.Connect(options.Client().ApplyURI(e.Server.DSN()).SetServerSelectionTimeout(10 * time.Second))
+		return err
+	}
+	c, err := mysql.ParseDSN(e.Server.DSN())
+	if err != nil {
+		return err
+	}
+	c.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return err
+	}
+	e.DB = sql.OpenDB(connector)
+	return nil
+}
+
+// Close ends the proxies and the server.
+func (e *Env) Close() error {
+	for _, p := range e.Proxies {
+		p.Close()
+	}
+	if e.DB != nil {
+		_ = e.DB.Close()
+	}
+	if e.Mongo != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = e.Mongo.Disconnect(ctx)
+		cancel()
+	}
+	return e.Server.Close()
+}
+
+func isMongo(kind testenv.Kind) bool { return kind != testenv.MySQL && kind != testenv.MariaDB }
+
+// scene is an Env in the hands of one fault, with random numbers of its own.
+type scene struct {
+	*Env
+	rand *rand.Rand
+}
+
+// on makes an Inject of what a fault does, which is not called while another fault
+// uses the same.
+func on(uses []string, do func(ctx context.Context, s *scene) (string, error)) func(context.Context, *Env) (string, error) {
+	return func(ctx context.Context, e *Env) (string, error) {
+		e.mu.Lock()
+		s := &scene{e, rand.New(rand.NewPCG(e.Rand.Uint64(), 1))}
+		e.mu.Unlock()
+		release, err := e.take(ctx, uses)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+		return do(ctx, s)
+	}
+}
+
+// take waits until nothing of this is used. All who take several take them in the
+// same order.
+func (e *Env) take(ctx context.Context, uses []string) (release func(), err error) {
+	var mine []chan struct{}
+	release = func() {
+		for _, c := range mine {
+			<-c
+		}
+	}
+	for _, name := range uses {
+		e.mu.Lock()
+		if e.taken == nil {
+			e.taken = map[string]chan struct{}{}
+		}
+		if e.taken[name] == nil {
+			e.taken[name] = make(chan struct{}, 1)
+		}
+		c := e.taken[name]
+		e.mu.Unlock()
+		select {
+		case c <- struct{}{}:
+			mine = append(mine, c)
+		case <-ctx.Done():
+			release()
+			return nil, fmt.Errorf("wait for %s: %w", name, ctx.Err())
+		}
+	}
+	return release, nil
+}
+
+// between is a random time.
+func (s *scene) between(low, high time.Duration) time.Duration {
+	if high <= low {
+		return low
+	}
+	return low + time.Duration(s.rand.Int64N(int64(high-low))).Round(time.Millisecond)
+}
+
+// some are at least one of the items, in random order.
+func some[T any](s *scene, items []T) []T {
+	var list []T
+	for _, i := range s.rand.Perm(len(items)) {
+		list = append(list, items[i])
+	}
+	if len(list) < 2 {
+		return list
+	}
+	return list[:1+s.rand.IntN(len(list))]
+}
+
+// pause waits, for no longer than the context lasts.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// healing is the context for undoing a fault: bounded, and not ended by the caller's.
+func healing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 90*time.Second)
+}

@@ -1,0 +1,75 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rowlock/rowlock/testenv"
+)
+
+// Fault is one way in which things go wrong.
+type Fault struct {
+	Name   string         // "reply-dropped"
+	Kinds  []testenv.Kind // the servers it is for
+	What   string         // what happens, in a line
+	Expect string         // what is promised while it lasts and after it
+	Weight int            // how often it is drawn, beside the others
+	Uses   []string       // two faults that use the same thing are never injected at once: the second waits
+
+	// Inject makes it happen, keeps it for a while and heals it, also when ctx has
+	// ended. All is whole again when it returns without an error. What it did is
+	// for people; empty: there was nothing to do it to. Any number may run at once
+	// on one Env.
+	Inject func(ctx context.Context, e *Env) (what string, err error)
+}
+
+// The sets of kinds.
+var (
+	sqlKinds   = []testenv.Kind{testenv.MySQL, testenv.MariaDB}
+	mongoKinds = []testenv.Kind{testenv.Mongo, testenv.Mongo3}
+	mongo3     = []testenv.Kind{testenv.Mongo3}
+	oneNode    = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo}
+	everywhere = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo, testenv.Mongo3}
+)
+
+// What faults use.
+const (
+	network = "network"
+	clients = "clients"
+	server  = "server" // whether it runs, and its settings
+	tables  = "tables"
+)
+
+// All is every fault, those that belong together beside each other.
+func All() []Fault {
+	return slices.Concat(networkFaults(), clientFaults(), serverFaults(), settingFaults(), clockFaults(), diskFaults(),
+		memberFaults(), foreignFaults(), foreignMongoFaults(), reaperFaults())
+}
+
+// For is the faults for a kind of server.
+func For(kind testenv.Kind) []Fault {
+	return slices.DeleteFunc(All(), func(f Fault) bool { return !slices.Contains(f.Kinds, kind) })
+}
+
+// Markdown is the table of all faults, for docs/guarantees.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| fault | on | what happens | what is promised |\n|---|---|---|---|\n")
+	for _, f := range All() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, kindsText(f.Kinds), f.What, f.Expect)
+	}
+	return b.String()
+}
+
+func kindsText(kinds []testenv.Kind) string {
+	if len(kinds) == len(everywhere) {
+		return "all"
+	}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ", ")
+}

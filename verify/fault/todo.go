@@ -1,0 +1,12 @@
+package fault
+
+func networkFaults() []Fault      { return nil }
+func clientFaults() []Fault       { return nil }
+func serverFaults() []Fault       { return nil }
+func settingFaults() []Fault      { return nil }
+func clockFaults() []Fault        { return nil }
+func diskFaults() []Fault         { return nil }
+func memberFaults() []Fault       { return nil }
+func foreignFaults() []Fault      { return nil }
+func foreignMongoFaults() []Fault { return nil }
+func reaperFaults() []Fault       { return nil }
