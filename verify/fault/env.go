@@ -111,28 +111,6 @@ func (e *Env) Close() error {
 
 func isMongo(kind testenv.Kind) bool { return kind != testenv.MySQL && kind != testenv.MariaDB }
 
-// scene is an Env in the hands of one fault, with random numbers of its own.
-type scene struct {
-	*Env
-	rand *rand.Rand
-}
-
-// on makes an Inject of what a fault does, which is not called while another fault
-// uses the same.
-func on(uses []string, do func(ctx context.Context, s *scene) (string, error)) func(context.Context, *Env) (string, error) {
-	return func(ctx context.Context, e *Env) (string, error) {
-		e.mu.Lock()
-		s := &scene{e, rand.New(rand.NewPCG(e.Rand.Uint64(), 1))}
-		e.mu.Unlock()
-		release, err := e.take(ctx, uses)
-		if err != nil {
-			return "", err
-		}
-		defer release()
-		return do(ctx, s)
-	}
-}
-
 // take waits until nothing of this is used. All who take several take them in the
 // same order.
 func (e *Env) take(ctx context.Context, uses []string) (release func(), err error) {
@@ -161,39 +139,4 @@ func (e *Env) take(ctx context.Context, uses []string) (release func(), err erro
 		}
 	}
 	return release, nil
-}
-
-// between is a random time.
-func (s *scene) between(low, high time.Duration) time.Duration {
-	if high <= low {
-		return low
-	}
-	return low + time.Duration(s.rand.Int64N(int64(high-low))).Round(time.Millisecond)
-}
-
-// some are at least one of the items, in random order.
-func some[T any](s *scene, items []T) []T {
-	var list []T
-	for _, i := range s.rand.Perm(len(items)) {
-		list = append(list, items[i])
-	}
-	if len(list) < 2 {
-		return list
-	}
-	return list[:1+s.rand.IntN(len(list))]
-}
-
-// pause waits, for no longer than the context lasts.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// healing is the context for undoing a fault: bounded, and not ended by the caller's.
-func healing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 90*time.Second)
 }

@@ -48,6 +48,24 @@ func All() []Fault {
 		memberFaults(), foreignFaults(), foreignMongoFaults(), reaperFaults())
 }
 
+// by gives it the function that does it, which is not called while another fault uses the same.
+func (f Fault) by(do func(ctx context.Context, s *scene) (string, error)) Fault {
+	f.Inject = func(ctx context.Context, e *Env) (string, error) {
+		s := e.scene()
+		release, err := e.take(ctx, f.Uses)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", f.Name, err)
+		}
+		defer release()
+		what, err := do(ctx, s)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.Name, err)
+		}
+		return what, err
+	}
+	return f
+}
+
 // For is the faults for a kind of server.
 func For(kind testenv.Kind) []Fault {
 	return slices.DeleteFunc(All(), func(f Fault) bool { return !slices.Contains(f.Kinds, kind) })

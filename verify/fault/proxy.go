@@ -1,34 +1,75 @@
 package fault
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/go-sql-driver/mysql"
+	"github.com/rs/zerolog"
 
 	"github.com/rowlock/rowlock/testenv"
 )
 
 // Proxy stands between one client process and the server, and has one address for
-// each of its members.
+// each of its members. Behind each stands toxiproxy, which makes what passes slow or
+// silent; what happens to whole connections and to single requests and replies
+// happens before it (see line).
 type Proxy struct {
 	dsn   string
-	lines []*line
+	lines []*line // by member
 }
 
+// shaper is what toxiproxy asks for beside a proxy: where metrics and logs go.
+var shaper = sync.OnceValue(func() *toxiproxy.ApiServer {
+	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+})
+
 // NewProxy returns a proxy before all members of the server. The caller must Close it.
-func NewProxy(s *testenv.Server) (*Proxy, error) { return nil, nil }
+func NewProxy(s *testenv.Server) (*Proxy, error) {
+	members, err := addresses(s)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{dsn: s.DSN()}
+	for _, member := range members {
+		l, err := newLine(member)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		p.lines = append(p.lines, l)
+	}
+	if !isMongo(s.Kind()) {
+		p.dsn = strings.Replace(p.dsn, members[0], p.lines[0].addr, 1)
+	}
+	return p, nil
+}
 
 // DSN is the server's DSN with the proxy's address, for MySQL and MariaDB. For
 // MongoDB it is the server's own: there the client dials by Addrs.
 func (p *Proxy) DSN() string { return p.dsn }
 
-// Addrs gives the proxy's address for each member's, for a dialer: the members of a
+// Addrs gives the proxy's address for each member's, for a Dialer: the members of a
 // replica set name each other to the client, by their own addresses.
-func (p *Proxy) Addrs() map[string]string { return nil }
+func (p *Proxy) Addrs() map[string]string {
+	m := make(map[string]string, len(p.lines))
+	for _, l := range p.lines {
+		m[l.member] = l.addr
+	}
+	return m
+}
 
 // Close ends it and all its connections.
-func (p *Proxy) Close() {}
+func (p *Proxy) Close() {
+	for _, l := range p.lines {
+		l.close()
+	}
+}
 
 // addresses are those of the members.
 func addresses(s *testenv.Server) ([]string, error) {
@@ -46,4 +87,24 @@ func addresses(s *testenv.Server) ([]string, error) {
 	return []string{c.Addr}, nil
 }
 
-type line struct{}
+// forget undoes what makes lines slow or silent. toxiproxy waits for each connection
+// to take part in it, so this is bounded.
+func forget(ctx context.Context, lines []*line) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var all sync.WaitGroup
+		for _, l := range lines {
+			all.Go(func() { l.toxic.Toxics.ResetToxics(ctx) })
+		}
+		all.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.New("toxiproxy does not go back to normal")
+	}
+}

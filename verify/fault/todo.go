@@ -1,8 +1,5 @@
 package fault
 
-func networkFaults() []Fault      { return nil }
-func clientFaults() []Fault       { return nil }
-func serverFaults() []Fault       { return nil }
 func settingFaults() []Fault      { return nil }
 func clockFaults() []Fault        { return nil }
 func diskFaults() []Fault         { return nil }

@@ -1,0 +1,177 @@
+package fault
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+)
+
+// line is the way to one member of the server:
+//
+//	client - relay - toxiproxy - member
+//
+// toxiproxy knows no statements and never lets a client go before its request has
+// left; the relay does.
+type line struct {
+	member string
+	addr   string
+	toxic  *toxiproxy.Proxy
+
+	mu     sync.Mutex
+	listen net.Listener // nil: connections are refused
+	relays map[*relay]bool
+	closed bool
+	choose *chance        // what happens to single requests and replies; nil: nothing
+	silent chan struct{}  // not nil: not even the end of a connection passes, until it is closed
+	late   sync.WaitGroup // requests that are held back
+}
+
+func newLine(member string) (*line, error) {
+	l := &line{member: member, relays: map[*relay]bool{}}
+	l.toxic = toxiproxy.NewProxy(shaper(), member, "127.0.0.1:0", member)
+	if err := l.toxic.Start(); err != nil {
+		return nil, fmt.Errorf("proxy before %s: %w", member, err)
+	}
+	// Below the ports of outgoing connections, so that the port is still free when
+	// connections are no longer refused; and beside those that testenv takes.
+	for range 100 {
+		l.addr = fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(8000))
+		if l.up() == nil {
+			return l, nil
+		}
+	}
+	l.toxic.Stop()
+	return nil, fmt.Errorf("proxy before %s: no free port", member)
+}
+
+// up lets connections be made again.
+func (l *line) up() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listen != nil || l.closed {
+		return nil
+	}
+	listen, err := net.Listen("tcp", l.addr)
+	for end := time.Now().Add(5 * time.Second); len(l.relays) > 0 && err != nil && errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+		listen, err = net.Listen("tcp", l.addr)
+	}
+	if err != nil {
+		return err
+	}
+	l.listen = listen
+	go func() {
+		for {
+			c, err := listen.Accept()
+			if err != nil {
+				return
+			}
+			go l.serve(c)
+		}
+	}()
+	return nil
+}
+
+// down refuses new connections. Those that are there stay.
+func (l *line) down() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listen != nil {
+		_ = l.listen.Close()
+		l.listen = nil
+	}
+}
+
+// cut resets all connections, those excepted whose client is gone.
+func (l *line) cut() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for r := range l.relays {
+		if !r.stranded.Load() {
+			r.reset()
+			n++
+		}
+	}
+	return n
+}
+
+// with sets what happens to single requests and replies; nil: nothing.
+func (l *line) with(c *chance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.choose = c
+}
+
+func (l *line) chance() *chance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.choose
+}
+
+// hush keeps the end of a connection from passing too, until noise.
+func (l *line) hush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silent == nil && !l.closed {
+		l.silent = make(chan struct{})
+	}
+}
+
+func (l *line) noise() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silent != nil {
+		close(l.silent)
+		l.silent = nil
+	}
+}
+
+// heard waits until the end of a connection passes.
+func (l *line) heard() {
+	l.mu.Lock()
+	silent := l.silent
+	l.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
+}
+
+func (l *line) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.down()
+	l.noise()
+	l.toxic.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.relays {
+		r.reset()
+	}
+}
+
+// add makes toxiproxy treat what passes in both directions, or in one.
+func (l *line) add(kind string, attributes map[string]any, streams ...string) error {
+	if len(streams) == 0 {
+		streams = []string{"upstream", "downstream"}
+	}
+	for _, stream := range streams {
+		text, err := json.Marshal(map[string]any{"type": kind, "stream": stream, "toxicity": 1, "attributes": attributes})
+		if err == nil {
+			_, err = l.toxic.Toxics.AddToxicJson(strings.NewReader(string(text)))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+func serverFaults() []Fault {
+	return []Fault{
+		Fault{Name: "server-killed", Kinds: everywhere, Weight: 2, Uses: []string{server},
+			What: "the server (of a replica set all members at once) is killed with -9 and started again",
+			Expect: "everything: what was acknowledged is there again, tokens go on rising (P3). SelectForUpdate: keys are free when the " +
+				"server is back, their holders learn it within min(TTL/10, 1 s): the exception to P2"}.by(serverKilled),
+		Fault{Name: "server-frozen-short", Kinds: everywhere, Weight: 2, Uses: []string{server},
+			What:   "the server stands still for less than the TTL",
+			Expect: "everything; leases may be lost, with the signal"}.by(serverFrozenShort),
+		Fault{Name: "server-frozen-long", Kinds: everywhere, Weight: 2, Uses: []string{server},
+			What:   "the server stands still for longer than the TTL",
+			Expect: "everything; leases are lost, with the signal before the server goes on"}.by(serverFrozenLong),
+	}
+}
+
+func serverKilled(ctx context.Context, s *scene) (string, error) {
+	d := s.between(0, s.TTL)
+	return fmt.Sprintf("down for %v and its start", d), s.killFor(ctx, d)
+}
+
+func serverFrozenShort(ctx context.Context, s *scene) (string, error) {
+	d := s.between(s.TTL/10, s.TTL*8/10)
+	return fmt.Sprint(d), s.freezeFor(ctx, d)
+}
+
+func serverFrozenLong(ctx context.Context, s *scene) (string, error) {
+	d := s.between(s.TTL*11/10, 2*s.TTL)
+	return fmt.Sprint(d), s.freezeFor(ctx, d)
+}
+
+// killFor kills members, or all, and starts them again after a time.
+func (s *scene) killFor(ctx context.Context, d time.Duration, members ...int) error {
+	err := s.Server.Kill(members...)
+	pause(ctx, d)
+	heal, cancel := healing(ctx)
+	defer cancel()
+	return errors.Join(err, s.Server.Restart(heal, members...))
+}
+
+// freezeFor freezes members, or all, for a time, and waits until the server is well.
+func (s *scene) freezeFor(ctx context.Context, d time.Duration, members ...int) error {
+	err := s.Server.Pause(members...)
+	if err == nil {
+		pause(ctx, d)
+	}
+	err = errors.Join(err, s.Server.Resume(members...))
+	heal, cancel := healing(ctx)
+	defer cancel()
+	return errors.Join(err, s.well(heal))
+}
+
+// well waits until the server does its work.
+func (s *scene) well(ctx context.Context) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := s.write(try)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the server is not well again: %w", err)
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
