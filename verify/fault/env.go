@@ -58,7 +58,7 @@ func NewEnv(ctx context.Context, kind testenv.Kind, proxies int, seed uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Kind: kind, Server: s, Rand: rand.New(rand.NewPCG(seed, 0)), TTL: 2 * time.Second}
+	e := &Env{Kind: kind, Server: s, Rand: seeded(seed), TTL: 2 * time.Second}
 	if err = e.connect(); err == nil {
 		for range proxies {
 			var p *Proxy
@@ -108,6 +108,8 @@ func (e *Env) Close() error {
 	}
 	return e.Server.Close()
 }
+
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 func isMongo(kind testenv.Kind) bool { return kind != testenv.MySQL && kind != testenv.MariaDB }
 

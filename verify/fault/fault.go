@@ -44,7 +44,7 @@ const (
 
 // All is every fault, those that belong together beside each other.
 func All() []Fault {
-	return slices.Concat(networkFaults(), clientFaults(), serverFaults(), settingFaults(), clockFaults(), diskFaults(),
+	return slices.Concat(networkFaults(), clientFaults(), serverFaults(), sessionFaults(), settingFaults(), clockFaults(), diskFaults(),
 		memberFaults(), foreignFaults(), foreignMongoFaults(), reaperFaults())
 }
 

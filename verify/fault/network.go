@@ -3,7 +3,6 @@ package fault
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/testenv"
@@ -150,7 +149,7 @@ func requestLate(ctx context.Context, s *scene) (string, error) {
 // when those that are held back have arrived.
 func (s *scene) play(ctx context.Context, c *chance, unit string) (string, error) {
 	lines, text := s.linesOf()
-	c.rand = rand.New(rand.NewPCG(s.rand.Uint64(), 2))
+	c.rand = seeded(s.rand.Uint64())
 	d := s.while()
 	for _, l := range lines {
 		l.with(c)

@@ -11,6 +11,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/go-sql-driver/mysql"
 	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/log"
 
 	"github.com/rowlock/rowlock/testenv"
 )
@@ -26,6 +27,7 @@ type Proxy struct {
 
 // shaper is what toxiproxy asks for beside a proxy: where metrics and logs go.
 var shaper = sync.OnceValue(func() *toxiproxy.ApiServer {
+	log.Logger = zerolog.Nop() // some of its parts write there, whatever it is given
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 })
 

@@ -1,0 +1,32 @@
+package fault
+
+import (
+	"context"
+	"time"
+)
+
+func reaperFaults() []Fault {
+	return []Fault{
+		Fault{Name: "reaping", Kinds: everywhere, Weight: 2, Uses: []string{"reaper"},
+			What:   "the reaper runs again and again",
+			Expect: "everything: it never ends a live hold (P10), and tokens of a key that comes back are larger (P3)"}.by(reaping),
+	}
+}
+
+func reaping(ctx context.Context, s *scene) (string, error) {
+	if s.Reap == nil {
+		return "", nil
+	}
+	d, rest, n := s.while(), s.between(time.Millisecond, 20*time.Millisecond), 0
+	var last error
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, rest) {
+		try, stop := context.WithTimeout(ctx, s.TTL)
+		if err := s.Reap(try); err == nil {
+			n++
+		} else {
+			last = err // the server may be away: another fault is at it
+		}
+		stop()
+	}
+	return describe(last, "%d times in %v", n, d), nil
+}
