@@ -30,9 +30,12 @@ func imageOf(kind Kind) string {
 }
 
 // startDocker runs the server in containers.
-func startDocker(ctx context.Context, kind Kind, args []string) (*Server, error) {
+func startDocker(ctx context.Context, kind Kind, o order) (*Server, error) {
 	if delay, _ := SlowSync(); delay > 0 {
 		return nil, fmt.Errorf("%w: %s is for local servers", ErrUnavailable, slowSyncVariable)
+	}
+	if o.trouble {
+		return nil, fmt.Errorf("%w: a clock and a disk of a server's own are for local servers", ErrUnavailable)
 	}
 	engine, err := dialEngine(ctx)
 	if err != nil {
@@ -42,7 +45,7 @@ func startDocker(ctx context.Context, kind Kind, args []string) (*Server, error)
 	for range kind.members() {
 		n := &dockerNode{engine: engine}
 		if n.port, err = freePort(); err == nil {
-			err = n.create(ctx, kind, args)
+			err = n.create(ctx, kind, o.args)
 		}
 		if n.id != "" {
 			s.nodes = append(s.nodes, n)

@@ -7,11 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
 // startLocal runs a server program of this machine or of the cache.
-func startLocal(ctx context.Context, kind Kind, args []string) (*Server, error) {
+func startLocal(ctx context.Context, kind Kind, o order) (*Server, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w: local servers need Linux", ErrUnavailable)
 	}
@@ -19,23 +20,45 @@ func startLocal(ctx context.Context, kind Kind, args []string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	if p.preload, p.env, err = slowSyncLibrary(); err != nil {
+	if err := p.prepare(o); err != nil {
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		s, err := launch(ctx, kind, p, args)
+		s, err := launch(ctx, kind, p, o)
 		if err == nil || try == 3 || !strings.Contains(strings.ToLower(err.Error()), "address already in use") {
 			return s, err
 		}
 	}
 }
 
+// prepare says what the program must load first.
+func (p *program) prepare(o order) error {
+	slow, env, err := slowSyncLibrary()
+	if err != nil {
+		return err
+	}
+	if slow != "" {
+		p.preload, p.env = append(p.preload, slow), append(p.env, env...)
+	}
+	if o.trouble {
+		library, err := troubleLibrary()
+		if err != nil {
+			return err
+		}
+		p.preload = append(p.preload, library)
+	}
+	if len(p.preload) > 0 {
+		p.env = append(p.env, "LD_PRELOAD="+strings.Join(p.preload, ":"))
+	}
+	return nil
+}
+
 // startPackages fetches the server program and runs it.
-func startPackages(ctx context.Context, kind Kind, args []string) (*Server, error) {
+func startPackages(ctx context.Context, kind Kind, o order) (*Server, error) {
 	if err := Provision(ctx, os.Stderr, kind); err != nil {
 		return nil, err
 	}
-	s, err := startLocal(ctx, kind, args)
+	s, err := startLocal(ctx, kind, o)
 	if s != nil {
 		s.source = Packages
 	}
@@ -43,7 +66,7 @@ func startPackages(ctx context.Context, kind Kind, args []string) (*Server, erro
 }
 
 // launch starts the processes of one server on free ports and a fresh data folder.
-func launch(ctx context.Context, kind Kind, p program, args []string) (*Server, error) {
+func launch(ctx context.Context, kind Kind, p program, o order) (*Server, error) {
 	dir, remove, err := dataFolder()
 	if err != nil {
 		return nil, err
@@ -67,18 +90,27 @@ func launch(ctx context.Context, kind Kind, p program, args []string) (*Server, 
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		n.args = append(n.args, args...)
+		n.args = append(n.args, o.args...)
+		if o.trouble {
+			n.trouble = n.dir + ".trouble"
+			n.env = append(slices.Clone(n.env), "ROWLOCK_TROUBLE="+n.trouble)
+			if err := troubleFile(n.trouble); err != nil {
+				return nil, errors.Join(err, s.Close())
+			}
+		}
 		s.nodes = append(s.nodes, n)
 	}
 	s.address()
 	s, err = s.begin(ctx)
-	if err != nil || p.preload == "" {
+	if err != nil {
 		return s, err
 	}
 	for _, n := range s.nodes {
-		if !n.(*localNode).p.maps(p.preload) {
-			return nil, errors.Join(fmt.Errorf("%s did not load %s, as a program cannot that is linked statically or has more rights than its starter",
-				p.path, p.preload), s.Close())
+		for _, library := range p.preload {
+			if !n.(*localNode).p.maps(library) {
+				return nil, errors.Join(fmt.Errorf("%s did not load %s, as a program cannot that is linked statically or has more rights than its starter",
+					p.path, library), s.Close())
+			}
 		}
 	}
 	return s, nil
@@ -92,6 +124,7 @@ type localNode struct {
 	port    int
 	dir     string // its data
 	log     string
+	trouble string // the file that its clock and its disk obey; empty: the machine's
 
 	p      *process
 	paused bool

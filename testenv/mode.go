@@ -53,6 +53,16 @@ func Find(ctx context.Context, kind Kind) (*Server, error) {
 //
 // It fails with an error that names every way when the machine offers none.
 func Start(ctx context.Context, kind Kind, args ...string) (*Server, error) {
+	return start(ctx, kind, order{args: args})
+}
+
+// order is what a server is to be like.
+type order struct {
+	args    []string // for the server program, after ours
+	trouble bool     // with a clock that can be set, and a disk that can be full
+}
+
+func start(ctx context.Context, kind Kind, o order) (*Server, error) {
 	forced, err := forcedMode()
 	if err != nil {
 		return nil, err
@@ -65,7 +75,7 @@ func Start(ctx context.Context, kind Kind, args ...string) (*Server, error) {
 	}
 	ways := []struct {
 		mode  Mode
-		start func(context.Context, Kind, []string) (*Server, error)
+		start func(context.Context, Kind, order) (*Server, error)
 	}{
 		{Local, startLocal},
 		{Docker, startDocker},
@@ -76,7 +86,7 @@ func Start(ctx context.Context, kind Kind, args ...string) (*Server, error) {
 		if forced != "" && forced != w.mode {
 			continue
 		}
-		s, err := w.start(ctx, kind, args)
+		s, err := w.start(ctx, kind, o)
 		if err == nil {
 			return s, nil
 		}

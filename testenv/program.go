@@ -15,7 +15,7 @@ type program struct {
 	args    []string // before all others: the loader's, and where the program finds its files
 	share   []string // MySQL and MariaDB: folders that may hold the files to set up a data folder
 	version string
-	preload string   // a library for the server to load first; empty: none
+	preload []string // libraries for the server to load first
 	env     []string // beside this process's, while it serves
 }
 

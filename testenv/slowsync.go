@@ -3,10 +3,7 @@ package testenv
 import (
 	_ "embed"
 	"fmt"
-	"hash/fnv"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 )
 
@@ -37,29 +34,8 @@ func slowSyncLibrary() (library string, env []string, err error) {
 	if delay == 0 || err != nil {
 		return "", nil, err
 	}
-	hash := fnv.New32a()
-	hash.Write(slowSyncSource)
-	dir, err := once(fmt.Sprintf("slowsync-%08x", hash.Sum32()), compileSlowSync)
-	if err != nil {
+	if library, err = compiled("slowsync", slowSyncSource); err != nil {
 		return "", nil, fmt.Errorf("%s=%v: %w", slowSyncVariable, delay, err)
 	}
-	library = filepath.Join(dir, "slowsync.so")
-	return library, []string{"LD_PRELOAD=" + library, fmt.Sprintf("ROWLOCK_SLOW_SYNC_NS=%d", delay)}, nil
-}
-
-func compileSlowSync(dir string) error {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		return fmt.Errorf("slow syncs need a C compiler: %w", err)
-	}
-	source := filepath.Join(dir, "slowsync.c")
-	if err := os.WriteFile(source, slowSyncSource, 0o644); err != nil {
-		return err
-	}
-	// Without the C library of this machine: the server brings its own, maybe an older one.
-	cmd := exec.Command(gcc, "-shared", "-fPIC", "-O2", "-nostdlib", "-o", filepath.Join(dir, "slowsync.so"), source)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("gcc: %w\n%s", err, out)
-	}
-	return nil
+	return library, []string{fmt.Sprintf("ROWLOCK_SLOW_SYNC_NS=%d", delay)}, nil
 }

@@ -1,0 +1,87 @@
+package testenv
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+//go:embed trouble/trouble.c
+var troubleSource []byte
+
+// errNoTrouble is the answer to a fault on a server that is not prepared for it.
+var errNoTrouble = errors.New("its clock and its disk are the machine's: see StartTroubled")
+
+// StartTroubled is [Start] of a server whose clock can be set and whose disk can be full: see [Server.SetClock] and
+// [Server.FillDisk]. For that it must be a process of this machine, and a library is preloaded into it, which is
+// compiled into the cache with gcc; where that cannot be the error matches [ErrUnavailable].
+func StartTroubled(ctx context.Context, kind Kind, args ...string) (*Server, error) {
+	return start(ctx, kind, order{args: args, trouble: true})
+}
+
+// Troubled tells whether SetClock and FillDisk work.
+func (s *Server) Troubled() bool {
+	for _, n := range s.nodes {
+		if local, ok := n.(*localNode); !ok || local.trouble == "" {
+			return false
+		}
+	}
+	return len(s.nodes) > 0
+}
+
+// SetClock makes the wall clock of the named members, or of all, differ from the machine's by so much, until the next
+// SetClock, also over a restart. Their clock that only goes on is left alone. A wait that has begun ends as if the clock
+// had not been set.
+func (s *Server) SetClock(ahead time.Duration, members ...int) error {
+	return s.each("set the clock of", members, func(n node) error { return tell(n, aheadAt, int64(ahead)) })
+}
+
+// FillDisk makes the disk of the named members, or of all, full (ENOSPC), until it is undone. Files of MySQL and MariaDB
+// cannot grow then: commits hang, because the binary log waits for room, and go on when there is some. What mongod would
+// next need room for comes up to a minute later, so it cannot write at all: it ends, and needs a Restart.
+func (s *Server) FillDisk(full bool, members ...int) error {
+	how := int64(0)
+	if full {
+		how = 1
+		if s.kind.isMongo() {
+			how = 2
+		}
+	}
+	return s.each("fill the disk of", members, func(n node) error { return tell(n, fullAt, how) })
+}
+
+// Where the values are in the file that the library reads.
+const (
+	aheadAt     = 0
+	fullAt      = 8
+	troubleSize = 16
+)
+
+func tell(n node, at int64, value int64) error {
+	local, ok := n.(*localNode)
+	if !ok || local.trouble == "" {
+		return errNoTrouble
+	}
+	f, err := os.OpenFile(local.trouble, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(value)), at)
+	return errors.Join(err, f.Close())
+}
+
+// troubleFile makes the file that the library reads: no trouble yet.
+func troubleFile(file string) error { return os.WriteFile(file, make([]byte, troubleSize), 0o644) }
+
+// troubleLibrary is the library that a server must preload.
+func troubleLibrary() (string, error) {
+	library, err := compiled("trouble", troubleSource)
+	if err != nil {
+		return "", fmt.Errorf("%w: a clock and a disk of a server's own: %w", ErrUnavailable, err)
+	}
+	return library, nil
+}
