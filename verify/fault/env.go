@@ -51,10 +51,13 @@ type Space struct {
 	Keys   []string
 }
 
-// NewEnv starts a server with a clock that can be set and a disk that can be full,
-// and so many proxies before it. The caller must Close it.
+// NewEnv starts a server, where possible with a clock that can be set and a disk
+// that can be full, and so many proxies before it. The caller must Close it.
 func NewEnv(ctx context.Context, kind testenv.Kind, proxies int, seed uint64) (*Env, error) {
-	s, err := testenv.Start(ctx, kind)
+	s, err := testenv.StartTroubled(ctx, kind)
+	if errors.Is(err, testenv.ErrUnavailable) {
+		s, err = testenv.Start(ctx, kind)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,6 @@ var (
 	sqlKinds   = []testenv.Kind{testenv.MySQL, testenv.MariaDB}
 	mongoKinds = []testenv.Kind{testenv.Mongo, testenv.Mongo3}
 	mongo3     = []testenv.Kind{testenv.Mongo3}
-	oneNode    = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo}
 	everywhere = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo, testenv.Mongo3}
 )
 

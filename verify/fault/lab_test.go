@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -38,7 +39,12 @@ type lab struct {
 
 var labs = map[testenv.Kind]*lab{testenv.MySQL: {}, testenv.MariaDB: {}, testenv.Mongo: {}, testenv.Mongo3: {}}
 
+// The tests wait rather than compute: those of different servers all run at once.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "200"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	for _, l := range labs {
 		l.close()
@@ -53,6 +59,7 @@ func each(t *testing.T, name string, test func(t *testing.T, l *lab, f Fault)) {
 		t.Fatalf("no fault %s", name)
 	}
 	f := All()[i]
+	t.Parallel()
 	for _, kind := range f.Kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

@@ -16,8 +16,8 @@ func settingFaults() []Fault {
 			Expect: "everything; acquires wait, leases may be lost, with the signal. SelectForUpdate: the exception to P2, as with " +
 				"sessions-killed"}.by(connectionsFull),
 		Fault{Name: "wait-timeout", Kinds: sqlKinds, Weight: 1, Uses: []string{server},
-			What:   "wait_timeout is a second: the server ends sessions that rest",
-			Expect: "everything; SelectForUpdate sets its sessions' own"}.by(waitTimeout),
+			What:   "wait_timeout is a second: the server ends sessions that rest; those from before and after are ended by KILL",
+			Expect: "everything; SelectForUpdate sets its sessions' own, but the KILL is the exception to P2"}.by(waitTimeout),
 	}
 }
 

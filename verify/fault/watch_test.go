@@ -2,11 +2,16 @@ package fault
 
 import (
 	"context"
+	"flag"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/testenv"
 )
 
 // saw repeats the fault until a look at the server during it has shown its effect.
@@ -59,6 +64,50 @@ func (l *lab) hung(t *testing.T) func(what string, ops []op) bool {
 		return slices.ContainsFunc(ops, func(o op) bool { return o.took() >= long })
 	}
 }
+
+// TestTogether: several faults at once, and with the end of the round in the middle;
+// each heals.
+func TestTogether(t *testing.T) {
+	each(t, "half-open", func(t *testing.T, l *lab, _ Fault) {
+		if l.Kind == testenv.MariaDB || l.Kind == testenv.Mongo {
+			t.Skip("as on MySQL and on the larger replica set")
+		}
+		list := For(l.Kind)
+		ctx, stop := context.WithTimeout(t.Context(), 6*time.Second)
+		defer stop()
+		var all sync.WaitGroup
+		for i := range uint64(3) {
+			all.Go(func() {
+				for r := seeded(i); ctx.Err() == nil; {
+					f := list[r.IntN(len(list))]
+					begin := time.Now()
+					what, err := f.Inject(ctx, l.Env)
+					t.Logf("%s, %v: %s", f.Name, time.Since(begin).Round(time.Millisecond), what)
+					if err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestReadme: README.md has the table.
+func TestReadme(t *testing.T) {
+	const file, mark = "README.md", "<!-- the table of Markdown; go test -run TestReadme -update -->\n"
+	text, err := os.ReadFile(file)
+	must(t, err)
+	head, _, found := strings.Cut(string(text), mark)
+	want := head + mark + "\n" + Markdown()
+	if *update && found {
+		must(t, os.WriteFile(file, []byte(want), 0o644))
+	} else if string(text) != want {
+		t.Errorf("%s is not up to date: go test -run TestReadme -update", file)
+	}
+}
+
+var update = flag.Bool("update", false, "write the table into README.md")
 
 // TestTable: what is said of each fault is there, and fits into a table.
 func TestTable(t *testing.T) {

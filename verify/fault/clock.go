@@ -1,0 +1,53 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/testenv"
+)
+
+func clockFaults() []Fault {
+	return []Fault{
+		Fault{Name: "clock-stepped-far", Kinds: everywhere, Weight: 2, Uses: []string{"clock"},
+			What: "the database's clock steps by an hour, ahead or back, and is right again after a while (on a replica set of all members, or of one)",
+			Expect: "P1 by that clock, P4, P5. Forward: leases end early, without the signal: the exception to P2. Back: nobody loses a lease; a key whose " +
+				"holder died, or whose reply was lost, stays held until the clock is where it was. Tokens rise (P3), those of UniqueInsert as long " +
+				"as the clock is not set back"}.by(clockSteppedFar),
+		Fault{Name: "clock-stepped-little", Kinds: everywhere, Weight: 2, Uses: []string{"clock"},
+			What:   "the same by a little more than the margin, up to half a TTL",
+			Expect: "the same; what stays held does so for as long as the step"}.by(clockSteppedLittle),
+	}
+}
+
+func clockSteppedFar(ctx context.Context, s *scene) (string, error) {
+	return s.setClock(ctx, time.Hour)
+}
+
+func clockSteppedLittle(ctx context.Context, s *scene) (string, error) {
+	return s.setClock(ctx, s.between(s.TTL*11/100, s.TTL/2))
+}
+
+func (s *scene) setClock(ctx context.Context, step time.Duration) (string, error) {
+	if !s.Server.Troubled() {
+		return "", nil
+	}
+	if s.rand.IntN(2) == 0 {
+		step = -step
+	}
+	var members []int
+	text := ""
+	if s.Kind == testenv.Mongo3 && s.rand.IntN(2) == 0 {
+		members = []int{s.rand.IntN(3)}
+		text = fmt.Sprintf("member %d ", members[0])
+	}
+	d := s.while()
+	if err := s.Server.SetClock(step, members...); err != nil {
+		return "", err
+	}
+	pause(ctx, d)
+	err := s.Server.SetClock(0)
+	time.Sleep(50 * time.Millisecond) // mongod looks at its clock now and then
+	return fmt.Sprintf("%sby %v for %v", text, step, d), err
+}

@@ -1,4 +1,0 @@
-package fault
-
-func clockFaults() []Fault { return nil }
-func diskFaults() []Fault  { return nil }
