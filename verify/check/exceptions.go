@@ -47,6 +47,9 @@ var effects = map[string]effect{
 	"server-frozen-short":  {},
 	"server-frozen-long":   {},
 	"server-clock-stepped": {clock: true},
+	"clock-stepped-far":    {clock: true},
+	"clock-stepped-little": {clock: true},
+	"disk-full":            {sessions: true}, // where the server ends
 	"connections-full":     {sessions: true},
 	"sessions-killed":      {sessions: true},
 	"wait-timeout":         {sessions: true}, // it ends those that are there

@@ -98,8 +98,16 @@ func (e *Env) connect() (err error) {
 
 // Close ends the proxies and the server.
 func (e *Env) Close() error {
-	for _, p := range e.Proxies {
-		p.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, p := range e.Proxies {
+			p.Close()
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second): // toxiproxy can lock itself up: the server must end all the same
 	}
 	if e.DB != nil {
 		_ = e.DB.Close()

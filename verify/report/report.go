@@ -1,0 +1,103 @@
+// Package report adds the rounds of a run up: which promises held on which server,
+// how many faults of which kind there were, and what they meant to callers.
+package report
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/round"
+)
+
+// Report is the sum of a run. Its methods may be called from many goroutines.
+type Report struct {
+	command string
+	started time.Time
+
+	mu      sync.Mutex
+	servers []*server
+	failed  []string
+}
+
+// server is what there is about one server.
+type server struct {
+	kind     testenv.Kind
+	name     string
+	rounds   int
+	seconds  float64
+	spaces   map[string]round.Count
+	faults   map[string]*round.FaultStats
+	violated map[string]int // by fault: the rounds with that fault that found something
+}
+
+// New begins a report of a command.
+func New(command string) *Report { return &Report{command: command, started: time.Now()} }
+
+// Add adds a round on a server.
+func (p *Report) Add(name string, r round.Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.server(r.Kind, name)
+	s.rounds++
+	s.seconds += r.Seconds
+	for space, c := range r.Spaces {
+		sum := s.spaces[space]
+		sum.Operations += c.Operations
+		sum.Grants += c.Grants
+		sum.Violations += c.Violations
+		s.spaces[space] = sum
+	}
+	for name, f := range r.Faults {
+		sum := s.faults[name]
+		if sum == nil {
+			sum = &round.FaultStats{Errors: map[string]int{}}
+			s.faults[name] = sum
+		}
+		sum.Injected += f.Injected
+		sum.Gaps = append(sum.Gaps, f.Gaps...)
+		for text, n := range f.Errors {
+			sum.Errors[text] += n
+		}
+		if len(r.Violations) > 0 {
+			s.violated[name]++
+		}
+	}
+}
+
+// Fail notes a round that could not be run or judged.
+func (p *Report) Fail(kind testenv.Kind, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = append(p.failed, string(kind)+": "+err.Error())
+}
+
+// Violations is how many there were.
+func (p *Report) Violations() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.servers {
+		for _, c := range s.spaces {
+			n += c.Violations
+		}
+	}
+	return n
+}
+
+// Failed is how many rounds could not be run or judged.
+func (p *Report) Failed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.failed)
+}
+
+func (p *Report) server(kind testenv.Kind, name string) *server {
+	for _, s := range p.servers {
+		if s.kind == kind {
+			return s
+		}
+	}
+	s := &server{kind: kind, name: name, spaces: map[string]round.Count{}, faults: map[string]*round.FaultStats{}, violated: map[string]int{}}
+	p.servers = append(p.servers, s)
+	return s
+}

@@ -1,0 +1,85 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/fault"
+	"github.com/rowlock/rowlock/verify/workload"
+)
+
+// Clients is how many client processes a round has.
+const Clients = 3
+
+// Lab is a server with all that a round needs of it. Rounds run in it one after the
+// other.
+type Lab struct {
+	Env    *fault.Env
+	Spaces []string
+
+	direct *workload.Direct
+}
+
+// OpenLab starts a server. The caller must Close it.
+func OpenLab(ctx context.Context, kind testenv.Kind, seed uint64) (l *Lab, err error) {
+	env, err := fault.NewEnv(ctx, kind, Clients, seed)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", kind, err)
+	}
+	l = &Lab{Env: env, Spaces: workload.SpacesOf(env.DB != nil)}
+	if l.direct, err = workload.OpenDirect(ctx, l.Spaces, env.Server.DSN()); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare %s: %w", kind, err), env.Close())
+	}
+	env.Reap = l.direct.Reap
+	return l, nil
+}
+
+// Close ends the server.
+func (l *Lab) Close() error {
+	_ = l.direct.Close() // its connections may be broken
+	return l.Env.Close()
+}
+
+// Server is its product and version.
+func (l *Lab) Server() string {
+	version, _, _ := strings.Cut(l.Env.Server.Version(), "-")
+	switch l.Env.Kind {
+	case testenv.Mongo3:
+		return "MongoDB " + version + ", three nodes"
+	case testenv.Mongo:
+		return "MongoDB " + version
+	case testenv.MariaDB:
+		return "MariaDB " + version
+	}
+	return "MySQL " + version
+}
+
+// tables are those of a space, the one that holds the locks first.
+var tables = map[string][]string{
+	workload.Version:   {"rowlock_version"},
+	workload.Unique:    {"rowlock_unique"},
+	workload.ForUpdate: {"rowlock_session", "rowlock_session_row"},
+	workload.Mongo:     {workload.MongoCollection, workload.MongoCollection + "_fence"},
+}
+
+// ready sets the Env up for a round.
+func (l *Lab) ready(keys []string, ttl time.Duration, clients func() []fault.Client) {
+	l.Env.Spaces = nil
+	for _, space := range l.Spaces {
+		l.Env.Spaces = append(l.Env.Spaces, fault.Space{Name: space, Tables: tables[space], Keys: keys})
+	}
+	l.Env.TTL, l.Env.Clients = ttl, clients
+}
+
+// task is what the client in a slot does, but for its name.
+func (l *Lab) task(slot int, c Config, folder, prefix string) workload.Task {
+	proxy := l.Env.Proxies[slot]
+	return workload.Task{
+		Folder: folder, Spaces: l.Spaces, Address: proxy.DSN(), Through: proxy.Addrs(),
+		Round: prefix, Seed: c.Seed, TTL: c.TTL, Hot: c.Hot, Light: c.Light, Break: c.Break,
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/check"
+	"github.com/rowlock/rowlock/verify/fault"
+	"github.com/rowlock/rowlock/verify/report"
+	"github.com/rowlock/rowlock/verify/round"
+)
+
+// run runs the rounds of all servers and writes the report.
+func run(ctx context.Context, p plan) error {
+	if err := os.MkdirAll(p.out, 0o755); err != nil {
+		return err
+	}
+	all := report.New(strings.Join(append([]string{"verify"}, os.Args[1:]...), " "))
+	var failed error
+	var mu sync.Mutex
+	var servers sync.WaitGroup
+	slots := make(chan struct{}, p.parallel)
+	for _, kind := range p.kinds {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		servers.Go(func() {
+			defer func() { <-slots }()
+			err := serve(ctx, p, kind, all)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+		})
+	}
+	servers.Wait()
+	text := all.Markdown()
+	if err := os.WriteFile(filepath.Join(p.out, "report.md"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\nThis is in %s too.\n", text, filepath.Join(p.out, "report.md"))
+	if p.docs != "" {
+		if err := document(p.docs, docsResults, text); err != nil {
+			return err
+		}
+	}
+	if n := all.Violations(); n > 0 {
+		failed = errors.Join(failed, fmt.Errorf("%d violations", n))
+	}
+	return failed
+}
+
+// serve runs the rounds of one server.
+func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) error {
+	faults, err := p.choose(kind)
+	if err != nil {
+		return err
+	}
+	l, err := round.OpenLab(ctx, kind, p.seed)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	say("%s: %s, %d kinds of faults", kind, l.Server(), len(faults))
+	end := time.Now().Add(p.duration)
+	for n := 0; ctx.Err() == nil && (p.rounds > 0 && n < p.rounds || p.rounds == 0 && (n == 0 || time.Until(end) > p.round/2)); n++ {
+		c := p.config(kind, faults, p.seed+uint64(n))
+		r, err := round.Run(ctx, l, c)
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		if err != nil {
+			say("%s round %d: %v", kind, n+1, err)
+			all.Fail(kind, err)
+		} else {
+			say("%s round %d %s", kind, n+1, r.Line())
+			tell(r.Violations)
+			if len(r.Violations) > 0 {
+				say("  its history: %s; again: %s", r.Folder, c.Command)
+			}
+			all.Add(l.Server(), r)
+		}
+		if err == nil {
+			err = r.Broken
+		}
+		if err == nil {
+			continue
+		}
+		say("%s: starting a new server after: %v", kind, err)
+		_ = l.Close()
+		if l, err = round.OpenLab(ctx, kind, c.Seed+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config is that of a round.
+func (p plan) config(kind testenv.Kind, faults []fault.Fault, seed uint64) round.Config {
+	r := rand.New(rand.NewPCG(seed, 0))
+	command := fmt.Sprintf("verify run -servers %s -seed %#x -rounds 1 -round %v", kind, seed, p.round)
+	if len(p.faults) > 0 {
+		command += " -faults " + strings.Join(p.faults, ",")
+	}
+	if p.bug != "" {
+		command += " -break " + p.bug
+	}
+	// A stepped clock excuses much for the rest of its round, so most rounds are without.
+	if steps := func(f fault.Fault) bool { return slices.Contains(f.Uses, "clock") }; len(p.faults) == 0 && r.IntN(3) > 0 {
+		faults = slices.DeleteFunc(slices.Clone(faults), steps)
+	}
+	return round.Config{
+		Seed: seed, Duration: p.round, Faults: faults, Lines: 1 + r.IntN(p.lines), Gap: p.gap,
+		TTL: 1500*time.Millisecond + time.Duration(r.IntN(4))*500*time.Millisecond,
+		Hot: p.hot, Light: p.light, Break: p.bug, Out: p.out, Keep: p.keep, Command: command,
+	}
+}
+
+// judge checks a history that was kept.
+func judge(folder string) error {
+	violations, err := round.Judge(folder)
+	if err != nil {
+		return err
+	}
+	tell(violations)
+	if len(violations) > 0 {
+		return fmt.Errorf("%d violations", len(violations))
+	}
+	say("nothing is violated")
+	return nil
+}
+
+// tell shows the first violations.
+func tell(violations []check.Violation) {
+	for i, v := range violations {
+		if i == 10 {
+			say("  and %d more", len(violations)-i)
+			return
+		}
+		say("  VIOLATION of %s (%s), %s %s: %s", v.Promise, v.Checker, v.Space, v.Key, v.Text)
+	}
+}
+
+var saying sync.Mutex
+
+func say(format string, args ...any) {
+	saying.Lock()
+	defer saying.Unlock()
+	fmt.Printf(format+"\n", args...)
+}

@@ -1,0 +1,80 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/fencing"
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// backend is what a space needs of its server: locks, and for each hot key a ledger,
+// which is written under a guard, and a register, which is fenced by tokens.
+type backend interface {
+	store() driver.Store
+
+	// commit adds the next row to the ledger of the lease's key in a guarded
+	// transaction: in InTx, or with Guard in one of the caller's. It calls sending
+	// with the row's number when the commit comes next.
+	commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(number int64)) error
+
+	// write writes to the register of key, read reads it.
+	write(ctx context.Context, key string, token, value int64) error
+	read(ctx context.Context, key string) (value, token int64, err error)
+
+	// unapplied tells whether err proves that what it answers took no effect.
+	unapplied(err error) bool
+
+	close() error
+}
+
+// row is what a ledger keeps beside key and number.
+type row struct {
+	Space, Client string
+	Event, Token  int64
+}
+
+// errCommit is matched by an error of the commit itself: it took effect, or not.
+var errCommit = errors.New("the answer to the commit")
+
+// committed says what came of a guarded transaction.
+func committed(err error) history.Result {
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.Is(err, rowlock.ErrUnknownOutcome), errors.Is(err, errCommit):
+		return history.Unknown
+	case errors.Is(err, rowlock.ErrLost), errors.Is(err, rowlock.ErrReleased):
+		return history.Lost
+	case errors.Is(err, rowlock.ErrConflict):
+		return history.Conflict
+	}
+	return history.Failed
+}
+
+// written says what came of a write to a register.
+func written(b backend, err error) history.Result {
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.Is(err, fencing.ErrStale):
+		return history.Stale
+	case b.unapplied(err):
+		return history.Failed
+	}
+	return history.Unknown
+}
+
+// open opens the backend of a space.
+func open(space string, t Task) (backend, error) {
+	switch space {
+	case Version, Unique, ForUpdate:
+		return openSQL(space, t.Address)
+	case Mongo:
+		return openMongo(t.Address, t.Through)
+	}
+	return nil, fmt.Errorf("no space %q", space)
+}

@@ -1,0 +1,166 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// Direct is the way to a server's spaces that no fault of the network is on, and that
+// takes no locks: it prepares, observes, and reads the ledgers at the end.
+type Direct struct {
+	spaces []string
+	locks  []observed
+	side   side
+}
+
+// observed is what Direct needs of a store.
+type observed interface {
+	driver.Store
+	driver.Reaper
+	driver.Closer
+	Migrate(context.Context) error
+}
+
+// side is what Direct needs of a server beside the locks.
+type side interface {
+	prepare(ctx context.Context) error
+	tune(ctx context.Context) error
+	registers(ctx context.Context, space string, keys []string) error
+	ledger(ctx context.Context, space, key string) ([]history.Event, error)
+	close() error
+}
+
+// SpacesOf are the spaces of a server, by whether it speaks SQL.
+func SpacesOf(sql bool) []string {
+	if sql {
+		return []string{Version, Unique, ForUpdate}
+	}
+	return []string{Mongo}
+}
+
+// OpenDirect opens the spaces of a server and makes all tables that are missing.
+func OpenDirect(ctx context.Context, spaces []string, address string) (d *Direct, err error) {
+	d = &Direct{spaces: spaces}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	for _, space := range spaces {
+		b, err := open(space, Task{Address: address})
+		if err != nil {
+			return d, err
+		}
+		d.locks = append(d.locks, b.store().(observed))
+		if d.side == nil {
+			d.side = b.(side)
+		} else {
+			defer b.(*sqlBackend).db.Close() // one is enough
+		}
+	}
+	for _, s := range d.locks {
+		if err := s.Migrate(ctx); err != nil {
+			return d, err
+		}
+	}
+	return d, d.side.prepare(ctx)
+}
+
+// Close closes what OpenDirect opened.
+func (d *Direct) Close() (err error) {
+	for _, s := range d.locks {
+		err = errors.Join(err, s.Close())
+	}
+	if d.side != nil {
+		err = errors.Join(err, d.side.close())
+	}
+	return err
+}
+
+// Registers makes the registers of keys in each space, with value and token 0.
+func (d *Direct) Registers(ctx context.Context, keys []string) error {
+	for _, space := range d.spaces {
+		if err := d.side.registers(ctx, space, keys); err != nil {
+			return fmt.Errorf("make registers: %w", err)
+		}
+	}
+	return nil
+}
+
+// Tune gives the server the settings of rounds, which a restart takes away.
+func (d *Direct) Tune(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return d.side.tune(ctx)
+}
+
+// Reap runs the reaper of each space once, with the smallest grace that it takes.
+func (d *Direct) Reap(ctx context.Context) (err error) {
+	for _, s := range d.locks {
+		_, e := s.Reap(ctx, time.Hour)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// Observe asks for the state of keys in each space and records it. The error is that
+// of the last space that did not answer.
+func (d *Direct) Observe(ctx context.Context, rec *history.Recorder, keys []string) (failed error) {
+	for i, s := range d.locks {
+		for rest := keys; len(rest) > 0; {
+			n := min(len(rest), s.Limits().Batch)
+			if err := observe(ctx, rec, d.spaces[i], s, rest[:n]); err != nil {
+				failed = err
+			}
+			rest = rest[n:]
+		}
+	}
+	return failed
+}
+
+func observe(ctx context.Context, rec *history.Recorder, space string, s driver.Store, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	begin := rec.Begin(history.Event{Kind: history.Observe, Space: space})
+	infos, err := s.Inspect(ctx, keys)
+	for i, key := range keys {
+		e := begin
+		e.Key = key
+		if i > 0 {
+			e.ID = 0 // another event, of the same time
+		}
+		switch {
+		case err != nil:
+			e.Result, e.Error = history.Failed, text(err)
+		case infos[i].Held:
+			e.Result, e.Owner, e.Token = history.Held, infos[i].Owner, infos[i].Token
+		default:
+			e.Result, e.Token = history.Free, infos[i].Token
+		}
+		e.End = history.Now()
+		rec.Add(e)
+	}
+	return err
+}
+
+// Ledgers records the rows of the ledgers of keys.
+func (d *Direct) Ledgers(ctx context.Context, rec *history.Recorder, keys []string) error {
+	for _, space := range d.spaces {
+		for _, key := range keys {
+			rows, err := d.side.ledger(ctx, space, key)
+			if err != nil {
+				return fmt.Errorf("read the ledger of %s: %w", key, err)
+			}
+			for _, e := range rows {
+				e.Kind, e.Space, e.Key = history.Ledger, space, key
+				rec.Add(e)
+			}
+		}
+	}
+	return nil
+}

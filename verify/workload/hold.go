@@ -1,0 +1,116 @@
+package workload
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// hold is a lease in the hands of a worker. What is done with it is recorded.
+type hold struct {
+	*worker
+	lease   *rowlock.Lease
+	acquire history.Event // that it came from
+	over    atomic.Bool   // released, as far as its holder is concerned
+	lost    bool          // a look said so
+}
+
+// event is the beginning of an event about the lease.
+func (h *hold) event(kind history.Kind) history.Event {
+	return history.Event{Kind: kind, Space: h.name, Key: h.lease.Key(), Lease: h.acquire.ID, Token: h.lease.Token()}
+}
+
+// watch records the end of the lease if its holder did not bring it about.
+func (h *hold) watch() {
+	go func() {
+		<-h.lease.Done()
+		if !h.over.Load() {
+			e := h.rec.Begin(h.event(history.Done))
+			e.Error = text(h.lease.Err())
+			h.rec.End(e)
+		}
+	}()
+}
+
+// look asks the lease. A look that found nothing new is recorded if keep says so.
+func (h *hold) look(keep bool) {
+	e := h.rec.Begin(h.event(history.Look))
+	err := h.lease.Err()
+	e.Result, e.Error = held(err), text(err)
+	if keep && !h.lost || e.Result != history.OK && !h.lost {
+		h.rec.End(e)
+	}
+	h.lost = h.lost || e.Result != history.OK
+}
+
+func (h *hold) renew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, h.task.TTL/2)
+	defer cancel()
+	e := h.rec.Begin(h.event(history.Renew))
+	err := h.lease.Renew(ctx)
+	e.Result, e.Error = held(err), text(err)
+	h.rec.End(e)
+}
+
+// commit adds a row to the key's ledger.
+func (h *hold) commit(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, h.task.TTL)
+	defer cancel()
+	e := h.rec.Begin(h.event(history.Commit))
+	r := row{Space: h.name, Client: h.task.Name, Event: e.ID, Token: h.lease.Token()}
+	pause := time.Duration(0)
+	if h.chance(10) {
+		pause = h.upTo(h.task.TTL / 2) // between the guard and the commit
+	}
+	err := h.backend.commit(ctx, h.lease, r, h.chance(40), func(number int64) {
+		rest(ctx, pause)
+		e.Value, e.Sent = number, history.Now()
+		h.rec.Add(e) // before it is sent: the reply may never come
+	})
+	e.Result, e.Error = committed(err), text(err)
+	h.rec.End(e)
+}
+
+// write writes to the key's register, which has nothing to do with the lease but its
+// token.
+func (h *hold) write(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, h.task.TTL)
+	defer cancel()
+	e := h.event(history.Write)
+	e.Value = h.values.next()
+	e = h.rec.Open(e)
+	err := h.backend.write(ctx, h.lease.Key(), h.lease.Token(), e.Value)
+	e.Result, e.Error = written(h.backend, err), text(err)
+	h.rec.End(e)
+}
+
+// read reads the key's register.
+func (w *worker) read(ctx context.Context, key string) {
+	ctx, cancel := context.WithTimeout(ctx, w.task.TTL)
+	defer cancel()
+	e := w.rec.Open(w.event(history.Read, key))
+	var err error
+	if e.Value, e.Token, err = w.backend.read(ctx, key); err != nil {
+		e.Result, e.Error = history.Failed, text(err)
+	} else {
+		e.Result = history.OK
+	}
+	w.rec.End(e)
+}
+
+// release ends the hold. A context that has ended makes no difference.
+func (h *hold) release(ctx context.Context) {
+	if h.chance(20) {
+		dead, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx = dead
+	}
+	h.over.Store(true)
+	e := h.rec.Begin(h.event(history.Release))
+	err := h.lease.Release(ctx)
+	e.Result, e.Error = held(err), text(err)
+	h.rec.End(e)
+}

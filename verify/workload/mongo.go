@@ -1,0 +1,145 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/rowlock/rowlock"
+	lockdriver "github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/fencing"
+	mongolock "github.com/rowlock/rowlock/mongo"
+	"github.com/rowlock/rowlock/verify/fault"
+)
+
+// The database of all rounds on a server, and its collections.
+const (
+	MongoDatabase   = "test"
+	MongoCollection = "rowlock"
+
+	mongoLedger   = "verify_ledger"
+	mongoRegister = "verify_register"
+)
+
+// mongoBackend is a space on MongoDB.
+type mongoBackend struct {
+	client         *mongo.Client
+	locks          *mongolock.Store
+	rows, register *mongo.Collection
+}
+
+func connectMongo(address string, through map[string]string) (*mongo.Client, error) {
+	return mongo.Connect(options.Client().ApplyURI(address).
+		SetDialer(fault.Dialer(through)).
+		SetServerSelectionTimeout(3 * time.Second).SetWriteConcern(writeconcern.Majority()))
+}
+
+func openMongo(address string, through map[string]string) (*mongoBackend, error) {
+	client, err := connectMongo(address, through)
+	if err != nil {
+		return nil, err
+	}
+	db := client.Database(MongoDatabase)
+	locks, err := mongolock.New(db.Collection(MongoCollection), mongolock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	linearizable := options.Collection().SetReadConcern(readconcern.Linearizable())
+	return &mongoBackend{client, locks, db.Collection(mongoLedger), db.Collection(mongoRegister, linearizable)}, nil
+}
+
+func (b *mongoBackend) store() lockdriver.Store { return b.locks }
+
+func (b *mongoBackend) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return errors.Join(b.locks.Close(), b.client.Disconnect(ctx))
+}
+
+func (b *mongoBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(int64)) error {
+	add := func(ctx context.Context) error {
+		n, err := b.add(ctx, lease.Key(), r)
+		if err == nil {
+			sending(n)
+		}
+		return err
+	}
+	if !own {
+		return b.locks.InTx(ctx, lease, add)
+	}
+	session, err := b.client.StartSession()
+	if err != nil {
+		return err
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	err = session.StartTransaction(options.Transaction().
+		SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority()))
+	if err != nil {
+		return err
+	}
+	in := mongo.NewSessionContext(ctx, session)
+	err = b.locks.Guard(in, lease)
+	if err == nil {
+		err = add(in)
+	}
+	if err != nil {
+		abort, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = session.AbortTransaction(abort)
+		return transient(err)
+	}
+	if err := session.CommitTransaction(ctx); err != nil {
+		if marked := transient(err); errors.Is(marked, rowlock.ErrConflict) {
+			return marked
+		}
+		return fmt.Errorf("%w: %w", errCommit, err)
+	}
+	return nil
+}
+
+// add adds the next row to the ledger of key, in the transaction of ctx.
+func (b *mongoBackend) add(ctx context.Context, key string, r row) (int64, error) {
+	var last struct{ N int64 }
+	err := b.rows.FindOne(ctx, bson.M{"key": key}, options.FindOne().SetSort(bson.D{{Key: "n", Value: -1}})).Decode(&last)
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, err
+	}
+	n := last.N + 1
+	_, err = b.rows.InsertOne(ctx, bson.M{"key": key, "n": n, "token": r.Token, "client": r.Client, "event": r.Event})
+	return n, err
+}
+
+// transient marks an error after which the server has aborted the transaction.
+func transient(err error) error {
+	var labeled mongo.LabeledError
+	if errors.As(err, &labeled) && labeled.HasErrorLabel("TransientTransactionError") && !labeled.HasErrorLabel("UnknownTransactionCommitResult") {
+		return fmt.Errorf("%w: %w", rowlock.ErrConflict, err)
+	}
+	return err
+}
+
+func (b *mongoBackend) write(ctx context.Context, key string, token, value int64) error {
+	res, err := b.register.UpdateOne(ctx, bson.M{"_id": key, "fence": fencing.Filter(token)},
+		bson.M{"$set": bson.M{"value": value, "fence": token}})
+	if err != nil {
+		return err
+	}
+	return fencing.Matched(res.MatchedCount, token)
+}
+
+func (b *mongoBackend) read(ctx context.Context, key string) (value, token int64, err error) {
+	var doc struct{ Value, Fence int64 }
+	err = b.register.FindOne(ctx, bson.M{"_id": key}).Decode(&doc)
+	return doc.Value, doc.Fence, err
+}
+
+// unapplied: the driver sends a write that found no answer once more, so the error
+// need not be that of the first attempt, and proves nothing.
+func (b *mongoBackend) unapplied(error) bool { return false }

@@ -1,0 +1,146 @@
+package workload
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock"
+	lockdriver "github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/fencing"
+	mysqllock "github.com/rowlock/rowlock/mysql"
+)
+
+// sqlTables are the ledgers and registers of all rounds on a server.
+var sqlTables = []string{
+	`CREATE TABLE IF NOT EXISTS verify_ledger (
+		id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL, n BIGINT NOT NULL,
+		token BIGINT NOT NULL, client VARCHAR(20) NOT NULL, event BIGINT NOT NULL,
+		KEY (space, name, n)) ENGINE=InnoDB`,
+	`CREATE TABLE IF NOT EXISTS verify_register (
+		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL,
+		value BIGINT NOT NULL, fence BIGINT NOT NULL,
+		PRIMARY KEY (space, name)) ENGINE=InnoDB`,
+}
+
+// sqlBackend is a space on MySQL or MariaDB.
+type sqlBackend struct {
+	space string
+	locks *mysqllock.Store
+	db    *sql.DB
+}
+
+func openSQL(space, address string) (*sqlBackend, error) {
+	strategy, err := mysqllock.ParseStrategy(space)
+	if err != nil {
+		return nil, err
+	}
+	locks, err := mysqllock.Open(address, mysqllock.Options{Strategy: strategy})
+	if err != nil {
+		return nil, err
+	}
+	config, err := mysql.ParseDSN(address)
+	if err != nil {
+		return nil, errors.Join(err, locks.Close())
+	}
+	config.Logger = &mysql.NopLogger{} // what it has to say comes as errors too
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, errors.Join(err, locks.Close())
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(8)
+	db.SetMaxIdleConns(8)
+	return &sqlBackend{space, locks, db}, nil
+}
+
+func (b *sqlBackend) store() lockdriver.Store { return b.locks }
+
+func (b *sqlBackend) close() error { return errors.Join(b.locks.Close(), b.db.Close()) }
+
+func (b *sqlBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(int64)) error {
+	if !own {
+		return b.locks.InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error {
+			n, err := b.add(ctx, tx, lease.Key(), r)
+			if err == nil {
+				sending(n)
+			}
+			return err
+		})
+	}
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := b.locks.Guard(ctx, tx, lease); err != nil {
+		return err
+	}
+	n, err := b.add(ctx, tx, lease.Key(), r)
+	if err != nil {
+		return conflict(err)
+	}
+	sending(n)
+	if err := tx.Commit(); err != nil && !errors.Is(err, sql.ErrTxDone) { // done: rolled back when ctx ended
+		return fmt.Errorf("%w: %w", errCommit, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// add adds the next row to the ledger of key.
+func (b *sqlBackend) add(ctx context.Context, tx *sql.Tx, key string, r row) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT COALESCE(MAX(n), 0) + 1 FROM verify_ledger WHERE space = ? AND name = ?", r.Space, key).Scan(&n)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO verify_ledger (space, name, n, token, client, event) VALUES (?, ?, ?, ?, ?, ?)",
+		r.Space, key, n, r.Token, r.Client, r.Event)
+	return n, err
+}
+
+// conflict marks an error of a caller's own transaction that the library would mark.
+func conflict(err error) error {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) && (e.Number == 1213 || e.Number == 1205) {
+		return fmt.Errorf("%w: %w", rowlock.ErrConflict, err)
+	}
+	return err
+}
+
+func (b *sqlBackend) write(ctx context.Context, key string, token, value int64) error {
+	return fencing.Update{
+		Table: "verify_register", Set: "value = ?", Values: []any{value},
+		Where: "space = ? AND name = ?", Row: []any{b.space, key},
+	}.Run(ctx, b.db, token)
+}
+
+func (b *sqlBackend) read(ctx context.Context, key string) (value, token int64, err error) {
+	err = b.db.QueryRowContext(ctx, "SELECT value, fence FROM verify_register WHERE space = ? AND name = ?", b.space, key).Scan(&value, &token)
+	return value, token, err
+}
+
+// unapplied: there was no connection, or the server refused it, or undid the
+// statement.
+func (b *sqlBackend) unapplied(err error) bool {
+	var dial *net.OpError
+	var answer *mysql.MySQLError
+	switch {
+	case errors.As(err, &answer):
+		switch answer.Number {
+		case 1040, 1203, 1205, 1213: // too many connections, for the user; lock wait, deadlock
+			return true
+		}
+		return false
+	case errors.As(err, &dial):
+		return dial.Op == "dial"
+	}
+	return errors.Is(err, driver.ErrBadConn)
+}

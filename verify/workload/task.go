@@ -1,0 +1,53 @@
+package workload
+
+import (
+	"fmt"
+	"time"
+)
+
+// Task is what a client process is to do.
+type Task struct {
+	Name    string            // in the history
+	Folder  string            // where its history goes
+	Spaces  []string          // "version", "unique" and "for-update", or "mongo"
+	Address string            // of the server: a DSN, or a MongoDB URI
+	Through map[string]string // MongoDB: the proxy of each member, by the member's address
+	Round   string            // the beginning of all keys
+	Seed    uint64
+	TTL     time.Duration
+	Hot     int    // workers for each space that fight for the hot keys
+	Light   int    // workers for each space with keys of their own (for-update: an eighth of them, mongo: twice as many)
+	Break   string // a deliberate bug in the store: see Bugs
+}
+
+// The strategies, which are the names of the spaces.
+const (
+	Version   = "version"
+	Unique    = "unique"
+	ForUpdate = "for-update"
+	Mongo     = "mongo"
+)
+
+// hotKeys is how many keys of a space all clients fight for. The first half are always
+// held briefly, the others for up to twice the TTL now and then.
+const hotKeys = 4
+
+// lightKeys is how many keys of a space each client has for itself.
+const lightKeys = 200
+
+// HotKeys are the keys of a round that all clients fight for, the same in each space.
+// They have registers and ledgers.
+func HotKeys(round string) (keys []string) {
+	for i := range hotKeys {
+		keys = append(keys, fmt.Sprintf("%s/hot%d", round, i))
+	}
+	return keys
+}
+
+// LightKeys are the keys of one client.
+func LightKeys(round, client string) (keys []string) {
+	for i := range lightKeys {
+		keys = append(keys, fmt.Sprintf("%s/%s/%d", round, client, i))
+	}
+	return keys
+}
