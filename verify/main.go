@@ -16,6 +16,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -98,9 +99,9 @@ func parse(args []string) (p plan, err error) {
 	seed := flags.String("seed", "", "of the first round, as a round shows it (default: another one each time)")
 	short := flags.Bool("short", false, "little of everything, in less than four minutes")
 	flags.DurationVar(&p.duration, "duration", 0, "for each server (default 10m, with -short 40s)")
-	flags.DurationVar(&p.round, "round", 0, "faults of one round (default 30s, with -short 15s)")
+	flags.DurationVar(&p.round, "round", 0, "faults of one round (default 1m, with -short 15s)")
 	flags.IntVar(&p.rounds, "rounds", 0, "so many rounds for each server, however long they take")
-	flags.IntVar(&p.parallel, "parallel", 1, "so many servers at once")
+	flags.IntVar(&p.parallel, "parallel", 0, "so many servers at once (default 1, with -short 2)")
 	flags.IntVar(&p.lines, "lines", 3, "so many faults at once, at most: each round draws its number")
 	flags.DurationVar(&p.gap, "gap", 500*time.Millisecond, "between the end of a fault and the next one in its place, at most")
 	flags.IntVar(&p.hot, "hot", 8, "workers of each client and space that fight for the hot keys")
@@ -115,16 +116,11 @@ func parse(args []string) (p plan, err error) {
 	if flags.NArg() > 0 {
 		return p, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	full := time.Duration(1)
+	usual := plan{duration: 10 * time.Minute, round: time.Minute, parallel: 1}
 	if *short {
-		full = 0
+		usual = plan{duration: 40 * time.Second, round: 15 * time.Second, parallel: 2}
 	}
-	if p.duration == 0 {
-		p.duration = max(full*10*time.Minute, 40*time.Second)
-	}
-	if p.round == 0 {
-		p.round = max(full*30*time.Second, 15*time.Second)
-	}
+	p.duration, p.round, p.parallel = cmp.Or(p.duration, usual.duration), cmp.Or(p.round, usual.round), cmp.Or(p.parallel, usual.parallel)
 	p.seed = uint64(time.Now().UnixNano()) >> 10 & 0xffffffff
 	if *seed != "" {
 		if p.seed, err = strconv.ParseUint(*seed, 0, 63); err != nil {

@@ -107,6 +107,10 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 // config is that of a round.
 func (p plan) config(kind testenv.Kind, faults []fault.Fault, seed uint64) round.Config {
 	r := rand.New(rand.NewPCG(seed, 0))
+	lines := 1 // in half of the rounds, to see what each fault does by itself
+	if r.IntN(2) == 0 {
+		lines += r.IntN(p.lines)
+	}
 	command := fmt.Sprintf("verify run -servers %s -seed %#x -rounds 1 -round %v", kind, seed, p.round)
 	if len(p.faults) > 0 {
 		command += " -faults " + strings.Join(p.faults, ",")
@@ -119,7 +123,7 @@ func (p plan) config(kind testenv.Kind, faults []fault.Fault, seed uint64) round
 		faults = slices.DeleteFunc(slices.Clone(faults), steps)
 	}
 	return round.Config{
-		Seed: seed, Duration: p.round, Faults: faults, Lines: 1 + r.IntN(p.lines), Gap: p.gap,
+		Seed: seed, Duration: p.round, Faults: faults, Lines: lines, Gap: p.gap,
 		TTL: 1500*time.Millisecond + time.Duration(r.IntN(4))*500*time.Millisecond,
 		Hot: p.hot, Light: p.light, Break: p.bug, Out: p.out, Keep: p.keep, Command: command,
 	}
