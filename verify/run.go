@@ -56,6 +56,9 @@ func run(ctx context.Context, p plan) error {
 	if n := all.Violations(); n > 0 {
 		failed = errors.Join(failed, fmt.Errorf("%d violations", n))
 	}
+	if n := all.Failed(); n > 0 {
+		failed = errors.Join(failed, fmt.Errorf("%d rounds could not be run or judged", n))
+	}
 	return failed
 }
 
@@ -85,7 +88,8 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 			say("%s round %d %s", kind, n+1, r.Line())
 			tell(r.Violations)
 			if len(r.Violations) > 0 {
-				say("  its history: %s; again: %s", r.Folder, c.Command)
+				say("  what happened, with pictures: %s", filepath.Join(r.Folder, check.ReportFolder))
+				say("  again: %s", c.Command)
 			}
 			all.Add(l.Server(), r)
 		}
@@ -96,6 +100,7 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 			continue
 		}
 		say("%s: starting a new server after: %v", kind, err)
+		all.Anew(kind)
 		_ = l.Close()
 		if l, err = round.OpenLab(ctx, kind, c.Seed+1); err != nil {
 			return err

@@ -16,9 +16,12 @@ func (p *Report) Markdown() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "`%s`, %s, %v.\n\n", p.command, p.started.Format("2006-01-02 15:04"), time.Since(p.started).Round(time.Second))
+	fmt.Fprintf(&b, "`%s`, %s, %v.\n", p.command, p.started.Format("2006-01-02 15:04"), time.Since(p.started).Round(time.Second))
 	for _, text := range p.failed {
 		fmt.Fprintf(&b, "* **Not run or not judged**: %s\n", strings.ReplaceAll(text, "\n", " "))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(p.anew)) {
+		fmt.Fprintf(&b, "* The %s server was started anew %d times, because a fault could not be undone.\n", kind, p.anew[kind])
 	}
 	b.WriteString("\n| server | strategy | rounds | operations | grants | operations/s | faults injected | violations |\n|---|---|---|---|---|---|---|---|\n")
 	var total round.Count

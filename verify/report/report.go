@@ -18,6 +18,7 @@ type Report struct {
 	mu      sync.Mutex
 	servers []*server
 	failed  []string
+	anew    map[testenv.Kind]int
 }
 
 // server is what there is about one server.
@@ -32,7 +33,9 @@ type server struct {
 }
 
 // New begins a report of a command.
-func New(command string) *Report { return &Report{command: command, started: time.Now()} }
+func New(command string) *Report {
+	return &Report{command: command, started: time.Now(), anew: map[testenv.Kind]int{}}
+}
 
 // Add adds a round on a server.
 func (p *Report) Add(name string, r round.Result) {
@@ -70,6 +73,14 @@ func (p *Report) Fail(kind testenv.Kind, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed = append(p.failed, string(kind)+": "+err.Error())
+}
+
+// Anew notes that a server had to be started anew, because a fault could not be undone
+// or a round not be run.
+func (p *Report) Anew(kind testenv.Kind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.anew[kind]++
 }
 
 // Violations is how many there were.

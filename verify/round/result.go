@@ -16,7 +16,6 @@ type Result struct {
 	Kind       testenv.Kind
 	Begin      time.Time
 	Folder     string // of its history; removed if the round was clean
-	Picture    string // where a violation can be looked at
 	Spaces     map[string]Count
 	Faults     map[string]*FaultStats // by name
 	Violations []check.Violation
