@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rowlock/rowlock/testenv"
 )
@@ -11,8 +12,8 @@ import (
 func diskFaults() []Fault {
 	return []Fault{
 		Fault{Name: "disk-full", Kinds: everywhere, Weight: 2, Uses: []string{server},
-			What: "the server's disk is full: commits of MySQL and MariaDB hang and go on when there is room; a mongod ends and is started " +
-				"again (of a replica set the primary)",
+			What: "the server's disk is full: commits of MySQL and MariaDB hang and go on when there is room, or the server ends and is " +
+				"started again; a mongod always ends (of a replica set the primary)",
 			Expect: "everything: what was not acknowledged is unknown, what was is there; leases may be lost, with the signal. SelectForUpdate where " +
 				"the server ends: the exception to P2"}.by(diskFull),
 	}
@@ -35,8 +36,15 @@ func diskFull(ctx context.Context, s *scene) (string, error) {
 	err = errors.Join(err, s.Server.FillDisk(false, member))
 	heal, cancel := healing(ctx)
 	defer cancel()
+	what := fmt.Sprintf("member %d for %v", member, d)
 	if isMongo(s.Kind) {
-		err = errors.Join(err, s.Server.Restart(heal, member))
+		return what, errors.Join(err, s.Server.Restart(heal, member), s.well(heal))
 	}
-	return fmt.Sprintf("member %d for %v", member, d), errors.Join(err, s.well(heal))
+	short, stop := context.WithTimeout(heal, 5*time.Second)
+	defer stop()
+	if s.well(short) == nil {
+		return what, err
+	}
+	what += ", the server ended"
+	return what, errors.Join(err, s.Server.Restart(heal, member), s.well(heal))
 }
