@@ -145,8 +145,11 @@ func (r *Result) count(events []history.Event) {
 		}
 		f.Gaps = append(f.Gaps, gap(grants, e.Begin, e.End))
 		for _, o := range failed {
-			if o.End >= e.Begin && o.End <= e.End {
-				f.Errors[brief(o.Error)]++
+			if o.End < e.Begin || o.End > e.End {
+				continue
+			}
+			if text := brief(o.Error); text != "" {
+				f.Errors[text]++
 			}
 		}
 	}

@@ -34,6 +34,8 @@ func TestBrief(t *testing.T) {
 	for text, want := range map[string]string{
 		`acquire "1a.1/hot0": mysql: connect: dial tcp 127.0.0.1:26110: connect: connection refused`: `acquire KEY: mysql: connect: dial tcp HOST: connect: connection refused`,
 		`read tcp 127.0.0.1:1->127.0.0.1:2: reset`:                                                   `read tcp HOST: reset`,
+		`acquire "a/hot0": context deadline exceeded: mysql: acquire in table 1`:                     `acquire KEY: mysql: acquire in table 1`,
+		`acquire "a/hot0": context deadline exceeded`:                                                ``,
 		"the grant came after 1.52s, too late for a TTL of 2s\nmore":                                 "the grant came after TIME, too late for a TTL of TIME",
 	} {
 		if got := brief(text); got != want {
