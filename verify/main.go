@@ -98,7 +98,7 @@ func parse(args []string) (p plan, err error) {
 	faults := flags.String("faults", "", "only these faults (see verify faults); none: no faults")
 	seed := flags.String("seed", "", "of the first round, as a round shows it (default: another one each time)")
 	short := flags.Bool("short", false, "little of everything, in less than four minutes")
-	flags.DurationVar(&p.duration, "duration", 0, "for each server (default 10m, with -short 40s)")
+	flags.DurationVar(&p.duration, "duration", 0, "for each server (default 10m, with -short 1m)")
 	flags.DurationVar(&p.round, "round", 0, "faults of one round (default 1m, with -short 15s)")
 	flags.IntVar(&p.rounds, "rounds", 0, "so many rounds for each server, however long they take")
 	flags.IntVar(&p.parallel, "parallel", 0, "so many servers at once (default 1, with -short 2)")
@@ -118,7 +118,7 @@ func parse(args []string) (p plan, err error) {
 	}
 	usual := plan{duration: 10 * time.Minute, round: time.Minute, parallel: 1}
 	if *short {
-		usual = plan{duration: 40 * time.Second, round: 15 * time.Second, parallel: 2}
+		usual = plan{duration: time.Minute, round: 15 * time.Second, parallel: 2}
 	}
 	p.duration, p.round, p.parallel = cmp.Or(p.duration, usual.duration), cmp.Or(p.round, usual.round), cmp.Or(p.parallel, usual.parallel)
 	p.seed = uint64(time.Now().UnixNano()) >> 10 & 0xffffffff
