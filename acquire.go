@@ -92,6 +92,10 @@ func (c *Client) newRequest(key string, s settings, pinned bool) driver.Request 
 func (c *Client) outcome(req *driver.Request, s settings, r driver.Result, sent, got time.Duration) (*Lease, error) {
 	switch r.Status {
 	case driver.Granted:
+		if r.Token <= 0 || r.Token > driver.MaxToken {
+			r.Err = &driver.Error{Lasting: true, Err: fmt.Errorf("the store granted %q with token %d, which is out of range", req.Key, r.Token)}
+			break
+		}
 		if got < sent+s.ttl-s.margin {
 			lease := c.newLease(req.Key, req.ID, s, sent, r)
 			if err := c.hold(lease); err != nil {

@@ -3,6 +3,7 @@ package rowlock
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -65,7 +66,7 @@ func (e *HeldError) Error() string {
 		s = fmt.Sprintf("rowlock: %q is pinned by an open transaction", e.Key)
 	}
 	if e.Owner != "" {
-		s += " by " + e.Owner
+		s += " by " + shown(e.Owner)
 	}
 	if e.Left > 0 {
 		s += fmt.Sprintf(" for up to %v longer", e.Left.Round(time.Millisecond))
@@ -74,6 +75,15 @@ func (e *HeldError) Error() string {
 }
 
 // Is makes a HeldError match ErrHeld.
+// shown is an owner as it is, unless something in it would spoil a line: anything may
+// have been written there.
+func shown(owner string) string {
+	if q := strconv.Quote(owner); q != `"`+owner+`"` {
+		return q
+	}
+	return owner
+}
+
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // Reason says why a hold was lost.

@@ -77,6 +77,9 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 	if o.HandOn > longest {
 		return o, fmt.Errorf("%w: HandOn %v: use a time well under the TTL, 0 for %v, or a negative one for never", ErrInvalid, o.HandOn, defaultHandOn)
 	}
+	if o.Reap > longest {
+		return o, fmt.Errorf("%w: Reap %v: use a time up to %v, 0 for %v, or a negative one for never", ErrInvalid, o.Reap, longest, defaultReap)
+	}
 	if o.Reap == 0 {
 		o.Reap = defaultReap
 	}

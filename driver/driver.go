@@ -10,6 +10,12 @@ import (
 // least: room for the local holders of the first one.
 const TokenRange = 1024
 
+// MaxToken is the largest token that a Store may grant: the rest of its range, which
+// the engine hands on in memory, fits into an int64 too. A stored token that leaves
+// no room below it was written by hand. The key cannot be granted then: the Store
+// says so in an error, and in none of its answers a token wraps around.
+const MaxToken = 1<<63 - TokenRange
+
 // MaxKey is the longest key, in bytes.
 const MaxKey = 255
 
