@@ -131,9 +131,32 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 	return nil
 }
 
-// take sends the upsert for the open keys and reads who has them. It returns the
-// keys that still have no answer, all of them with an error.
+// take is send, in halves where the server stumbles over a row: that one is answered
+// with the reason, and the others do not suffer.
 func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
+	rest, err := a.send(ctx, c, open, bound)
+	if !wrongRow(err) {
+		return rest, err
+	}
+	if len(open) == 1 {
+		a.results[open[0]] = driver.Result{Err: a.byHand("acquire", a.reqs[open[0]].Key, err.Error(), true)}
+		return nil, nil
+	}
+	half := len(open) / 2
+	rest, err = a.take(ctx, c, open[:half], bound)
+	if err != nil {
+		return slices.Concat(rest, open[half:]), err
+	}
+	more, err := a.take(ctx, c, open[half:], bound)
+	if err != nil && !errors.Is(err, errBlocked) {
+		err = maybeApplied(a.what("acquire"), err) // of the first half
+	}
+	return slices.Concat(rest, more), err
+}
+
+// send sends the upsert for the open keys and reads who has them. It returns the
+// keys that still have no answer, all of them with an error.
+func (a *attempt) send(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
 	reqs := make([]driver.Request, len(open))
 	for i, o := range open {
 		reqs[i] = a.reqs[o]
@@ -151,21 +174,24 @@ func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Dura
 		if err != nil {
 			return open, err
 		}
-		if id < grantedFrom {
-			a.results[open[0]] = driver.Result{Status: driver.Held, Left: max(time.Duration(id-1), 1) * time.Microsecond}
+		if 0 <= id && id < grantedFrom {
+			a.results[open[0]] = driver.Result{Status: driver.Held, Left: micros(max(id-1, 1))}
 			return nil, nil
 		}
-		if !a.fenced {
+		switch {
+		case id < 0, id > driver.MaxToken: // the row tells
+		case !a.fenced:
 			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: id, Stored: id}
 			return nil, nil
-		}
-		fences, err := c.ask(ctx, fence(a.table, reqs[0].Key, &reqs[0].ID))
-		if err != nil {
-			return open, maybeApplied(a.what("acquire"), err)
-		}
-		if len(fences) == 1 {
-			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: fences[0], Stored: id}
-			return nil, nil
+		default:
+			fences, err := c.ask(ctx, fence(a.table, reqs[0].Key, &reqs[0].ID))
+			if err != nil {
+				return open, maybeApplied(a.what("acquire"), err)
+			}
+			if len(fences) == 1 {
+				a.results[open[0]] = driver.Result{Status: driver.Granted, Token: fences[0], Stored: id}
+				return nil, nil
+			}
 		}
 	}
 	// On the same connection, so that what reads is what wrote.
@@ -185,8 +211,11 @@ func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Dura
 // settle answers a request from the rows: false if they do not tell.
 func (a *attempt) settle(i int, rows map[string]row) bool {
 	r, ok := rows[a.reqs[i].Key]
+	mine := ok && r.mine(a.reqs[i].ID)
 	switch {
-	case ok && r.mine(a.reqs[i].ID):
+	case mine && r.absurd != "":
+		a.results[i] = driver.Result{Err: a.byHand("acquire", r.key, r.absurd, false)}
+	case mine:
 		token := r.token
 		if a.fenced {
 			token = r.fence
@@ -194,6 +223,8 @@ func (a *attempt) settle(i int, rows map[string]row) bool {
 		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.token, Left: max(r.left, 0)}
 	case ok && r.left > 0:
 		a.results[i] = driver.Result{Status: driver.Held, Left: r.left, Owner: r.owner}
+	case ok && r.unfit() != "":
+		a.results[i] = driver.Result{Err: a.byHand("acquire", r.key, r.unfit(), true)}
 	default:
 		return false
 	}

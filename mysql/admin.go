@@ -50,7 +50,7 @@ func inTheWay(err error) error {
 
 // info is the row in words of package driver.
 func (r row) info() driver.Info {
-	i := driver.Info{Key: r.key, Owner: r.owner, Token: r.token, Since: time.UnixMicro(r.sinceMicros).UTC()}
+	i := driver.Info{Key: r.key, Owner: r.owner, Token: max(r.token, 0), Since: time.UnixMicro(r.sinceMicros).UTC()}
 	if r.left > 0 {
 		i.Held, i.Kept, i.Left = true, !r.live, r.left
 	}
@@ -74,7 +74,7 @@ func (l *leases) inspect(ctx context.Context, keys []string) (infos []driver.Inf
 			}
 		}
 		r, ok := rows[keys[0]]
-		if len(keys) > 1 || !ok || r.left > 0 {
+		if len(keys) > 1 || !ok || r.left > 0 || r.absurd != "" {
 			return nil
 		}
 		infos[0].Pinned, err = l.guarded(ctx, c, r)
@@ -118,6 +118,9 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 				return nil
 			}
 			info = r.info()
+			if why := r.unfit(); why != "" {
+				return l.byHand("force release of", key, why, true)
+			}
 			if guarded, err = l.guarded(ctx, c, r); err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func errClosed() error {
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: the store was closed", driver.ErrClosed)}
 }
 
-var leadingVersion = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)`)
+var leadingVersion = regexp.MustCompile(`^(?:5\.5\.5-)?(\d{1,9})\.(\d{1,9})`)
 
 // supported tells whether a server that names itself so is new enough. MariaDB
 // puts 5.5.5- before its version where it speaks to old clients.

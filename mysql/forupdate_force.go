@@ -55,6 +55,9 @@ func (f *forUpdate) raise(ctx context.Context, key string) (before state, err er
 		if !ok || !s.granted() {
 			return nil // nobody was ever granted the key
 		}
+		if why := s.unfit(); why != "" {
+			return f.lease.byHand("force release of", key, why, true)
+		}
 		unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
 		if err != nil {
 			return err

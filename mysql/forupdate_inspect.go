@@ -29,14 +29,12 @@ func (f *forUpdate) read(ctx context.Context, c *conn, keys []string) (map[strin
 		return nil, err
 	}
 	found, err := query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
-		var key, id, owner sql.RawBytes
-		var micros, kept int64
-		if err = rows.Scan(&key, &id, &owner, &s.token, &micros, &s.live, &s.fence, &s.sinceMicros, &kept, &s.session, &s.lockable); err != nil {
+		var r scanned
+		var kept count
+		if err = rows.Scan(append(r.columns(), &kept, &s.session, &s.lockable)...); err != nil {
 			return s, err
 		}
-		s.key, s.owner, s.left = string(key), string(owner), time.Duration(micros)*time.Microsecond
-		copy(s.id[:], id)
-		s.kept = time.Duration(kept) * time.Microsecond
+		s.row, s.kept = r.row(), micros(kept.n)
 		return s, nil
 	})
 	if err != nil {
@@ -51,8 +49,10 @@ func (f *forUpdate) read(ctx context.Context, c *conn, keys []string) (map[strin
 }
 
 // granted: a row that was made for an acquire which never came to its end says
-// that it was acquired at never.
-func (s state) granted() bool { return s.sinceMicros > neverMicros }
+// that it was acquired at never, and has no hold.
+func (s state) granted() bool {
+	return s.sinceMicros > neverMicros || s.kept > 0 || s.id != driver.HoldID{}
+}
 
 // neverMicros is never as a Unix time in microseconds.
 const neverMicros = 24 * 3600 * 1_000_000
@@ -60,7 +60,7 @@ const neverMicros = 24 * 3600 * 1_000_000
 // info is the state in words of package driver. Left of a held key is that of the
 // lease row, which each renewal moves; 0 while an acquire is between its steps.
 func (s state) info() driver.Info {
-	i := driver.Info{Key: s.key, Owner: s.owner, Token: s.token}
+	i := driver.Info{Key: s.key, Owner: s.owner, Token: max(s.token, 0)}
 	if !s.granted() {
 		return driver.Info{Key: s.key, Held: s.locked}
 	}
@@ -87,7 +87,7 @@ func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.
 				infos[i] = s.info()
 			}
 		}
-		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held {
+		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.absurd == "" {
 			unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
 			infos[0].Pinned = !unlocked[s.key]
 			return err

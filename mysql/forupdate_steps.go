@@ -33,7 +33,7 @@ func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
 func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	refused, made := 0, 0
 	for {
-		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), scanOne[sql.NullInt64])
+		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), scanOne[count])
 		switch {
 		case number(err) == erNoWait, errors.Is(err, errBlocked):
 			refused++
@@ -49,8 +49,8 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			}
 		case err != nil:
 			return driver.Result{}, err
-		case len(found) == 1 && found[0].Valid:
-			a.t0 = found[0].Int64
+		case len(found) == 1 && !found[0].null:
+			a.t0 = found[0].n // the nearest, which leaves no room for the next
 			return driver.Result{}, nil
 		default:
 			if made++; made == 5 {
@@ -81,9 +81,9 @@ type lessee struct {
 // present reads the lease row.
 func (f *forUpdate) present(ctx context.Context, c *conn, key string) (p lessee, ok bool, err error) {
 	found, err := query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
-		var left, kept int64
-		err = rows.Scan(&p.token, &left, &kept, &p.owner, &p.taken)
-		p.left, p.kept = time.Duration(left)*time.Microsecond, time.Duration(kept)*time.Microsecond
+		var token, left, kept count
+		err = rows.Scan(&token, &left, &kept, &p.owner, &p.taken)
+		p.token, p.left, p.kept = token.n, micros(left.n), micros(kept.n)
 		return p, err
 	})
 	if err != nil || len(found) == 0 {
@@ -124,6 +124,9 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 	look := a.r.Pinned || a.f.s.cannotKill.Load()
 	changed := 0
 	for try := 0; try < len(bounds) && changed < 5; {
+		if why := noRoom(a.t0); why != "" {
+			return driver.Result{}, a.f.lease.byHand("acquire", a.r.Key, why, true)
+		}
 		if look {
 			if pinned, err := a.pinned(ctx); err != nil || pinned {
 				return driver.Result{Status: driver.Pinned}, err
@@ -149,7 +152,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 		}
 	}
 	if changed > 0 {
-		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row keeps changing", a.r.Key)}
+		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row in table %s keeps changing, or has a kept_until that is no time: then it was changed by hand: delete the row", a.r.Key, a.f.lease.table)}
 	}
 	return driver.Result{Status: driver.Pinned}, nil
 }
@@ -168,6 +171,9 @@ func (a *seizure) update(ctx context.Context, bound time.Duration) (affected int
 		}
 		if err == nil && affected == 1 {
 			a.token, err = res.LastInsertId()
+		}
+		if wrongRow(err) {
+			err = a.f.lease.byHand("acquire", a.r.Key, err.Error(), true)
 		}
 		err = classify(a.f.lease.what("acquire"), err)
 		if driver.IsNotApplied(err) || err == nil && affected == 0 {

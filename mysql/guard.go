@@ -170,14 +170,15 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 		found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
 			var r row
 			var id sql.RawBytes
-			if err = rows.Scan(&id, &r.token, &r.live, &st.database, &st.marked); err != nil {
+			var token count
+			if err = rows.Scan(&id, &token, &r.live, &st.database, &st.marked); err != nil {
 				return st, err
 			}
 			copy(r.id[:], id)
 			switch {
 			case !r.mine(h.ID):
 				st.status = r.gone(h.ID)
-			case r.token != h.Stored:
+			case token.off, token.n != h.Stored:
 				st.status = driver.Taken
 			case !live: // its session has ended
 				st.status = driver.Removed

@@ -48,22 +48,20 @@ func newLeases(l leases) *leases {
 type row struct {
 	key, owner  string
 	id          driver.HoldID
-	token       int64
+	token       int64         // the nearest, where that of the row is no int64
+	absurd      string        // what in the row only a person can have written; see absurd.go
 	left        time.Duration // until it expires; not above zero: the key is free
 	live        bool          // not released
 	fence       int64         // a token later than everything that was committed before
 	sinceMicros int64
 }
 
-func scanRow(rows *sql.Rows) (r row, err error) {
-	var key, id, owner sql.RawBytes
-	var micros int64
-	if err = rows.Scan(&key, &id, &owner, &r.token, &micros, &r.live, &r.fence, &r.sinceMicros); err != nil {
-		return r, err
+func scanRow(rows *sql.Rows) (row, error) {
+	var s scanned
+	if err := rows.Scan(s.columns()...); err != nil {
+		return row{}, err
 	}
-	r.key, r.owner, r.left = string(key), string(owner), time.Duration(micros)*time.Microsecond
-	copy(r.id[:], id)
-	return r, nil
+	return s.row(), nil
 }
 
 // mine tells whether the row holds the ID and was not released.

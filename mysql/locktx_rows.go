@@ -85,6 +85,9 @@ func (s *Store) where(ctx context.Context, c *conn) (home, error) {
 		err = rows.Scan(&h.database, &h.user, &h.undoes)
 		return h, err
 	})
+	if err == nil && len(found) != 1 {
+		err = sql.ErrNoRows
+	}
 	if err != nil {
 		return home{}, err
 	}

@@ -70,7 +70,7 @@ func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, fr
 		switch {
 		case !ok:
 			absent = append(absent, i)
-		case r.left > 0:
+		case r.left > 0, r.unfit() != "":
 			a.settle(i, rows)
 		default:
 			free = append(free, i)

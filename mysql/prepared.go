@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 )
 
@@ -163,6 +162,8 @@ func (c *conn) prepare(ctx context.Context, k *kept) error {
 	})
 }
 
+var errNoNumber = errors.New("a number was expected, the server gave something else, or one that is out of range")
+
 // numbers reads rows of one number.
 func numbers(rows sqldriver.Rows) (found []int64, err error) {
 	var row [1]sqldriver.Value
@@ -172,19 +173,10 @@ func numbers(rows sqldriver.Rows) (found []int64, err error) {
 		} else if err != nil {
 			return nil, err
 		}
-		var n int64
-		switch v := row[0].(type) {
-		case int64:
-			n = v
-		case uint64:
-			n = int64(v)
-		case []byte: // MySQL may take the type for DECIMAL
-			if n, err = strconv.ParseInt(string(v), 10, 64); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, fmt.Errorf("a number was expected, the driver gave a %T", v)
+		var c count // of []byte too: MySQL may take the type for DECIMAL
+		if _ = c.Scan(row[0]); c.off {
+			return nil, fmt.Errorf("%w: a %T", errNoNumber, row[0])
 		}
-		found = append(found, n)
+		found = append(found, c.n)
 	}
 }

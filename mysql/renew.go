@@ -116,6 +116,8 @@ func (b *batch) tellRenewed(ctx context.Context, c *conn, sent []int) error {
 		}
 		if left := rows[b.holds[i].Key].left; left > 0 {
 			b.results[i] = driver.Result{Status: driver.Alive, Left: left}
+		} else if why := rows[b.holds[i].Key].absurd; why != "" {
+			b.results[i] = driver.Result{Err: b.byHand("renew", b.holds[i].Key, why, true)}
 		} else { // Alive without Left would say: for the whole TTL
 			b.results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: renew %q: the hold has run out and cannot be extended (MaxHold)", b.holds[i].Key)}}
 		}
@@ -196,6 +198,18 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 			if b.s.cannotKill.Load() && len(pending) == 0 {
 				n = len(bounds) // it took a second
 			}
+		case wrongRow(err) && len(pending) == 1:
+			b.results[pending[0]] = driver.Result{Err: b.byHand(b.name, b.holds[pending[0]].Key, err.Error(), true)}
+			pending = nil
+		case wrongRow(err): // the others do not suffer
+			half := len(pending) / 2
+			if err := b.change(ctx, c, pending[:half], of, settle); err != nil {
+				return err
+			}
+			if err := b.change(ctx, c, pending[half:], of, settle); err != nil {
+				return maybeApplied(b.what(b.name), err)
+			}
+			pending = nil
 		default:
 			return classify(b.what(b.name), err)
 		}

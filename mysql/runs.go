@@ -86,9 +86,9 @@ func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold,
 // the answer is final. token is that of its lease, 0 where there is no mark.
 func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int64, err error) {
 	found, err := query(ctx, c, s.bound(0), newText(300).add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
-		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), scanOne[int64])
+		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), scanOne[count])
 	if len(found) > 0 {
-		token = found[0]
+		token = max(found[0].n, 1) // whatever was done to it by hand, it is a mark
 	}
 	return token, err
 }

@@ -72,7 +72,11 @@ func (t *text) key(k string) *text { return t.lit([]byte(k)) }
 // us adds a duration in microseconds, rounded up: a grant is never shorter than
 // the client takes it to be.
 func (t *text) us(d time.Duration) *text {
-	return t.us64(int64((d + time.Microsecond - 1) / time.Microsecond))
+	n := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		n++
+	}
+	return t.us64(n)
 }
 
 func (t *text) us64(n int64) *text {
