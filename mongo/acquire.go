@@ -83,6 +83,9 @@ func (s *Store) attempt(ctx context.Context, o *order, q driver.Request, wait ti
 		if r.hold == q.ID || r.left > 0 {
 			return r, nil
 		}
+		if tries == 3 && r.absurd != "" {
+			return row{}, r.byHand("acquire")
+		}
 		if tries == 3 {
 			return row{}, &driver.Error{NotApplied: !o.late, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
 		}
@@ -129,8 +132,8 @@ func (s *Store) pinned(ctx context.Context, q driver.Request) driver.Result {
 // holder keeps it down, the hold is given back: it could not be used, and whoever
 // comes next would have to wait for its end as well.
 func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result {
-	if !r.fenced {
-		return r.granted()
+	if g := r.granted(); !r.fenced || g.Status != driver.Granted {
+		return g
 	}
 	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
 	own, err := s.ownFor(q)

@@ -55,7 +55,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	before := parse(doc)
 	info := before.info(key)
 	if before.fenced {
-		err := s.raise(ctx, key, before.token+driver.TokenRange, nil)
+		err := s.raise(ctx, key, above(before.token), nil)
 		switch {
 		case err == nil:
 		case blocked(err):
@@ -91,7 +91,11 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 		if len(some) < page {
 			break
 		}
-		after = some[len(some)-1].Key
+		last := some[len(some)-1].Key
+		if last <= after { // its name was changed by hand
+			break
+		}
+		after = last
 	}
 	return infos, nil
 }

@@ -189,7 +189,7 @@ func (b *batch) settle(entries []int, rows map[string]row) (missing, fenced []in
 		switch {
 		case !ok:
 			missing = append(missing, i)
-		case r.hold == b.reqs[i].ID && r.fenced:
+		case r.hold == b.reqs[i].ID && r.fenced && r.absurd == "":
 			fenced = append(fenced, i)
 		case r.hold == b.reqs[i].ID:
 			b.results[i], b.done[i] = r.granted(), true

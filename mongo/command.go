@@ -143,7 +143,11 @@ func maxTime(d time.Duration) bson.E {
 
 // millis rounds up: the database never counts a shorter time than the client.
 func millis(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	n := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		n++
+	}
+	return n
 }
 
 // documents reads by a command whose answer has a cursor: the documents of its only

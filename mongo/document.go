@@ -45,12 +45,11 @@ var until = op("$max", a{op("$cond", a{"$hold", "$expiresAt", nil}), "$keepUntil
 // free: null is less than any date.
 var free = op("$lte", a{until, now})
 
-// leftOf is how long the key stays taken, in milliseconds; absent if it is free.
-var leftOf = op("$subtract", a{until, now})
-
-// fields is what a reply says about a document.
+// fields is what a reply says about a document. How long the key stays taken is
+// computed here (leftOf), because a date that is none would fail the whole
+// command.
 var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1},
-	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "left", Value: leftOf}}
+	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "now", Value: now}}
 
 // nextToken is above the stored token and above every token that the key may
 // have had before its document was reaped. The logical clock of a replica set
@@ -93,43 +92,54 @@ func take(hold any, doc d) d {
 
 // row is a document as replies show it.
 type row struct {
-	key     string
-	hold    driver.HoldID // zero: none
-	owner   string
-	token   int64
-	fenced  bool
-	forced  bool
-	since   time.Time
-	left    time.Duration
-	hasLeft bool
+	key    string
+	hold   driver.HoldID // zero: none
+	owner  string
+	token  int64
+	fenced bool
+	forced bool
+	since  time.Time
+	left   time.Duration // 0: free
+	absurd string        // what in it only a person can have written; see absurd.go
 }
 
 func (r row) held() bool { return r.hold != driver.HoldID{} }
 
 // parse reads a document that was asked for by fields. Whatever is missing or of
-// another type, as in a document that is none of ours, stays zero.
+// another type, as in a document that is none of ours or was changed by hand, stays
+// zero.
 func parse(doc bson.Raw) row {
 	var r row
 	if _, data, ok := doc.Lookup("_id").BinaryOK(); ok {
 		r.key = string(data)
 	}
-	if _, data, ok := doc.Lookup("hold").BinaryOK(); ok && len(data) == len(r.hold) {
+	hold := doc.Lookup("hold")
+	if subtype, data, ok := hold.BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(data) == len(r.hold) {
 		copy(r.hold[:], data)
+	} else if truthy(hold) {
+		r.absurd = "the hold is none"
 	}
 	r.owner, _ = doc.Lookup("owner").StringValueOK()
-	r.token, _ = doc.Lookup("token").AsInt64OK()
+	r.owner = r.owner[:min(len(r.owner), 255)]
+	var ok bool
+	if r.token, ok = tokenOf(doc.Lookup("token")); !ok {
+		r.absurd = "the token is out of range, or no whole number"
+	}
 	r.fenced, _ = doc.Lookup("fenced").BooleanOK()
 	r.forced, _ = doc.Lookup("forced").BooleanOK()
 	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
 		r.since = time.UnixMilli(ms)
 	}
-	if ms, ok := doc.Lookup("left").AsInt64OK(); ok {
-		r.left, r.hasLeft = time.Duration(ms)*time.Millisecond, true
+	if at, ok := doc.Lookup("now").DateTimeOK(); ok {
+		r.left = leftOf(doc, at)
 	}
 	return r
 }
 
 func (r row) granted() driver.Result {
+	if r.absurd != "" || r.token <= 0 {
+		return unknown(r.byHand("acquire")) // to be undone
+	}
 	return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
 }
 

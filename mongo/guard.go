@@ -140,8 +140,11 @@ func (s *Store) outdated(ctx context.Context, lease *rowlock.Lease, h driver.Hol
 		switch fate(r, there, h) {
 		case driver.Forced:
 			lost.Reason = rowlock.ReasonForced
-		case driver.Removed, driver.Alive: // alive: somebody removed the fence
+		case driver.Removed:
 			lost.Reason = rowlock.ReasonRemoved
+		case driver.Alive:
+			lost.Reason = rowlock.ReasonRemoved
+			lost.Err = fmt.Errorf("the fence of the key in %s was removed or changed by hand: if it is there, delete it when no guarded transaction of the key is open", s.fences)
 		}
 	}
 	return lost

@@ -72,7 +72,7 @@ func (t *together) run(ctx context.Context, entries []int) error {
 		})
 	}
 	each(len(lanes), t.lanes, func(i int) { lanes[i]() })
-	if !blocked {
+	if !blocked && !wrongDocument(err) {
 		t.pace.tooShort(len(entries))
 	}
 	switch {
@@ -105,14 +105,14 @@ func (t *together) parts(ctx context.Context, entries []int, send func(context.C
 }
 
 // stop is the error of a command with several keys that waited for somebody else's
-// transaction, or took too long. Some keys may be done, on the primary.
+// transaction, took too long, or stumbled over a document that was changed by hand. Some keys may be done, on the primary.
 type stop struct{ error }
 
 func (s *stop) Unwrap() error { return s.error }
 
 // stopOf turns an error that means so into a stop.
 func stopOf(err error) error {
-	if blocked(err) || conflicted(err) {
+	if blocked(err) || conflicted(err) || wrongDocument(err) {
 		return &stop{err}
 	}
 	return err

@@ -60,7 +60,7 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	down := make([]atomic.Bool, len(rows)) // the fence could not be raised
 	each(len(fenced), parallel, func(n int) {
 		r := rows[fenced[n]]
-		down[fenced[n]].Store(s.raise(ctx, r.key, r.token+driver.TokenRange, nil) != nil)
+		down[fenced[n]].Store(s.raise(ctx, r.key, above(r.token), nil) != nil)
 	})
 	deletes := a{}
 	for i, r := range rows {
