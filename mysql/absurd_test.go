@@ -1,0 +1,469 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// Rows that no version of the library writes, as somebody makes them by hand at
+// night. Whatever is in them: no panic, no hang, no token that is not above the
+// row's, and either the right outcome or an error that names the key and says what
+// to do. The other keys of a statement do not suffer.
+
+// handmade are the columns of a row, as SQL.
+type handmade map[string]string
+
+// aligned are the columns of a plain row that expired a minute ago.
+func aligned() handmade {
+	return handmade{
+		"hold": "x'0102030405060708090a0b0c0d0e0f10'", "owner": "'somebody:1'", "token": "1700000000000000000",
+		"acquired_at": now + "-INTERVAL 2 MINUTE", "expires_at": now + "-INTERVAL 1 MINUTE", "released_at": "NULL",
+		"conn_id": "NULL", "kept_until": "NULL",
+	}
+}
+
+// absurdities are the values that are tried for each column.
+var absurdities = func() map[string][]string {
+	dates := []string{
+		"'0000-00-00'", "'1000-01-01'", "'1969-12-31 23:59:59.999999'", "'2024-00-00'", "'9999-00-00'", "'9999-12-31 23:59:59.999999'",
+		now, now + "+INTERVAL 1 HOUR", now + "+INTERVAL 300 YEAR", now + "-INTERVAL 300 YEAR",
+	}
+	tokens := []uint64{
+		0, 1, 1<<60 - 1, 1 << 60, uint64(driver.MaxToken) - 1024, uint64(driver.MaxToken) - 1023, uint64(driver.MaxToken), uint64(driver.MaxToken) + 1,
+		math.MaxInt64 - 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1024, math.MaxUint64 - 1023, math.MaxUint64,
+	}
+	a := map[string][]string{
+		"hold":        {none, "x'ffffffffffffffffffffffffffffffff'"},
+		"owner":       {"''", "REPEAT(x'ff',255)", "CONCAT('a', CHAR(0), CHAR(10), CHAR(39), CHAR(27))"},
+		"acquired_at": dates, "expires_at": dates, "released_at": dates, "kept_until": dates,
+		"conn_id": {"0", "1", "18446744073709551615"},
+	}
+	for _, t := range tokens {
+		a["token"] = append(a["token"], fmt.Sprint(t))
+	}
+	return a
+}()
+
+// absurdLab has the connection that writes absurd rows, and programs that meet them.
+type absurdLab struct {
+	*lab
+	byHand *sql.Conn
+	p      program
+	beside []*rowlock.Lease // held by p throughout
+}
+
+func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
+	l.keepAfter = keepAfter
+	a := &absurdLab{lab: l, p: l.program(t, rowlock.Options{TTL: 20 * time.Second, HandOn: -1})}
+	var err error
+	a.byHand, err = l.db.Conn(context.Background())
+	must(t, err)
+	t.Cleanup(func() { _ = a.byHand.Close() })
+	_, err = a.byHand.ExecContext(context.Background(), "SET SESSION sql_mode=''") // takes dates that are none
+	must(t, err)
+	for _, k := range []string{"aaa", "zzz"} {
+		a.beside = append(a.beside, a.p.lock(t, k))
+	}
+	return a
+}
+
+// columns are those of the lab's table.
+func (a *absurdLab) columns() []string {
+	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at", "conn_id"}
+	if a.strategy == SelectForUpdate {
+		c = append(c, "kept_until")
+	}
+	return c
+}
+
+// write puts a row there, whatever was there before.
+func (a *absurdLab) write(t testing.TB, key string, h handmade) {
+	t.Helper()
+	values := []string{newText(0).key(key).String()}
+	for _, c := range a.columns() {
+		values = append(values, h[c])
+	}
+	text := "REPLACE INTO " + a.table() + " (name," + strings.Join(a.columns(), ",") + ") VALUES (" + strings.Join(values, ",") + ")"
+	if _, err := a.byHand.ExecContext(context.Background(), text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if a.strategy == SelectForUpdate {
+		exec(t, a.db, "INSERT IGNORE INTO rowlock_session_row (name) VALUES ("+newText(0).key(key).String()+")")
+	}
+}
+
+func (a *absurdLab) remove(t testing.TB, keys ...string) {
+	t.Helper()
+	for _, k := range keys {
+		exec(t, a.db, "DELETE FROM "+a.table()+" WHERE name="+newText(0).key(k).String())
+	}
+}
+
+// state is the row's token and whether the key is free by the server's clock.
+func (a *absurdLab) state(t testing.TB, key string) (token uint64, free, there bool) {
+	t.Helper()
+	kept := "1"
+	if a.strategy == SelectForUpdate {
+		kept = "IFNULL(kept_until<=" + now + ",1)" // expires_at does not decide there
+	} else {
+		kept = dead
+	}
+	err := a.db.QueryRow("SELECT token,"+kept+" FROM "+a.table()+" WHERE name="+newText(0).key(key).String()).Scan(&token, &free)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, true, false
+	}
+	must(t, err)
+	return token, free, true
+}
+
+// says: an error names the key, and says what to do unless it is one of those that
+// have a meaning of their own.
+func says(t testing.TB, what, key string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) {
+		t.Errorf("%s: the error does not name the key %q: %v", what, key, err)
+	}
+	for _, known := range []error{rowlock.ErrHeld, rowlock.ErrLost, rowlock.ErrReleased} {
+		if errors.Is(err, known) {
+			return
+		}
+	}
+	if !strings.Contains(err.Error(), "by hand") && !strings.Contains(err.Error(), "MaxHold") {
+		t.Errorf("%s: the error does not say what is wrong and what to do: %v", what, err)
+	}
+}
+
+// visit runs every operation on the key of an absurd row.
+func (a *absurdLab) visit(t *testing.T, key string, row handmade) {
+	t.Helper()
+	start := time.Now()
+	defer func() {
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("took %v", took)
+		}
+	}()
+	ctx := within(t, 2*time.Minute)
+	p := a.p
+	a.write(t, key, row)
+
+	// Looking.
+	if info, err := p.Inspect(ctx, key); err != nil {
+		t.Errorf("inspect: %v", err)
+	} else {
+		seemly(t, info, key)
+	}
+	infos, err := p.List(ctx, key, "", 10)
+	if err != nil || len(infos) != 1 {
+		t.Errorf("list: %v, %v", infos, err)
+	} else {
+		seemly(t, infos[0], key)
+	}
+
+	// Taking.
+	a.try(t, ctx, key, func() (*rowlock.Lease, error) { return p.TryAcquire(ctx, key) })
+	a.write(t, key, row)
+	a.try(t, ctx, key, func() (*rowlock.Lease, error) {
+		short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+		defer cancel()
+		return p.Client.Acquire(short, key, rowlock.MinHold(time.Millisecond), rowlock.MaxHold(time.Hour))
+	})
+
+	// In one statement with others.
+	a.write(t, key, row)
+	a.batch(t, ctx, key, row)
+
+	// By force, and reaping.
+	a.write(t, key, row)
+	before, _, _ := a.state(t, key)
+	_, err = p.ForceRelease(ctx, key)
+	says(t, "force release", key, err)
+	after, free, there := a.state(t, key)
+	switch {
+	case !there || after < before:
+		t.Errorf("force release: token %d after %d, there: %v", after, before, there)
+	case err == nil && !free:
+		t.Errorf("force release: the key is not free")
+	case err == nil && after > math.MaxInt64 && after != before:
+		t.Errorf("force release: token %d", after)
+	}
+	a.write(t, key, row)
+	if _, err := p.Store.Reap(ctx, time.Hour); err != nil {
+		t.Errorf("reap: %v", err)
+	}
+	tx, err := a.db.Begin()
+	must(t, err)
+	if err := p.LockTx(ctx, tx, key); err != nil {
+		t.Errorf("LockTx: %v", err)
+	}
+	must(t, tx.Rollback())
+	a.remove(t, key)
+}
+
+// seemly: what is shown of a row has nothing that wrapped around.
+func seemly(t testing.TB, i rowlock.Info, key string) {
+	t.Helper()
+	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) {
+		t.Errorf("shown as %+v", i)
+	}
+}
+
+// try takes the key and, if it was granted, does with the lease what can be done.
+func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func() (*rowlock.Lease, error)) {
+	t.Helper()
+	before, free, _ := a.state(t, key)
+	lease, err := take()
+	switch {
+	case err == nil && !free:
+		t.Errorf("P1: granted, token %d, though the row is not free", lease.Token())
+	case errors.Is(err, rowlock.ErrHeld) && free:
+		t.Errorf("refused, though the row is free: %v", err)
+	}
+	says(t, "acquire", key, err)
+	if err != nil {
+		if h := (*rowlock.HeldError)(nil); errors.As(err, &h) && (h.Left < 0 || h.Pinned) {
+			t.Errorf("refused: %+v", h)
+		}
+		return
+	}
+	if token := lease.Token(); token <= 0 || token > driver.MaxToken || uint64(token) <= before {
+		t.Errorf("P3: granted token %d after %d", token, before)
+	}
+	if after, _, _ := a.state(t, key); after > math.MaxInt64 || after < before {
+		t.Errorf("P3: the row has token %d, before the grant %d", after, before)
+	}
+	tx, err := a.db.Begin()
+	must(t, err)
+	if err := a.p.Guard(ctx, tx, lease); err != nil {
+		t.Errorf("guard: %v", err)
+	}
+	must(t, tx.Rollback())
+	run := newID().String()
+	nothing := func(context.Context, *sql.Tx) error { return nil }
+	if err := a.p.InTx(ctx, lease, nothing); err != nil {
+		t.Errorf("InTx: %v", err)
+	}
+	if err := a.p.Once(ctx, lease, run, nothing); err != nil {
+		t.Errorf("Once: %v", err)
+	}
+	if err := a.p.Once(ctx, lease, run, nothing); !errors.Is(err, rowlock.ErrAlreadyRan) {
+		t.Errorf("Once again: %v", err)
+	}
+	if err := lease.Renew(ctx); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	if err := lease.Release(ctx); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// batch sends the key with others, in each kind of statement.
+func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, row handmade) {
+	t.Helper()
+	ttl := 20 * time.Second
+	reqs := []driver.Request{request("a-"+key, ttl), request(key, ttl), request("z-"+key, ttl)}
+	reqs[1].Keep = time.Second
+	results, err := a.p.Store.Acquire(ctx, reqs)
+	if err != nil {
+		t.Errorf("P15: acquire of three keys, of which one is absurd: %v", err)
+		return
+	}
+	holds := make([]driver.Hold, len(reqs))
+	for i, r := range results {
+		holds[i] = driver.Hold{Key: reqs[i].Key, ID: reqs[i].ID, Token: r.Token, Stored: r.Stored, TTL: ttl, MaxHold: time.Hour, Keep: reqs[i].Keep}
+		switch {
+		case i != 1 && r.Status != driver.Granted:
+			t.Errorf("P15: acquire of a neighbour: %v: %v", r.Status, r.Err)
+		case r.Status == driver.Granted && (r.Token <= 0 || r.Token > driver.MaxToken):
+			t.Errorf("P3: granted token %d", r.Token)
+		case r.Status == driver.Unknown:
+			says(t, "acquire in a batch", key, r.Err)
+		}
+	}
+	if results[1].Status != driver.Granted {
+		// The hold that the row shows: its owner meets what was done to it.
+		holds[1].ID = driver.HoldID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+		holds[1].Token = 1_700_000_000_000_000_000
+		holds[1].Stored = holds[1].Token
+	} else {
+		// While it is held, all but the hold is changed by hand.
+		changed := []string{}
+		for _, c := range a.columns() {
+			if c != "hold" {
+				changed = append(changed, c+"="+row[c])
+			}
+		}
+		_, err := a.byHand.ExecContext(ctx, "UPDATE "+a.table()+" SET "+strings.Join(changed, ",")+" WHERE name="+newText(0).key(key).String())
+		must(t, err)
+	}
+	for _, step := range []struct {
+		name string
+		call func(context.Context, []driver.Hold) ([]driver.Result, error)
+		good driver.Status
+	}{{"renew", a.p.Renew, driver.Alive}, {"release", a.p.Release, driver.Released}} {
+		results, err := step.call(ctx, holds)
+		if err != nil {
+			t.Errorf("P15: %s of three keys, of which one is absurd: %v", step.name, err)
+			continue
+		}
+		for i, r := range results {
+			switch {
+			case i != 1 && r.Status != step.good:
+				t.Errorf("P15: %s of a neighbour: %v: %v", step.name, r.Status, r.Err)
+			case r.Status == driver.Unknown:
+				says(t, step.name+" in a batch", key, r.Err)
+			case r.Left < 0:
+				t.Errorf("%s: left %v", step.name, r.Left)
+			}
+		}
+	}
+	holds[1].Undo = true
+	if _, err := a.p.Release(ctx, holds[1:2]); err != nil {
+		says(t, "undo", key, err)
+	}
+	a.remove(t, reqs[0].Key, reqs[2].Key)
+}
+
+// TestAbsurdRows: each column with each value by itself, and many at random.
+func TestAbsurdRows(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		a := newAbsurdLab(t, l)
+		n := 0
+		visit := func(row handmade) {
+			n++
+			key := fmt.Sprintf("%d\x00'\\", n)
+			failed := t.Failed()
+			a.visit(t, key, row)
+			if t.Failed() && !failed {
+				t.Errorf("first failure with the row %v", row)
+			}
+		}
+		columns := a.columns()
+		for _, c := range columns {
+			for _, v := range absurdities[c] {
+				row := aligned()
+				row[c] = v
+				visit(row)
+			}
+		}
+		random := 20
+		if testing.Short() {
+			random = 5
+		}
+		seed := rand.Uint64()
+		r := rand.New(rand.NewPCG(seed, 0))
+		for range random {
+			row := aligned()
+			for _, c := range columns {
+				if values := absurdities[c]; r.IntN(2) == 0 {
+					row[c] = values[r.IntN(len(values))]
+				}
+			}
+			visit(row)
+		}
+		for _, lease := range a.beside {
+			if err := lease.Err(); err != nil {
+				t.Errorf("P15: a lease of another key: %v", err)
+			}
+		}
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+}
+
+// TestAbsurdRowHidesNothing: List shows the others too.
+func TestAbsurdRowHidesNothing(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		a := newAbsurdLab(t, l)
+		row := aligned()
+		row["token"], row["expires_at"], row["acquired_at"] = "18446744073709551615", "'0000-00-00'", "'0000-00-00'"
+		a.write(t, "m", row)
+		infos, err := a.p.List(within(t, time.Minute), "", "", 10)
+		must(t, err)
+		var keys []string
+		for _, i := range infos {
+			keys = append(keys, i.Key)
+		}
+		if !slices.Equal(keys, []string{"aaa", "m", "zzz"}) {
+			t.Errorf("listed: %v", keys)
+		}
+	})
+}
+
+// TestP10_ReapOfTheLongestTime: the longest duration that Go has is more than any
+// row is old, so nothing is reaped, and no mark of a run.
+func TestP10_ReapOfTheLongestTime(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		a := newAbsurdLab(t, l)
+		ctx := within(t, time.Minute)
+		must(t, a.p.Once(ctx, a.beside[0], "run", func(context.Context, *sql.Tx) error { return nil }))
+		for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 998, 150 * 365 * 24 * time.Hour} {
+			if n, err := a.p.Store.Reap(ctx, d); err != nil || n > 0 {
+				t.Errorf("P10: reap of rows older than %v: %d, %v", d, n, err)
+			}
+			if n, err := a.p.ReapRuns(ctx, d); err != nil || n > 0 {
+				t.Errorf("P13: reap of marks older than %v: %d, %v", d, n, err)
+			}
+		}
+		for _, d := range []time.Duration{0, -1, math.MinInt64} {
+			if _, err := a.p.Store.Reap(ctx, d); !errors.Is(err, rowlock.ErrInvalid) {
+				t.Errorf("reap of rows older than %v: %v", d, err)
+			}
+			if _, err := a.p.ReapRuns(ctx, d); !errors.Is(err, rowlock.ErrInvalid) {
+				t.Errorf("reap of marks older than %v: %v", d, err)
+			}
+		}
+		for _, lease := range a.beside {
+			if err := lease.Renew(ctx); err != nil {
+				t.Errorf("P10: %v", err)
+			}
+		}
+	})
+}
+
+// TestAbsurdRuns: a mark that was changed by hand is a mark.
+func TestAbsurdRuns(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			a := newAbsurdLab(t, newLab(t, kind, VersionColumn))
+			ctx := within(t, time.Minute)
+			for n, token := range []string{"0", "9223372036854775808", "18446744073709551615"} {
+				for m, at := range absurdities["acquired_at"] {
+					run := fmt.Sprint(n, "\x00'", m)
+					_, err := a.byHand.ExecContext(ctx, "INSERT INTO rowlock_run (name,run,token,at) VALUES ('aaa',"+newText(0).key(run).String()+","+token+","+at+")")
+					must(t, err)
+					err = a.p.Once(ctx, a.beside[0], run, func(context.Context, *sql.Tx) error { t.Error("P13: run again"); return nil })
+					if !errors.Is(err, rowlock.ErrAlreadyRan) {
+						t.Errorf("once, mark of token %s at %s: %v", token, at, err)
+					}
+					must(t, a.p.slow(ctx, func(c *conn) error {
+						token, err := a.p.marked(ctx, c, "aaa", run)
+						if err != nil || token <= 0 {
+							t.Errorf("P13: a mark is told as token %d, %v", token, err)
+						}
+						return nil
+					}))
+				}
+			}
+			if _, err := a.p.ReapRuns(ctx, time.Hour); err != nil {
+				t.Errorf("reap of marks: %v", err)
+			}
+		})
+	}
+}
