@@ -59,6 +59,17 @@ verify: ## faults, histories and checkers on every server; SHORT=1: in four minu
 model: ## the formal models of the protocol, every state (SHORT=1 STORY=1 MODEL=names; needs spin and gcc)
 	@verify/model/run $(if $(SHORT),-short) $(if $(STORY),-story) $(MODEL)
 
+.PHONY: fuzz
+fuzz: ## each fuzz test in turn, without servers (FUZZTIME=20s; SHORT=1: 3s each; FUZZ=regexp)
+	@mkdir -p $(TOOLS)/fuzz
+	@for pkg in $$(grep -l '^func Fuzz' --include=*_test.go -r . | xargs -n 1 dirname | sort -u); do \
+		( cd $$pkg && GOWORK=off go test -c -fuzz . -o $(TOOLS)/fuzz/test . ; \
+		for name in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' *_test.go | sed 's/func //' | grep -E '$(or $(FUZZ),.)' || true); do \
+			echo "== $$pkg $$name"; \
+			$(TOOLS)/fuzz/test -test.run '^$$' -test.fuzz "^$$name$$" -test.fuzztime '$(or $(FUZZTIME),$(if $(SHORT),3s,20s))' -test.fuzzcachedir $(TOOLS)/fuzz/corpus/$$pkg; \
+		done ); \
+	done
+
 .PHONY: lint
 lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck and untidy go.mod files, in every module
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not gofmt-clean:"; echo "$$bad"; exit 1; }
