@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -157,13 +158,21 @@ func (s *Store) documents(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
+	docs, err := firstBatch(reply)
+	if err != nil {
+		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)
+	}
+	return docs, nil
+}
+
+func firstBatch(reply bson.Raw) ([]bson.Raw, error) {
 	batch, ok := reply.Lookup("cursor", "firstBatch").ArrayOK()
 	if !ok {
-		return nil, fmt.Errorf("reply of %s: no cursor.firstBatch in the reply", cmd[0].Key)
+		return nil, errors.New("no cursor.firstBatch in the reply")
 	}
 	values, err := batch.Values()
 	if err != nil {
-		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)
+		return nil, err
 	}
 	docs := make([]bson.Raw, 0, len(values))
 	for _, v := range values {
