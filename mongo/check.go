@@ -110,10 +110,11 @@ func (s *Store) checkCollections(ctx context.Context) error {
 		if kind, _ := doc.Lookup("type").StringValueOK(); kind != "collection" {
 			return s.schema(fmt.Sprintf("%s is a %s: locks need an ordinary collection", name, kind))
 		}
-		if capped, _ := doc.Lookup("options", "capped").BooleanOK(); capped {
+		options, _ := doc.Lookup("options").DocumentOK()
+		if capped, _ := options.Lookup("capped").BooleanOK(); capped {
 			return s.schema(name + " is capped: it would drop locks that are held")
 		}
-		if _, err := doc.LookupErr("options", "validator"); err == nil {
+		if _, err := options.LookupErr("validator"); err == nil {
 			return s.schema(name + " has a validator: it can refuse the documents of locks")
 		}
 		indexes = append(indexes, func() error { return s.checkIndexes(ctx, name) })

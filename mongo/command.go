@@ -166,7 +166,8 @@ func (s *Store) documents(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
 }
 
 func firstBatch(reply bson.Raw) ([]bson.Raw, error) {
-	batch, ok := reply.Lookup("cursor", "firstBatch").ArrayOK()
+	cursor, _ := reply.Lookup("cursor").DocumentOK() // step by step: a path through what is cut off panics
+	batch, ok := cursor.Lookup("firstBatch").ArrayOK()
 	if !ok {
 		return nil, errors.New("no cursor.firstBatch in the reply")
 	}

@@ -120,6 +120,7 @@ func FuzzDocuments(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{5, 0, 0, 0, 0})
 	f.Add([]byte{255, 255, 255, 127, 0})
+	f.Add([]byte("0000\n0\x00\x03cursor\x00\x00\x00\x00\x00")) // cut off inside of cursor
 	s := idle(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply := bson.Raw(b)
