@@ -25,11 +25,12 @@ func (r row) byHand(step string) *driver.Error {
 const wasChanged = " was changed by hand: delete it, which ends a hold that it may show"
 
 // wrongDocument tells whether the server could not compute with what it found in a
-// document. That one it has not changed.
+// document. That one it has not changed; of others in the command the majority may be
+// late.
 func wrongDocument(err error) bool {
-	switch command, concern := codes(err); command {
+	switch command, _ := codes(err); command {
 	case 14, 15, 16554, 16555, 16556, 16612, 5166401: // types that do not fit, dates out of range
-		return concern == 0
+		return true
 	}
 	return false
 }

@@ -170,7 +170,7 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 		e.NotApplied = true
 		advice = ": an open transaction of somebody else has written the document; nobody but this library should"
 	case wrongDocument(err), command == codeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
-		e.Lasting, e.NotApplied = true, true
+		e.Lasting, e.NotApplied = true, concern == 0
 		advice = ": its document" + wasChanged
 	case conflicted(err) || nothingSent(err) || noServer(err):
 		e.NotApplied = true
