@@ -12,8 +12,9 @@ import (
 // It looks at what an observer was told: a hold must be that of somebody who had the
 // lease, or was asking for it, at most a TTL before.
 //
-// The TTL counts anew from the end of each fault and each freeze: the server may
-// execute then what it was sent before. So it sees only what lasts into a quiet
+// The TTL counts from the grant where the database tells when it was: a busy server
+// executes late. And it counts anew from the end of each fault and each freeze: the
+// server may execute then what it was sent before. So it sees only what lasts into a quiet
 // time. A hold that goes away within the TTL it does not see at all. With UniqueInsert,
 // where the row has another token than the lease, any hold or attempt of its owner
 // explains it; with SelectForUpdate, where the row does not even tell the owner while
@@ -104,7 +105,11 @@ func (k *key) outlived(e history.Event) (v Violation, bad bool) {
 			}
 		}
 	}
-	since, ok := k.undisturbed(until, e.Begin)
+	from := until
+	if e.Age > 0 {
+		from = max(until, e.Begin-e.Age)
+	}
+	since, ok := k.undisturbed(from, e.Begin)
 	if !ok || e.Begin <= since+k.tail()+k.slack() && last.Kind != "" {
 		return v, false
 	}

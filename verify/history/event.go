@@ -27,6 +27,8 @@ type Event struct {
 	Value int64  `json:"value,omitempty"` // Write, Read, Commit: see there
 	Owner string `json:"owner,omitempty"` // Observe: whose hold it is (the Client that holds it)
 	Error string `json:"error,omitempty"`
+
+	Age time.Duration `json:"age,omitempty"` // Observe: how long ago the hold was granted, by the database's clock; 0: not known
 }
 
 // Kind is the kind of an event.

@@ -139,6 +139,9 @@ func observe(ctx context.Context, rec *history.Recorder, space string, s driver.
 			e.Result, e.Error = history.Failed, text(err)
 		case infos[i].Held:
 			e.Result, e.Owner, e.Token = history.Held, infos[i].Owner, infos[i].Token
+			if !infos[i].Since.IsZero() {
+				e.Age = max(0, time.Since(infos[i].Since))
+			}
 		default:
 			e.Result, e.Token = history.Free, infos[i].Token
 		}
