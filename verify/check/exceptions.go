@@ -37,7 +37,7 @@ var effects = map[string]effect{
 
 	"slow":          {},
 	"trickle":       {},
-	"half-open":     {},
+	"half-open":     {sessions: true}, // its end is a reset
 	"cut":           {sessions: true},
 	"refused":       {sessions: true},
 	"reply-dropped": {sessions: true},
@@ -46,6 +46,7 @@ var effects = map[string]effect{
 	"server-killed":        {sessions: true},
 	"server-frozen-short":  {},
 	"server-frozen-long":   {},
+	"disk-full":            {},
 	"server-clock-stepped": {clock: true},
 	"clock-stepped-far":    {clock: true},
 	"clock-stepped-little": {clock: true},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rowlock/rowlock/testenv"
 )
@@ -12,16 +11,15 @@ import (
 func diskFaults() []Fault {
 	return []Fault{
 		Fault{Name: "disk-full", Kinds: everywhere, Weight: 2, Uses: []string{server},
-			What: "the server's disk is full: commits of MySQL and MariaDB hang and go on when there is room, or the server ends and is " +
-				"started again; a mongod always ends (of a replica set the primary)",
-			Expect: "everything: what was not acknowledged is unknown, what was is there; leases may be lost, with the signal. SelectForUpdate where " +
-				"the server ends: the exception to P2"}.by(diskFull),
+			What: "the server's disk is full: commits of MySQL and MariaDB hang and go on when there is room; a mongod ends and is started " +
+				"again (of a replica set the primary)",
+			Expect: "everything: what was not acknowledged is unknown, what was is there; leases may be lost, with the signal"}.by(diskFull),
 	}
 }
 
 func diskFull(ctx context.Context, s *scene) (string, error) {
 	if !s.Server.Troubled() {
-		return "", nil
+		return "", fmt.Errorf("its disk is the machine's: %w", errors.ErrUnsupported)
 	}
 	d := s.between(s.TTL/10, s.TTL*3/2)
 	member := 0
@@ -33,18 +31,11 @@ func diskFull(ctx context.Context, s *scene) (string, error) {
 	}
 	err := s.Server.FillDisk(true, member)
 	pause(ctx, d)
-	err = errors.Join(err, s.Server.FillDisk(false, member))
+	err = errors.Join(err, notWhole(s.Server.FillDisk(false, member)))
 	heal, cancel := healing(ctx)
 	defer cancel()
-	what := fmt.Sprintf("member %d for %v", member, d)
 	if isMongo(s.Kind) {
-		return what, errors.Join(err, s.Server.Restart(heal, member), s.well(heal))
+		err = errors.Join(err, notWhole(s.Server.Restart(heal, member)))
 	}
-	short, stop := context.WithTimeout(heal, 5*time.Second)
-	defer stop()
-	if s.well(short) == nil {
-		return what, err
-	}
-	what += ", the server ended"
-	return what, errors.Join(err, s.Server.Restart(heal, member), s.well(heal))
+	return fmt.Sprintf("member %d for %v", member, d), errors.Join(err, notWhole(s.well(heal)))
 }

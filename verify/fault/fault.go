@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,10 +20,25 @@ type Fault struct {
 	Uses   []string       // two faults that use the same thing are never injected at once: the second waits
 
 	// Inject makes it happen, keeps it for a while and heals it, also when ctx has
-	// ended. All is whole again when it returns without an error. What it did is
-	// for people; empty: there was nothing to do it to. Any number may run at once
-	// on one Env.
+	// ended: all is whole again when it returns, unless the error matches
+	// ErrNotWhole. One that matches errors.ErrUnsupported says that it cannot be
+	// made here, any other that it did not come about, as when ctx ends early. What
+	// it did is for people; empty: there was nothing to do it to. Any number may
+	// run at once on one Env.
 	Inject func(ctx context.Context, e *Env) (what string, err error)
+}
+
+// ErrNotWhole is matched by the error of an Inject that could not undo what it did,
+// whether ctx has ended or not. What follows on this Env proves nothing.
+var ErrNotWhole = errors.New("not whole again")
+
+// notWhole makes an error of healing match ErrNotWhole.
+func notWhole(errs ...error) error {
+	err := errors.Join(errs...)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrNotWhole, err)
 }
 
 // The sets of kinds.

@@ -132,7 +132,7 @@ func fsyncLocked(ctx context.Context, s *scene) (what string, err error) {
 			return fmt.Sprintf("member %d for %v", member, d), nil
 		}
 		if heal.Err() != nil {
-			return "", fmt.Errorf("unlock: %w", errors.Join(heal.Err(), err))
+			return "", notWhole(fmt.Errorf("unlock: %w", errors.Join(heal.Err(), err)))
 		}
 		pause(heal, 20*time.Millisecond)
 	}

@@ -210,7 +210,7 @@ func (l *lab) during(t *testing.T, f Fault) (what string, ops []op) {
 // until repeats the fault until the operations have shown its effect.
 func (l *lab) until(t *testing.T, f Fault, shown func(what string, ops []op) bool) {
 	t.Helper()
-	for range 6 {
+	for range 10 {
 		if shown(l.during(t, f)) {
 			return
 		}

@@ -59,7 +59,7 @@ func primarySteppedDown(ctx context.Context, s *scene) (string, error) {
 		{Key: "force", Value: true}}).Err()
 	heal, cancel := healing(ctx)
 	defer cancel()
-	if err := s.well(heal); err != nil {
+	if err := notWhole(s.well(heal)); err != nil {
 		return "", err
 	}
 	now, err := s.primary(heal)

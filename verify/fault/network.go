@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,9 +25,10 @@ func networkFaults() []Fault {
 			What:   "connections are reset and new ones refused",
 			Expect: "everything, as with cut; leases are lost, with the signal, when it lasts"}.by(refused),
 		Fault{Name: "half-open", Kinds: everywhere, Weight: 3, Uses: []string{network},
-			What: "nothing passes in either direction, connections stay open, new ones open and hang",
+			What: "nothing passes in either direction, connections stay open, new ones open and hang; in the end they are reset",
 			Expect: "everything; leases are lost, with the signal. What a hold leaves behind ends within a TTL; a SelectForUpdate session " +
-				"that the server still has ends by its wait_timeout, the TTL in whole seconds"}.by(halfOpen),
+				"that the server still has ends by its wait_timeout, the TTL in whole seconds, or when the silence ends, " +
+				"by a reset: the exception to P2, as with cut"}.by(halfOpen),
 		Fault{Name: "reply-dropped", Kinds: everywhere, Weight: 4, Uses: []string{network},
 			What: "requests are executed; replies to acquire, renew, release or commit vanish at random, with the connection",
 			Expect: "everything: no second holder, no hold longer than a TTL that nobody knows of (P7), an effect of Once exactly once (P13). " +
@@ -60,9 +62,7 @@ func (s *scene) linesOf() (lines []*line, text string) {
 // shape makes what passes slow or silent for a while.
 func shape(ctx context.Context, lines []*line, d time.Duration, add func(*line) error) (err error) {
 	defer func() {
-		if e := forget(ctx, lines); e != nil {
-			err = e
-		}
+		err = errors.Join(err, notWhole(forget(ctx, lines)))
 	}()
 	for _, l := range lines {
 		if err := add(l); err != nil {
@@ -128,9 +128,7 @@ func refused(ctx context.Context, s *scene) (what string, err error) {
 	}
 	pause(ctx, d)
 	for _, l := range lines {
-		if e := l.up(); e != nil {
-			err = e
-		}
+		err = errors.Join(err, notWhole(l.up()))
 	}
 	return fmt.Sprintf("%s for %v", text, d), err
 }

@@ -43,7 +43,7 @@ func (s *scene) killFor(ctx context.Context, d time.Duration, members ...int) er
 	pause(ctx, d)
 	heal, cancel := healing(ctx)
 	defer cancel()
-	return errors.Join(err, s.Server.Restart(heal, members...))
+	return errors.Join(err, notWhole(s.Server.Restart(heal, members...)))
 }
 
 // freezeFor freezes members, or all, for a time, and waits until the server is well.
@@ -52,10 +52,15 @@ func (s *scene) freezeFor(ctx context.Context, d time.Duration, members ...int) 
 	if err == nil {
 		pause(ctx, d)
 	}
-	err = errors.Join(err, s.Server.Resume(members...))
+	resumed := s.Server.Resume(members...)
+	return errors.Join(err, notWhole(resumed), s.wellAgain(ctx))
+}
+
+// wellAgain is well at the end of a fault.
+func (s *scene) wellAgain(ctx context.Context) error {
 	heal, cancel := healing(ctx)
 	defer cancel()
-	return errors.Join(err, s.well(heal))
+	return notWhole(s.well(heal))
 }
 
 // well waits until the server does its work.

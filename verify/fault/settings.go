@@ -50,7 +50,7 @@ func (s *scene) restore(ctx context.Context, c *sql.Conn, text string) error {
 			pause(ctx, 50*time.Millisecond)
 		}
 	}
-	return err
+	return notWhole(err)
 }
 
 // discard closes a connection for good: it may have settings or an open transaction.
@@ -136,5 +136,5 @@ func waitTimeout(ctx context.Context, s *scene) (what string, err error) {
 	for _, id := range young {
 		_, _ = s.DB.ExecContext(heal, fmt.Sprintf("KILL %d", id))
 	}
-	return fmt.Sprint(d), errors.Join(err, e)
+	return fmt.Sprint(d), errors.Join(err, notWhole(e))
 }
