@@ -46,7 +46,6 @@ var effects = map[string]effect{
 	"server-killed":        {sessions: true},
 	"server-frozen-short":  {},
 	"server-frozen-long":   {},
-	"disk-full":            {},
 	"server-clock-stepped": {clock: true},
 	"clock-stepped-far":    {clock: true},
 	"clock-stepped-little": {clock: true},

@@ -11,22 +11,29 @@ import (
 
 func clockFaults() []Fault {
 	return []Fault{
-		Fault{Name: "server-clock-stepped", Kinds: everywhere, Weight: 3, Uses: []string{server},
-			What: "the database's clock steps, by an hour or by a little more than the margin, ahead or back, and is right again after a while " +
-				"(on a replica set of all members, or of one; a mongod is started anew after an hour)",
+		Fault{Name: "clock-stepped-far", Kinds: everywhere, Weight: 2, Uses: []string{server},
+			What: "the database's clock steps by an hour, ahead or back, and is right again after a while (on a replica set of all members, or of one; " +
+				"a mongod is started anew in the end)",
 			Expect: "P1 by that clock, P4, P5. Forward: leases end early, without the signal: the exception to P2. Back: nobody loses a lease; a key whose " +
 				"holder died, or whose reply was lost, stays held until the clock is where it was. Tokens rise (P3), those of UniqueInsert as long " +
-				"as the clock is not set back"}.by(serverClockStepped),
+				"as the clock is not set back"}.by(clockSteppedFar),
+		Fault{Name: "clock-stepped-little", Kinds: everywhere, Weight: 2, Uses: []string{server},
+			What:   "the same by a little more than the margin, up to half a TTL",
+			Expect: "the same; what stays held does so for as long as the step"}.by(clockSteppedLittle),
 	}
 }
 
-func serverClockStepped(ctx context.Context, s *scene) (string, error) {
+func clockSteppedFar(ctx context.Context, s *scene) (string, error) {
+	return s.setClock(ctx, time.Hour)
+}
+
+func clockSteppedLittle(ctx context.Context, s *scene) (string, error) {
+	return s.setClock(ctx, s.between(s.TTL*11/100, s.TTL/2))
+}
+
+func (s *scene) setClock(ctx context.Context, step time.Duration) (string, error) {
 	if !s.Server.Troubled() {
 		return "", fmt.Errorf("its clock is the machine's: %w", errors.ErrUnsupported)
-	}
-	step := time.Hour
-	if s.rand.IntN(2) == 0 {
-		step = s.between(s.TTL*11/100, s.TTL/2)
 	}
 	if s.rand.IntN(2) == 0 {
 		step = -step

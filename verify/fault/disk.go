@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rowlock/rowlock/testenv"
 )
@@ -11,9 +12,10 @@ import (
 func diskFaults() []Fault {
 	return []Fault{
 		Fault{Name: "disk-full", Kinds: everywhere, Weight: 2, Uses: []string{server},
-			What: "the server's disk is full: commits of MySQL and MariaDB hang and go on when there is room; a mongod ends and is started " +
-				"again (of a replica set the primary)",
-			Expect: "everything: what was not acknowledged is unknown, what was is there; leases may be lost, with the signal"}.by(diskFull),
+			What: "the server's disk is full: commits of MySQL and MariaDB hang and go on when there is room, or the server ends and is " +
+				"started again; a mongod always ends (of a replica set the primary)",
+			Expect: "everything: what was not acknowledged is unknown, what was is there; leases may be lost, with the signal. SelectForUpdate where " +
+				"the server ends: the exception to P2"}.by(diskFull),
 	}
 }
 
@@ -34,8 +36,14 @@ func diskFull(ctx context.Context, s *scene) (string, error) {
 	err = errors.Join(err, notWhole(s.Server.FillDisk(false, member)))
 	heal, cancel := healing(ctx)
 	defer cancel()
-	if isMongo(s.Kind) {
-		err = errors.Join(err, notWhole(s.Server.Restart(heal, member)))
+	what := fmt.Sprintf("member %d for %v", member, d)
+	if !isMongo(s.Kind) {
+		short, stop := context.WithTimeout(heal, 5*time.Second)
+		defer stop()
+		if s.well(short) == nil {
+			return what, err
+		}
+		what += ", the server ended"
 	}
-	return fmt.Sprintf("member %d for %v", member, d), errors.Join(err, notWhole(s.well(heal)))
+	return what, errors.Join(err, notWhole(s.Server.Restart(heal, member)), notWhole(s.well(heal)))
 }

@@ -230,10 +230,14 @@ func (l *lab) whole(t *testing.T) {
 	if o.err != nil {
 		t.Fatalf("not whole again: %v", o.err)
 	}
+	slow := 0
 	for range 5 {
-		if o = l.insert(t.Context(), 2*time.Second); o.err == nil && o.took() > time.Second {
-			t.Errorf("still slow: %v", o.took())
+		if o = l.insert(t.Context(), 2*time.Second); o.err != nil || o.took() > time.Second {
+			slow++
 		}
+	}
+	if slow > 2 { // the machine may be busy
+		t.Errorf("still slow: %v, %v", o.took(), o.err)
 	}
 	if !l.applied(t, o) {
 		t.Error("an insert is not there")

@@ -23,9 +23,9 @@ import (
 type line struct {
 	member string
 	addr   string
-	toxic  *toxiproxy.Proxy
 
 	mu     sync.Mutex
+	toxic  *toxiproxy.Proxy
 	listen net.Listener // nil: connections are refused
 	relays map[*relay]bool
 	closed bool
@@ -36,9 +36,8 @@ type line struct {
 
 func newLine(member string) (*line, error) {
 	l := &line{member: member, relays: map[*relay]bool{}}
-	l.toxic = toxiproxy.NewProxy(shaper(), member, "127.0.0.1:0", member)
-	if err := l.toxic.Start(); err != nil {
-		return nil, fmt.Errorf("proxy before %s: %w", member, err)
+	if err := l.renew(); err != nil {
+		return nil, err
 	}
 	// Below the ports of outgoing connections, so that the port is still free when
 	// connections are no longer refused; and beside those that testenv takes.
@@ -50,6 +49,39 @@ func newLine(member string) (*line, error) {
 	}
 	l.toxic.Stop()
 	return nil, fmt.Errorf("proxy before %s: no free port", member)
+}
+
+// renew puts a new toxiproxy in the place of the one that is there, if any, and
+// resets all connections.
+func (l *line) renew() error {
+	toxic := toxiproxy.NewProxy(shaper(), l.member, "127.0.0.1:0", l.member)
+	if err := toxic.Start(); err != nil {
+		return fmt.Errorf("proxy before %s: %w", l.member, err)
+	}
+	l.mu.Lock()
+	l.toxic = toxic
+	l.mu.Unlock()
+	l.cut()
+	return nil
+}
+
+func (l *line) shape() *toxiproxy.Proxy {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.toxic
+}
+
+// bounded does something with toxiproxy, which can lock itself up when a connection
+// ends at the wrong moment: then there is another.
+func (l *line) bounded(do func(*toxiproxy.ToxicCollection) error) error {
+	toxic, done := l.shape(), make(chan error, 1)
+	go func() { done <- do(toxic.Toxics) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(8 * time.Second): // more than it gives a connection to take what is left
+		return l.renew()
+	}
 }
 
 // up lets connections be made again.
@@ -151,11 +183,20 @@ func (l *line) close() {
 	l.mu.Unlock()
 	l.down()
 	l.noise()
-	l.toxic.Stop()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	for r := range l.relays {
 		r.reset()
+	}
+	toxic := l.toxic
+	l.mu.Unlock()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		toxic.Stop()
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(time.Second): // see bounded
 	}
 }
 
@@ -167,7 +208,10 @@ func (l *line) add(kind string, attributes map[string]any, streams ...string) er
 	for _, stream := range streams {
 		text, err := json.Marshal(map[string]any{"type": kind, "stream": stream, "toxicity": 1, "attributes": attributes})
 		if err == nil {
-			_, err = l.toxic.Toxics.AddToxicJson(strings.NewReader(string(text)))
+			err = l.bounded(func(c *toxiproxy.ToxicCollection) error {
+				_, err := c.AddToxicJson(strings.NewReader(string(text)))
+				return err
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/go-sql-driver/mysql"
@@ -89,24 +88,18 @@ func addresses(s *testenv.Server) ([]string, error) {
 	return []string{c.Addr}, nil
 }
 
-// forget undoes what makes lines slow or silent. toxiproxy waits for each connection
-// to take part in it, so this is bounded.
+// forget undoes what makes lines slow or silent.
 func forget(ctx context.Context, lines []*line) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var all sync.WaitGroup
-		for _, l := range lines {
-			all.Go(func() { l.toxic.Toxics.ResetToxics(ctx) })
-		}
-		all.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return errors.New("toxiproxy does not go back to normal")
+	errs := make([]error, len(lines))
+	var all sync.WaitGroup
+	for i, l := range lines {
+		all.Go(func() {
+			errs[i] = l.bounded(func(c *toxiproxy.ToxicCollection) error {
+				c.ResetToxics(context.WithoutCancel(ctx))
+				return nil
+			})
+		})
 	}
+	all.Wait()
+	return errors.Join(errs...)
 }

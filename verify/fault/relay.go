@@ -71,7 +71,7 @@ func resetConn(c net.Conn) {
 }
 
 func (l *line) serve(client net.Conn) {
-	server, err := net.Dial("tcp", l.toxic.Listen)
+	server, err := net.Dial("tcp", l.shape().Listen)
 	if err != nil {
 		resetConn(client)
 		return
@@ -94,9 +94,14 @@ func (l *line) serve(client net.Conn) {
 	replies.Go(func() { l.replies(r) })
 	l.requests(r)
 	l.heard()
-	_ = r.server.Close()
 	_ = r.client.Close()
+	// No more than the farewell: toxiproxy can lock itself up over a connection that
+	// ends while it writes. What still comes is read, by replies.
+	if tcp, ok := r.server.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
 	replies.Wait()
+	_ = r.server.Close()
 }
 
 // requests passes on what the client sends.
@@ -152,11 +157,9 @@ func (l *line) replies(r *relay) {
 			break
 		}
 	}
-	if r.stranded.Load() {
-		_, _ = io.Copy(io.Discard, r.server)
-	} else {
+	_, _ = io.Copy(io.Discard, r.server) // the client is gone; or the server, and this is its end
+	if !r.stranded.Load() {
 		l.heard()
 		_ = r.client.Close()
-		_ = r.server.Close()
 	}
 }
