@@ -67,7 +67,7 @@ func (in *injector) one(ctx context.Context, r *rand.Rand) {
 		in.drop(f)
 		return
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && (ctx.Err() == nil || errors.Is(err, fault.ErrNotWhole)) {
 		in.mu.Lock()
 		in.failed = append(in.failed, fmt.Errorf("fault %s: %w", f.Name, err))
 		in.mu.Unlock()
