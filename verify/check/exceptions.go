@@ -97,30 +97,23 @@ func (k *key) excused(t time.Duration) bool {
 	return false
 }
 
-// tokensRise tells whether P3 is promised for the whole round.
-func (k *key) tokensRise() bool {
-	_, set := k.epoch(0, 0)
-	return !set
-}
-
-// epoch is the number of times that the clock from which tokens come had been set
-// before begin, and whether any of it is not certain: it was set at some time in the
-// round (for 0, 0), or between begin and end.
-func (k *key) epoch(begin, end time.Duration) (n int, uncertain bool) {
+// tokensRise tells whether P3 is promised at t: with UniqueInsert not from the first
+// time on that the clock was set, from which its tokens come. A key that is taken over
+// from hold to hold keeps the tokens of a clock that was ahead, until one is released.
+func (k *key) tokensRise(t time.Duration) bool {
 	if k.on.Strategy != unique {
-		return 0, false
+		return true
 	}
 	for _, f := range k.faults {
-		switch {
-		case !effects[f.Key].clock || !k.hitBy(f):
-		case end == 0, begin <= f.End && end >= f.Begin:
-			return 0, true
-		case f.End < begin:
-			n++
+		if effects[f.Key].clock && k.hitBy(f) && f.Begin <= t {
+			return false
 		}
 	}
-	return n, false
+	return true
 }
+
+// always is a time after all faults.
+const always = 1<<63 - 1
 
 // undisturbed is the time from which on nothing stood in the way of the end of a hold
 // until t: from itself, or the end of the last fault or freeze between. False: t

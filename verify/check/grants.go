@@ -22,7 +22,7 @@ type grants struct {
 func newGrants(k *key) (g grants) {
 	g.byBegin = k.holds
 	g.firstBegin = endedFirst(g.byBegin)
-	if k.tokensRise() {
+	if k.tokensRise(always) {
 		g.byToken = slices.Clone(k.holds)
 		slices.SortStableFunc(g.byToken, func(a, b *hold) int { return cmp.Compare(a.acquire.Token, b.acquire.Token) })
 		g.firstByToken = endedFirst(g.byToken)

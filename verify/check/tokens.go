@@ -19,13 +19,10 @@ import (
 // of those whose reply nobody saw.
 func tokens(k *key) (found []Violation) {
 	var all, held []span // held: those that said so
-	epochs := make(map[*hold]int)
 	for _, s := range spans(k) {
-		n, uncertain := k.epoch(s.acquire.Begin, s.acquire.End)
-		if uncertain {
+		if !k.tokensRise(s.acquire.End) {
 			continue
 		}
-		epochs[s.hold] = n
 		all = append(all, s)
 		if !s.brief() {
 			held = append(held, s)
@@ -33,7 +30,7 @@ func tokens(k *key) (found []Violation) {
 	}
 	told := make(map[*hold]bool)
 	tell := func(a, b *hold, format string, args ...any) {
-		if epochs[a] == epochs[b] && !told[b] {
+		if !told[b] {
 			told[b] = true
 			found = append(found, k.violation("tokens", "P3", []history.Event{a.acquire, b.acquire}, format, args...))
 		}
@@ -47,12 +44,12 @@ func tokens(k *key) (found []Violation) {
 	}
 	began := func(s span) time.Duration { return s.acquire.Begin }
 	ended := func(s span) time.Duration { return s.acquire.End + 1 }
-	steps(all, ended, all, began, epochs, func(a, b *hold) {
+	steps(all, ended, all, began, func(a, b *hold) {
 		tell(a, b, "the token went back by %d: %s was over before %s began.", a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(b.acquire))
 	})
 	until := func(s span) time.Duration { return s.until }
 	returned := func(s span) time.Duration { return s.acquire.End }
-	steps(held, until, held, returned, epochs, func(a, b *hold) {
+	steps(held, until, held, returned, func(a, b *hold) {
 		last, _ := k.heldUntil(a)
 		tell(a, b, "the token went back by %d: %s held the key until %s, then came %s.",
 			a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(last), k.tell(b.acquire))
@@ -62,7 +59,7 @@ func tokens(k *key) (found []Violation) {
 
 // steps finds holds with a smaller token than one that was over at their time: over
 // gives the time for those before, at for those after.
-func steps(before []span, over func(span) time.Duration, after []span, at func(span) time.Duration, epochs map[*hold]int, back func(a, b *hold)) {
+func steps(before []span, over func(span) time.Duration, after []span, at func(span) time.Duration, back func(a, b *hold)) {
 	before, after = slices.Clone(before), slices.Clone(after)
 	slices.SortStableFunc(before, func(a, b span) int { return cmp.Compare(over(a), over(b)) })
 	slices.SortStableFunc(after, func(a, b span) int { return cmp.Compare(at(a), at(b)) })
@@ -71,7 +68,7 @@ func steps(before []span, over func(span) time.Duration, after []span, at func(s
 	for _, b := range after {
 		for ; i < len(before) && over(before[i]) <= at(b); i++ {
 			a := before[i].hold
-			if largest == nil || epochs[a] > epochs[largest] || epochs[a] == epochs[largest] && a.acquire.Token > largest.acquire.Token {
+			if largest == nil || a.acquire.Token > largest.acquire.Token {
 				largest = a
 			}
 		}
