@@ -15,7 +15,7 @@ each = rc=0; for m in $(MODULES); do ( cd "$$m"; export GOWORK=off; \
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: testenv ## the flash sale example on real servers
@@ -69,6 +69,11 @@ fuzz: ## each fuzz test in turn, without servers (FUZZTIME=20s; SHORT=1: 3s each
 			$(TOOLS)/fuzz/test -test.run '^$$' -test.fuzz "^$$name$$" -test.fuzztime '$(or $(FUZZTIME),$(if $(SHORT),3s,20s))' -test.fuzzcachedir $(TOOLS)/fuzz/corpus/$$pkg; \
 		done ); \
 	done
+
+.PHONY: mutations
+mutations: $(if $(SHORT),,testenv) ## deliberate bugs, and whether a test catches each (SHORT=1 MUTATION=names ARGS=-base)
+	@cd verify && GOWORK=off go build -o $(TOOLS)/mutations ./mutations
+	@$(if $(SHORT),,$(TESTENV) run --) $(TOOLS)/mutations $(if $(SHORT),-short) $(ARGS) $(MUTATION)
 
 .PHONY: lint
 lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck and untidy go.mod files, in every module

@@ -1,0 +1,65 @@
+package rowlock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+)
+
+// TestP2_GrantCountsFromTheStart: a grant whose reply was slow is trusted from the
+// start of its attempt, not from the reply.
+func TestP2_GrantCountsFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(on("acquire", verdict{slow: 5 * time.Second}))
+		start := time.Now()
+		l := acquire(t, c, "k", rowlock.NoRenew())
+		<-l.Done()
+		if got, want := time.Since(start), 27*time.Second; got != want {
+			t.Errorf("P2: trusted until %v after the start of the attempt, want TTL - margin, %v", got, want)
+		}
+	})
+}
+
+// TestP2_HandingOnAddsNoTrust: the next local holder is trusted for what is left of
+// the hold, because the database counts from the last renewal.
+func TestP2_HandingOnAddsNoTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f, rowlock.Options{HandOn: time.Minute})
+		f.set(on("renew", verdict{hang: true}))
+		start := time.Now()
+		a, b := two(t, c, 5*time.Second, nil, nil)
+		if a.Hold().ID != b.Hold().ID {
+			t.Fatal("not handed on")
+		}
+		<-b.Done()
+		if got, want := time.Since(start), 27*time.Second; got != want {
+			t.Errorf("P2: trusted until %v after the grant, want TTL - margin, %v", got, want)
+		}
+	})
+}
+
+// TestP2_AHangingRenewalDelaysNoSignal: while the renewal of one lease hangs, the
+// trust deadline of another passes, and it is told at that moment.
+func TestP2_AHangingRenewalDelaysNoSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(on("renew", verdict{hang: true}))
+		acquire(t, c, "hangs") // its renewal leaves after 10 s and is given up after 15.7 s
+		time.Sleep(9 * time.Second)
+		start := time.Now()
+		l := acquire(t, c, "ends", rowlock.TTL(2*time.Second), rowlock.NoRenew())
+		<-l.Done()
+		if got, want := time.Since(start), 1800*time.Millisecond; got != want {
+			t.Errorf("P2: told after %v, want TTL - margin, %v", got, want)
+		}
+		if n := len(f.seen("renew")); n != 1 {
+			t.Errorf("%d renewals were under way, want the one that hangs", n)
+		}
+	})
+}
