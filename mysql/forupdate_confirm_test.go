@@ -1,0 +1,43 @@
+package mysqllock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// TestForUpdateSessionDiesBeforeItsGrant: the session that has the row's lock ends while
+// the lease row is being written. The write is there, and grants nothing.
+func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		c.pace.Store(int64(time.Second)) // the write may wait for as long as one ever does
+		f := c.keep.(*forUpdate)
+		for round := range 5 {
+			key := fmt.Sprint("key", round)
+			c.release(c.granted(key, time.Minute))
+			ctx := within(t, time.Minute)
+			q := request(key, time.Minute)
+			n, done, err := f.sessions.get(ctx, q.TTL)
+			must(t, err)
+			unlock := lockRow(l, key)
+			granted := make(chan bool)
+			go func() {
+				x := &seizure{f: f, r: q, n: n}
+				r, _ := x.run(ctx)
+				granted <- r.Status == driver.Granted
+			}()
+			time.Sleep(60 * time.Millisecond) // it has the row's lock, and waits for the lease row
+			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))
+			unlock()
+			if <-granted {
+				t.Fatalf("P1: granted in round %d, though its session is dead and the key is free", round)
+			}
+			n.c.broken = true
+			f.sessions.put(n)
+			done()
+		}
+	})
+}
