@@ -1,0 +1,137 @@
+package mongolock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// sentBy collects the commands that a Store sends in its life: grants, refusals,
+// renewals and releases of one key and of many, an undo, and what operators do.
+func sentBy(t *testing.T) (commands []bson.Raw) {
+	t.Helper()
+	var mu sync.Mutex
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		commands = append(commands, bson.Raw(append([]byte(nil), e.Command...)))
+	}}
+	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
+	ctx := t.Context()
+	for key, guarded := range map[string]bool{"plain": false, "guarded": true} {
+		q := request(key)
+		q.Guarded, q.Keep = guarded, time.Hour
+		h := granted(t, s, q)
+		acquire(t, s, request(key))
+		h.MaxHold = time.Hour
+		renew(t, s, h)
+		h.Undo = guarded
+		release(t, s, h)
+	}
+	var reqs []driver.Request
+	var holds []driver.Hold
+	for _, key := range []string{"one", "two", "three"} {
+		q := request(key)
+		reqs, holds = append(reqs, q), append(holds, driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL})
+	}
+	for _, call := range []func() error{
+		func() error { _, err := s.Acquire(ctx, reqs); return err },
+		func() error { _, err := s.Renew(ctx, holds); return err },
+		func() error { _, err := s.Release(ctx, holds); return err },
+		func() error { _, err := s.Inspect(ctx, []string{"one", "two"}); return err },
+		func() error { _, err := s.List(ctx, "", "", 10); return err },
+		func() error { _, err := s.ForceRelease(ctx, "one"); return err },
+		func() error { age(t, s, "two", 48*time.Hour); _, err := s.Reap(ctx, time.Hour); return err },
+		func() error { _, err := s.ReapRuns(ctx, time.Hour); return err },
+	} {
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return commands
+}
+
+// TestP1_OnlyTheServersClock: no command carries a time of this machine's clock.
+func TestP1_OnlyTheServersClock(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]int)
+	for _, c := range sentBy(t) {
+		name := nameOf(t, c)
+		seen[name]++
+		if date := dateIn(t, c); date != "" && !testsOwn(c) {
+			t.Errorf("P1: %s has a time of the client at %s: %v", name, date, c)
+		}
+	}
+	for _, name := range []string{"findAndModify", "update", "find", "delete"} {
+		if seen[name] == 0 {
+			t.Errorf("no %s was seen: %v", name, seen)
+		}
+	}
+}
+
+// TestEveryWriteIsAcknowledgedByTheMajority: what less than that acknowledges can be
+// forgotten, and a lock be granted twice.
+func TestEveryWriteIsAcknowledgedByTheMajority(t *testing.T) {
+	t.Parallel()
+	writes := 0
+	for _, c := range sentBy(t) {
+		switch name := nameOf(t, c); name {
+		case "findAndModify", "update", "delete", "insert":
+			if testsOwn(c) {
+				continue
+			}
+			writes++
+			if w, _ := c.Lookup("writeConcern", "w").StringValueOK(); w != "majority" {
+				t.Errorf("P1: %s with the write concern %v", name, c.Lookup("writeConcern"))
+			}
+		}
+	}
+	if writes < 10 {
+		t.Errorf("only %d writes were seen", writes)
+	}
+}
+
+func nameOf(t *testing.T, command bson.Raw) string {
+	t.Helper()
+	elements, err := command.Elements()
+	if err != nil || len(elements) == 0 {
+		t.Fatalf("command %v: %v", command, err)
+	}
+	return elements[0].Key()
+}
+
+// testsOwn tells the commands of the test itself, by which age moves a document's times.
+func testsOwn(command bson.Raw) bool {
+	_, err := command.LookupErr("maxTimeMS")
+	return err != nil
+}
+
+// dateIn is the path of a date in a document; empty: there is none.
+func dateIn(t *testing.T, doc bson.Raw) string {
+	t.Helper()
+	elements, err := doc.Elements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range elements {
+		switch v := e.Value(); v.Type {
+		case bson.TypeDateTime:
+			return e.Key()
+		case bson.TypeEmbeddedDocument, bson.TypeArray:
+			if in := dateIn(t, bson.Raw(v.Value)); in != "" {
+				return e.Key() + "." + in
+			}
+		}
+	}
+	return ""
+}
