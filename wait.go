@@ -24,9 +24,7 @@ type queue struct {
 	spot    spot               // its place in the prober
 	leave   context.CancelFunc // ends a wait in the server's queue
 	series  series             // whose turn it is
-	own     bool               // the push of this client's own release is still to come
 	offered bool               // the key was left to others, and no push has come since
-	last    bool               // this client had the key before the present holder, as far as pushes tell
 }
 
 type queueState uint8
