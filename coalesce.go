@@ -71,6 +71,19 @@ func (l *lane[Q]) submit(q *call[Q]) *flight[Q] {
 	return l.mayStart()
 }
 
+// withdraw takes a call back that no batch has taken yet; false: one has.
+func (l *lane[Q]) withdraw(q *call[Q]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, q)
+	if i < 0 {
+		return false
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	l.crowd.leave(1)
+	return true
+}
+
 // mayStart adds a flight if one more may start now. Otherwise it sees to it that
 // the question is asked again. Called under l.mu.
 func (l *lane[Q]) mayStart() *flight[Q] {

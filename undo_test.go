@@ -3,6 +3,9 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +161,50 @@ func TestP6_GivenUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestP6_GivenUpBeforeItLeft: an attempt that still waits for its turn when its caller
+// gives up is never sent.
+func TestP6_GivenUpBeforeItLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(on("acquire", verdict{slow: 5 * time.Second}))
+		var others sync.WaitGroup
+		for i := range 40 { // more than leave at once
+			others.Go(func() { acquire(t, c, fmt.Sprint("other", i)) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		for _, get := range []func(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error){c.TryAcquire, c.Acquire, c.Acquire} {
+			others.Go(func() {
+				if _, err := get(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		others.Wait()
+		for _, call := range f.seen("acquire") {
+			if slices.Contains(call.keys, "k") {
+				t.Error("the attempt was sent though nobody wanted it any more")
+			}
+		}
+		if n := len(f.seen("release")); n != 0 {
+			t.Errorf("%d undos", n)
+		}
+		if s := c.Stats(); s.Held != 40 || s.Waiting != 0 {
+			t.Errorf("stats %+v", s)
+		}
+		l, err := c.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Release(context.Background())
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestP6_GrantedTooLate: a grant whose reply came after the trust deadline is no

@@ -20,6 +20,7 @@ type queue struct {
 	waiters []*waiter
 	room    []*waiter // where waiters began, for reuse
 	state   queueState
+	sent    *waiter // whose attempt is under way
 	pace    pace
 	spot    spot               // its place in the prober
 	leave   context.CancelFunc // ends a wait in the server's queue
@@ -147,6 +148,16 @@ func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Reque
 	return c.acquires.submit(&w.try)
 }
 
+// withdraw takes back the attempt of w, for a caller that has left; false: it is on
+// its way, or was answered. Called under c.mu.
+func (c *Client) withdraw(w *waiter) bool {
+	if !c.acquires.withdraw(&w.try) {
+		return false
+	}
+	c.work.exit()
+	return true
+}
+
 // leave takes a caller that gave up out; false: it has been answered.
 func (c *Client) leave(w *waiter) bool {
 	c.mu.Lock()
@@ -157,6 +168,7 @@ func (c *Client) leave(w *waiter) bool {
 	w.gone = true
 	q := w.queue
 	if q == nil {
+		c.withdraw(w)
 		return true
 	}
 	if q.state == queued && w.last == nil {
@@ -170,8 +182,9 @@ func (c *Client) leave(w *waiter) bool {
 	return true
 }
 
-// endIfEmpty forgets a queue that nobody waits in. An attempt on its way is
-// answered to nobody, and given back. Called under Client.mu.
+// endIfEmpty forgets a queue that nobody waits in. An attempt that has not left is
+// withdrawn; one on its way is answered to nobody, and given back. Called under
+// Client.mu.
 func (q *queue) endIfEmpty() {
 	if len(q.waiters) > 0 || q.c.queues[q.key] != q {
 		return
@@ -180,6 +193,9 @@ func (q *queue) endIfEmpty() {
 	delete(c.queues, q.key)
 	c.keepSeries(q.key, q.series)
 	c.prober.remove(q)
+	if q.state == attempting && c.withdraw(q.sent) {
+		q.state = idle
+	}
 	if q.leave != nil {
 		q.leave()
 	}
@@ -316,8 +332,8 @@ func (q *queue) send() *flight[driver.Request] {
 		return nil
 	}
 	q.c.prober.remove(q)
-	q.state = attempting
-	return q.c.submit(q.key, q.waiters[0], q.pace.pinned)
+	q.state, q.sent = attempting, q.waiters[0]
+	return q.c.submit(q.key, q.sent, q.pace.pinned)
 }
 
 // rest leaves the key to the prober, which looks at it after d. Called under

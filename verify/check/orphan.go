@@ -12,8 +12,8 @@ import (
 // It looks at what an observer was told: a hold must be that of somebody who had the
 // lease, or was asking for it, at most a TTL before.
 //
-// The TTL counts from the grant where the database tells when it was: a busy server
-// executes late. And it counts anew from the end of each fault and each freeze: the
+// The TTL counts from the grant, which a busy server executes late: from the time that
+// the database tells, and from the last look that did not show the hold yet. And it counts anew from the end of each fault and each freeze: the
 // server may execute then what it was sent before. So it sees only what lasts into a quiet
 // time. A hold that goes away within the TTL it does not see at all. With UniqueInsert,
 // where the row has another token than the lease, any hold or attempt of its owner
@@ -22,11 +22,20 @@ import (
 func orphan(k *key) (found []Violation) {
 	first := make(map[int64]history.Event) // by token: when a hold that nobody had was seen first
 	told := make(map[int64]bool)
+	var before time.Duration // when the key was last seen free, or in another hold
+	var last history.Event
 	for _, e := range k.observed {
+		if e.Result == history.Failed {
+			continue
+		}
+		if last.Kind != "" && (last.Result != e.Result || last.Token != e.Token) {
+			before = last.Begin
+		}
+		last = e
 		if e.Result != history.Held || told[e.Token] {
 			continue
 		}
-		v, bad := k.outlived(e)
+		v, bad := k.outlived(e, before)
 		if !bad && k.unknownToken(e) {
 			if _, ok := first[e.Token]; !ok {
 				first[e.Token] = e
@@ -66,8 +75,8 @@ func (k *key) unknownToken(e history.Event) bool {
 }
 
 // outlived tells whether e saw a hold although everybody whose it can have been had
-// ended for longer than a TTL.
-func (k *key) outlived(e history.Event) (v Violation, bad bool) {
+// ended for longer than a TTL. The hold was not there yet at some time after before.
+func (k *key) outlived(e history.Event, before time.Duration) (v Violation, bad bool) {
 	var last history.Event
 	var until time.Duration
 	promise := "P6"
@@ -105,9 +114,9 @@ func (k *key) outlived(e history.Event) (v Violation, bad bool) {
 			}
 		}
 	}
-	from := until
+	from := max(until, before)
 	if e.Age > 0 {
-		from = max(until, e.Begin-e.Age)
+		from = max(from, e.Begin-e.Age)
 	}
 	since, ok := k.undisturbed(from, e.Begin)
 	if !ok || e.Begin <= since+k.tail()+k.slack() && last.Kind != "" {
