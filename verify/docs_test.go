@@ -13,7 +13,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _, err := cut(string(page), docsFaults)
+	_, table, _, err := cut(docsPage, string(page), docsFaults)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func run(ctx context.Context, p plan) error {
 	if err := os.MkdirAll(p.out, 0o755); err != nil {
 		return err
 	}
-	all := report.New(strings.Join(append([]string{"verify"}, os.Args[1:]...), " "))
+	all := report.New(asked(os.Args[1:]))
 	var failed error
 	var mu sync.Mutex
 	var servers sync.WaitGroup
@@ -49,7 +49,9 @@ func run(ctx context.Context, p plan) error {
 	}
 	fmt.Printf("\n%s\nThis is in %s too.\n", text, filepath.Join(p.out, "report.md"))
 	if p.docs != "" {
-		if err := document(p.docs, docsResults, text); err != nil {
+		err := document(filepath.Join(p.docs, docsPage), docsResults, all.Summary())
+		err = errors.Join(err, document(filepath.Join(p.docs, docsDetails), docsResults, all.Faults()))
+		if err != nil {
 			return err
 		}
 	}
@@ -60,6 +62,20 @@ func run(ctx context.Context, p plan) error {
 		failed = errors.Join(failed, fmt.Errorf("%d rounds could not be run or judged", n))
 	}
 	return failed
+}
+
+// asked is the command without what says where its results go.
+func asked(args []string) string {
+	words := []string{"verify"}
+	for i := 0; i < len(args); i++ {
+		name, _, whole := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if name != "docs" && name != "out" {
+			words = append(words, args[i])
+		} else if !whole {
+			i++
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // serve runs the rounds of one server.

@@ -12,7 +12,10 @@ import (
 )
 
 // Markdown is the report as a page.
-func (p *Report) Markdown() string {
+func (p *Report) Markdown() string { return p.Summary() + "\n" + p.Faults() }
+
+// Summary is a line for each strategy on each server.
+func (p *Report) Summary() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var b strings.Builder
@@ -42,7 +45,16 @@ func (p *Report) Markdown() string {
 		}
 	}
 	fmt.Fprintf(&b, "| all | | | %s | %s | | %s | %d |\n\n", thousands(total.Operations), thousands(total.Grants), thousands(faults), total.Violations)
-	b.WriteString("The strategies of a server share its faults.\n\n")
+	b.WriteString("The strategies of a server share its faults.\n")
+	return b.String()
+}
+
+// Faults is a line for each fault on each server: the time without service, and what
+// callers saw.
+func (p *Report) Faults() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b strings.Builder
 	b.WriteString("Without service: the longest time in which nobody on the server was granted anything, from the begin of a fault on. " +
 		"It and what callers saw are of those that had no other fault beside them.\n\n")
 	b.WriteString("| fault | server | injected | alone | without service p50 | max | rounds with it that were violated | what callers saw most |\n|---|---|---|---|---|---|---|---|\n")
