@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/testenv"
 )
 
 // saw repeats the fault until a look at the server during it has shown its effect.
@@ -70,9 +69,6 @@ func (l *lab) hung(t *testing.T) func(what string, ops []op) bool {
 // each heals.
 func TestTogether(t *testing.T) {
 	each(t, "half-open", func(t *testing.T, l *lab, _ Fault) {
-		if l.Kind == testenv.MariaDB || l.Kind == testenv.Mongo {
-			t.Skip("as on MySQL and on the larger replica set")
-		}
 		list := For(l.Kind)
 		ctx, stop := context.WithTimeout(t.Context(), 6*time.Second)
 		defer stop()
