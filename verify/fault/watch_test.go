@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
 )
 
 // saw repeats the fault until a look at the server during it has shown its effect.
