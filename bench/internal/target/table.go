@@ -25,37 +25,37 @@ var (
 
 // Table is every number with the bound at which -check fails.
 var Table = []Target{
-	{"N1", sqls, version, "", "× floor", false, 0.95, 0.4, "two commits by hand; the same two, and bookkeeping, which shows where the disk is fast"},
-	{"N1", sqls, unique, "", "× floor", false, 0.9, 0.3, "one trip more than two commits"},
-	{"N1", sqls, session, "", "× floor", false, 1.4, 0.4, "one commit instead of two, but four trips: it gains where commits are slow"},
+	{"N1", sqls, version, "", "× floor", false, 0.95, 0.5, "two commits by hand; the same two, and bookkeeping, which shows where the disk is fast"},
+	{"N1", sqls, unique, "", "× floor", false, 0.9, 0.4, "one trip more than two commits"},
+	{"N1", sqls, session, "", "× floor", false, 1.4, 0.5, "one commit instead of two, but four trips: it gains where commits are slow"},
 	{"N1", nodes, mongo, "", "× floor", false, 0.88, 0.5, "two $set at majority; a retryable findAndModify costs more"},
 	{"N1", nodes, guarded, "", "× floor", false, 0.6, 0.35, "three writes instead of two"},
 	{"N1", node, mongo, "", "× floor", false, 0.7, 0.4, "one node has a long tail"},
 	{"N1", node, guarded, "", "× floor", false, 0.5, 0.28, "three writes instead of two, and the long tail"},
 
-	{"N2", sqls, leases, "128 workers", "× one by one", false, 5, 1.3, "coalescing against the same statements one by one"},
-	{"N2", sqls, leases, "128 workers", "× floor", false, 3, 0.8, "coalescing against a table with a primary key only"},
-	{"N2", sqls, leases, "128 workers", "p50 ÷ floor's", true, 0.4, 1.3, "a batch takes less time than the queue for single commits"},
-	{"N2", sqls, leases, "8 workers", "× floor", false, 0.95, 0.3, "few workers must not pay for many"},
-	{"N2", nil, mongo, "128 workers", "× floor", false, 2.5, 1, "limit: the server's CPU for each document"},
-	{"N2", nil, mongo, "8 workers", "× floor", false, 0.75, 0.35, "few workers must not pay for many"},
+	{"N2", sqls, leases, "128 workers", "× one by one", false, 5, 2, "coalescing against the same statements one by one"},
+	{"N2", sqls, leases, "128 workers", "× floor", false, 3, 1.3, "coalescing against a table with a primary key only"},
+	{"N2", sqls, leases, "128 workers", "p50 ÷ floor's", true, 0.4, 0.8, "a batch takes less time than the queue for single commits"},
+	{"N2", sqls, leases, "8 workers", "× floor", false, 0.95, 0.6, "few workers must not pay for many"},
+	{"N2", nil, mongo, "128 workers", "× floor", false, 2.5, 1.5, "limit: the server's CPU for each document"},
+	{"N2", nil, mongo, "8 workers", "× floor", false, 0.75, 0.45, "few workers must not pay for many"},
 
-	{"N3", nil, all, "", "× floor", false, 200, 15, "mostly memory: handing on inside the process"},
+	{"N3", nil, all, "", "× floor", false, 200, 60, "mostly memory: handing on inside the process"},
 	{"N3", nil, all, "", "tokens out of order", true, 0, 0.5, "a promise, not a speed"},
 
 	{"N4", nil, pushed, "4 × 8, hold 20ms", "p50 ÷ floor", true, 1.5, 6, "woken by the server: release and grant are two commits"},
 	{"N4", nil, rung, "4 × 8, hold 20ms", "p50 ÷ floor", true, 1.5, 12, "two commits, and a trip between them that wakes the next"},
 	{"N4", nil, leases, "4 × 8, hold 20ms", "p50 ms", true, 70, 0, "one probe interval; a time, so it never fails"},
 	{"N4", nil, pushed, "4 × 8, hold 0", "p50 ÷ floor", true, 1.5, 0, "32 waiters that hold for no time keep two cores busy: too noisy"},
-	{"N4", nil, contended, "4 × 8, hold 20ms", "statements/hand-over", true, 5, 40, "of all processes, between two hand-overs from one to another: statements grow with processes, not with waiters"},
+	{"N4", nil, contended, "4 × 8, hold 20ms", "statements/hand-over", true, 5, 60, "of all processes, between two hand-overs from one to another: statements grow with processes, not with waiters"},
 	{"N4", nil, contended, "4 × 8, hold 20ms", "share max÷min", true, 4, 0, "of the process with the most holds to that with the fewest; a short run has too few to fail by"},
 	{"N4", nil, contended, "4 × 8, hold 20ms", "longest wait ms", true, 2500, 0, "nobody starves; a time, so it never fails"},
 
-	{"N5", nil, tabled, "", "statements per TTL/3", true, 20, 300, "batches of 500, not one by one; a busy MongoDB is sent smaller ones"},
-	{"N5", nil, tabled, "", "connections used", true, 2, 64, "renewals use the connections for writes only"},
+	{"N5", nil, tabled, "", "statements per TTL/3", true, 20, 60, "batches of 500, not one by one; a busy MongoDB is sent smaller ones"},
+	{"N5", nil, tabled, "", "connections used", true, 2, 16, "renewals use the connections for writes only"},
 	{"N5", nil, tabled, "", "lost", true, 0, 0.5, "a promise, not a speed"},
 
-	{"N6", nil, all, "", "× empty", false, 0.9, 0.25, "keys are looked up by the primary key"},
+	{"N6", nil, all, "", "× empty", false, 0.9, 0.5, "keys are looked up by the primary key"},
 
 	{"N7", sqls, session, "", "until the next has it ms", true, 50, 0, "the server ends the session; a time, so it never fails"},
 	{"N7", nil, tabled, "", "÷ TTL", true, 1.1, 2, "the key is free when its TTL has passed, and a probe looks then"},
