@@ -116,13 +116,13 @@ func (q *queue) begin() *flight[driver.Request] {
 		return q.send()
 	}
 	q.series = s
-	switch lone := func() { q.yieldIf(false) }; {
-	case q.c.now()-s.since < q.young(false):
+	if q.c.now()-s.since < q.young(false) {
 		return q.send()
-	case q.c.queuer != nil:
-		q.enqueue(lone) // at its end: that is fair
-	default:
-		lone()
+	}
+	if q.c.queuer != nil {
+		q.enqueue(func() { q.yieldIf(false) }) // at its end: that is fair
+	} else {
+		q.yieldIf(false)
 	}
 	return nil
 }
