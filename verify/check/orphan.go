@@ -61,13 +61,15 @@ func granted(e history.Event, token int64) bool {
 	return token >= e.Token && token < e.Token+driver.TokenRange
 }
 
-// unknownToken tells whether nobody ever got the lease that e saw.
+// unknownToken tells whether nobody had asked yet, when e saw it, who ever got that
+// lease. It may go to a caller who came after the grant: one attempt serves all callers
+// of a client that wait for the key.
 func (k *key) unknownToken(e history.Event) bool {
 	if !k.names(e) {
 		return false
 	}
 	for _, h := range k.holds {
-		if granted(e, h.acquire.Token) {
+		if granted(e, h.acquire.Token) && h.acquire.Begin <= e.End {
 			return false
 		}
 	}
