@@ -75,6 +75,8 @@ func (e *HeldError) Error() string {
 }
 
 // Is makes a HeldError match ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
 // shown is an owner as it is, unless something in it would spoil a line: anything may
 // have been written there.
 func shown(owner string) string {
@@ -83,8 +85,6 @@ func shown(owner string) string {
 	}
 	return owner
 }
-
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // Reason says why a hold was lost.
 type Reason string

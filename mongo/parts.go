@@ -105,7 +105,8 @@ func (t *together) parts(ctx context.Context, entries []int, send func(context.C
 }
 
 // stop is the error of a command with several keys that waited for somebody else's
-// transaction, took too long, or stumbled over a document that was changed by hand. Some keys may be done, on the primary.
+// transaction, took too long, or stumbled over a document that was changed by hand.
+// Some keys may be done, on the primary.
 type stop struct{ error }
 
 func (s *stop) Unwrap() error { return s.error }
