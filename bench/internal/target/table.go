@@ -47,7 +47,7 @@ var Table = []Target{
 	{"N4", nil, rung, "4 × 8, hold 20ms", "p50 ÷ floor", true, 1.5, 12, "two commits, and a trip between them that wakes the next"},
 	{"N4", nil, leases, "4 × 8, hold 20ms", "p50 ms", true, 70, 0, "one probe interval; a time, so it never fails"},
 	{"N4", nil, pushed, "4 × 8, hold 0", "p50 ÷ floor", true, 1.5, 0, "32 waiters that hold for no time keep two cores busy: too noisy"},
-	{"N4", nil, contended, "4 × 8, hold 20ms", "statements/hand-over", true, 5, 60, "of all processes, between two hand-overs from one to another: statements grow with processes, not with waiters"},
+	{"N4", nil, contended, "4 × 8, hold 20ms", "statements/hand-over", true, 5, 40, "of all processes, between two hand-overs from one to another: statements grow with processes, not with waiters"},
 	{"N4", nil, contended, "4 × 8, hold 20ms", "share max÷min", true, 4, 0, "of the process with the most holds to that with the fewest; a short run has too few to fail by"},
 	{"N4", nil, contended, "4 × 8, hold 20ms", "longest wait ms", true, 2500, 0, "nobody starves; a time, so it never fails"},
 
