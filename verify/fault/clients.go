@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func clientFaults() []Fault {
@@ -65,7 +67,7 @@ func (s *scene) freeze(ctx context.Context, d time.Duration) (string, error) {
 	for _, c := range list {
 		errs = append(errs, c.Freeze())
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	for _, c := range list {
 		errs = append(errs, c.Thaw())
 	}
@@ -82,7 +84,7 @@ func clientClockStepped(ctx context.Context, s *scene) (string, error) {
 	for _, c := range list {
 		errs = append(errs, c.StepWallClock(step))
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	for _, c := range list {
 		errs = append(errs, c.StepWallClock(0))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func clockFaults() []Fault {
@@ -48,7 +49,7 @@ func (s *scene) setClock(ctx context.Context, step time.Duration) (string, error
 	if err := s.Server.SetClock(step, members...); err != nil {
 		return "", errors.Join(err, notWhole(s.Server.SetClock(0)))
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	err := notWhole(s.Server.SetClock(0))
 	if isMongo(s.Kind) && step.Abs() == time.Hour {
 		// mongod's timers go by its wall clock: after such a step they sleep for

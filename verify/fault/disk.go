@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func diskFaults() []Fault {
@@ -32,7 +33,7 @@ func diskFull(ctx context.Context, s *scene) (string, error) {
 		}
 	}
 	err := s.Server.FillDisk(true, member)
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	err = errors.Join(err, notWhole(s.Server.FillDisk(false, member)))
 	heal, cancel := healing(ctx)
 	defer cancel()

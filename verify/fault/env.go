@@ -83,17 +83,22 @@ func (e *Env) connect() (err error) {
 		e.Mongo, err = mongo.Connect(options.Client().ApplyURI(e.Server.DSN()).SetServerSelectionTimeout(10 * time.Second))
 		return err
 	}
-	c, err := mysql.ParseDSN(e.Server.DSN())
+	e.DB, err = openSQL(e.Server.DSN())
+	return err
+}
+
+// openSQL opens a way to the server that does not log what faults do to it.
+func openSQL(dsn string) (*sql.DB, error) {
+	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e.DB = sql.OpenDB(connector)
-	return nil
+	return sql.OpenDB(connector), nil
 }
 
 // Close ends the proxies and the server.

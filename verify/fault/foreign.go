@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func foreignFaults() []Fault {
@@ -97,7 +99,7 @@ func rowsLocked(ctx context.Context, s *scene) (string, error) {
 				return err
 			}
 		}
-		pause(ctx, d)
+		timed.Rest(ctx, d)
 		return exec("ROLLBACK")
 	})
 	return describe(err, "%d keys of %s %s for %v", len(keys), table, mode, d), nil
@@ -109,17 +111,8 @@ func gapsLocked(ctx context.Context, s *scene) (string, error) {
 		return "", nil
 	}
 	d := s.between(20*time.Millisecond, s.TTL/2)
-	err := s.visitor(ctx, func(ctx context.Context, exec func(string, ...any) error) error {
-		for _, text := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN",
-			"SELECT name FROM " + table + " WHERE name>='' FOR UPDATE"} {
-			if err := exec(text); err != nil {
-				return err
-			}
-		}
-		pause(ctx, d)
-		return exec("ROLLBACK")
-	})
-	return describe(err, "%s for %v", table, d), nil
+	return s.keepFor(ctx, d, table, "ROLLBACK", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN",
+		"SELECT name FROM "+table+" WHERE name>='' FOR UPDATE")
 }
 
 func deadlocks(ctx context.Context, s *scene) (string, error) {
@@ -146,7 +139,7 @@ func deadlocks(ctx context.Context, s *scene) (string, error) {
 	tries, hits := 0, 0
 	for side := range 2 {
 		all.Go(func() {
-			for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, rest) {
+			for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; timed.Rest(ctx, rest) {
 				err := s.visitor(ctx, func(ctx context.Context, exec func(string, ...any) error) error {
 					if err := exec("BEGIN"); err != nil {
 						return err
@@ -155,7 +148,7 @@ func deadlocks(ctx context.Context, s *scene) (string, error) {
 						if err := exec("SELECT name FROM "+table+" WHERE name=? FOR UPDATE", []byte(pair[side^i])); err != nil {
 							return err
 						}
-						pause(ctx, time.Millisecond)
+						timed.Rest(ctx, time.Millisecond)
 					}
 					return exec("ROLLBACK")
 				})
@@ -178,23 +171,13 @@ func longTransaction(ctx context.Context, s *scene) (string, error) {
 		return "", nil
 	}
 	d := s.between(s.TTL/2, 2*s.TTL)
-	err := s.visitor(ctx, func(ctx context.Context, exec func(string, ...any) error) error {
-		for _, text := range []string{
-			"CREATE DATABASE IF NOT EXISTS fault",
-			"CREATE TABLE IF NOT EXISTS fault.well (n BIGINT AUTO_INCREMENT PRIMARY KEY)",
-			"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-			"START TRANSACTION WITH CONSISTENT SNAPSHOT",
-			"SELECT COUNT(*) FROM " + table,
-			"INSERT INTO fault.well VALUES ()",
-		} {
-			if err := exec(text); err != nil {
-				return err
-			}
-		}
-		pause(ctx, d)
-		return exec("ROLLBACK")
-	})
-	return describe(err, "%s for %v", table, d), nil
+	return s.keepFor(ctx, d, table, "ROLLBACK",
+		"CREATE DATABASE IF NOT EXISTS fault",
+		"CREATE TABLE IF NOT EXISTS fault.well (n BIGINT AUTO_INCREMENT PRIMARY KEY)",
+		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"START TRANSACTION WITH CONSISTENT SNAPSHOT",
+		"SELECT COUNT(*) FROM "+table,
+		"INSERT INTO fault.well VALUES ()")
 }
 
 func tableLocked(ctx context.Context, s *scene) (string, error) {
@@ -203,21 +186,25 @@ func tableLocked(ctx context.Context, s *scene) (string, error) {
 		return "", nil
 	}
 	d := s.between(20*time.Millisecond, s.TTL/4)
-	return s.lockFor(ctx, d, "LOCK TABLES "+table+" WRITE", table)
+	return s.keepFor(ctx, d, table, "UNLOCK TABLES", "LOCK TABLES "+table+" WRITE")
 }
 
 func writesStopped(ctx context.Context, s *scene) (string, error) {
 	d := s.between(20*time.Millisecond, s.TTL/2)
-	return s.lockFor(ctx, d, "FLUSH TABLES WITH READ LOCK", "all tables")
+	return s.keepFor(ctx, d, "all tables", "UNLOCK TABLES", "FLUSH TABLES WITH READ LOCK")
 }
 
-func (s *scene) lockFor(ctx context.Context, d time.Duration, text, what string) (string, error) {
+// keepFor runs statements in one session, keeps what they took for d, and gives it back
+// by end.
+func (s *scene) keepFor(ctx context.Context, d time.Duration, what, end string, statements ...string) (string, error) {
 	err := s.visitor(ctx, func(ctx context.Context, exec func(string, ...any) error) error {
-		if err := exec(text); err != nil {
-			return err
+		for _, text := range statements {
+			if err := exec(text); err != nil {
+				return err
+			}
 		}
-		pause(ctx, d)
-		return exec("UNLOCK TABLES")
+		timed.Rest(ctx, d)
+		return exec(end)
 	})
 	return describe(err, "%s for %v", what, d), nil
 }

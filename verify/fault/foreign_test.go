@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // locked tells whether somebody has locked rows of the hot table.
@@ -62,7 +64,7 @@ func TestDeadlocks(t *testing.T) {
 func TestLongTransaction(t *testing.T) {
 	each(t, "long-transaction", func(t *testing.T, l *lab, f Fault) {
 		l.saw(t, f, func(ctx context.Context) bool {
-			pause(ctx, 150*time.Millisecond) // what it shows is as old as the last look, if that was within 100 ms
+			timed.Rest(ctx, 150*time.Millisecond) // what it shows is as old as the last look, if that was within 100 ms
 			var n int
 			err := l.DB.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified>0").Scan(&n)
 			return err == nil && n > 0

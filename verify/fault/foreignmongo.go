@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func foreignMongoFaults() []Fault {
@@ -67,10 +69,10 @@ func documentsWritten(ctx context.Context, s *scene) (string, error) {
 			break
 		}
 		_ = session.AbortTransaction(heal)
-		pause(ctx, 5*time.Millisecond)
+		timed.Rest(ctx, 5*time.Millisecond)
 	}
 	if err == nil {
-		pause(ctx, d)
+		timed.Rest(ctx, d)
 		if commit {
 			err = session.CommitTransaction(ctx)
 		} else {
@@ -86,7 +88,7 @@ func documentsContended(ctx context.Context, s *scene) (string, error) {
 		return "", nil
 	}
 	d, rest, n := s.while(), s.between(0, 10*time.Millisecond), 0
-	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, rest) {
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; timed.Rest(ctx, rest) {
 		try, stop := context.WithTimeout(ctx, s.TTL)
 		if _, err := coll.UpdateMany(try, filter, foreignField); err == nil {
 			n++
@@ -122,7 +124,7 @@ func fsyncLocked(ctx context.Context, s *scene) (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	for {
 		var left struct {
 			Count int `bson:"lockCount"`
@@ -134,6 +136,6 @@ func fsyncLocked(ctx context.Context, s *scene) (what string, err error) {
 		if heal.Err() != nil {
 			return "", notWhole(fmt.Errorf("unlock: %w", errors.Join(heal.Err(), err)))
 		}
-		pause(heal, 20*time.Millisecond)
+		timed.Rest(heal, 20*time.Millisecond)
 	}
 }

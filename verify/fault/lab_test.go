@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // lab is a server of one kind that the tests use one after the other, and a program
@@ -102,16 +102,9 @@ func (l *lab) open(kind testenv.Kind) (err error) {
 		return err
 	}
 	l.Spaces = []Space{{Name: "version", Tables: []string{"hot"}, Keys: []string{"a", "b", "c"}}}
-	c, err := mysql.ParseDSN(l.Proxies[0].DSN())
-	if err != nil {
+	if l.db, err = openSQL(l.Proxies[0].DSN()); err != nil {
 		return err
 	}
-	c.Logger = &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return err
-	}
-	l.db = sql.OpenDB(connector)
 	for _, text := range []string{"CREATE DATABASE fault", "CREATE TABLE fault.ops (id BIGINT PRIMARY KEY)",
 		"CREATE TABLE hot (name VARBINARY(255) PRIMARY KEY, n INT NOT NULL DEFAULT 0)", "INSERT INTO hot (name) VALUES ('a'), ('b'), ('c')"} {
 		if _, err := l.DB.ExecContext(ctx, text); err != nil {
@@ -192,12 +185,12 @@ func (l *lab) during(t *testing.T, f Fault) (what string, ops []op) {
 				mu.Lock()
 				ops = append(ops, o)
 				mu.Unlock()
-				pause(ctx, 5*time.Millisecond)
+				timed.Rest(ctx, 5*time.Millisecond)
 			}
 		})
 	}
 	begin := time.Now()
-	pause(ctx, 20*time.Millisecond)
+	timed.Rest(ctx, 20*time.Millisecond)
 	what, err := f.Inject(ctx, l.Env)
 	t.Logf("%v: %s", time.Since(begin).Round(time.Millisecond), what)
 	must(t, err)

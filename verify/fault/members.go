@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func memberFaults() []Fault {
@@ -44,7 +46,7 @@ func (s *scene) primary(ctx context.Context) (int, error) {
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("no primary: %w", errors.Join(ctx.Err(), err))
 		}
-		pause(ctx, 20*time.Millisecond)
+		timed.Rest(ctx, 20*time.Millisecond)
 	}
 }
 

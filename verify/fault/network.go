@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func networkFaults() []Fault {
@@ -69,7 +70,7 @@ func shape(ctx context.Context, lines []*line, d time.Duration, add func(*line) 
 			return err
 		}
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	return nil
 }
 
@@ -114,7 +115,7 @@ func cut(ctx context.Context, s *scene) (string, error) {
 		for _, l := range lines {
 			n += l.cut()
 		}
-		pause(ctx, s.between(10*time.Millisecond, s.TTL/4))
+		timed.Rest(ctx, s.between(10*time.Millisecond, s.TTL/4))
 	}
 	return fmt.Sprintf("%s, %d connections in %d cuts", text, n, times), nil
 }
@@ -126,7 +127,7 @@ func refused(ctx context.Context, s *scene) (what string, err error) {
 		l.down()
 		l.cut()
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	for _, l := range lines {
 		err = errors.Join(err, notWhole(l.up()))
 	}
@@ -152,7 +153,7 @@ func (s *scene) play(ctx context.Context, c *chance, unit string) (string, error
 	for _, l := range lines {
 		l.with(c)
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	for _, l := range lines {
 		l.with(nil)
 	}

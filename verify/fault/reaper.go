@@ -3,6 +3,8 @@ package fault
 import (
 	"context"
 	"time"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func reaperFaults() []Fault {
@@ -19,7 +21,7 @@ func reaping(ctx context.Context, s *scene) (string, error) {
 	}
 	d, rest, n := s.while(), s.between(time.Millisecond, 20*time.Millisecond), 0
 	var last error
-	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, rest) {
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; timed.Rest(ctx, rest) {
 		try, stop := context.WithTimeout(ctx, s.TTL)
 		if err := s.Reap(try); err == nil {
 			n++

@@ -41,16 +41,6 @@ func some[T any](s *scene, items []T) []T {
 	return list[:1+s.rand.IntN(len(list))]
 }
 
-// pause waits, for no longer than the context lasts.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // healing is the context for undoing a fault: bounded, and not ended by the caller's.
 func healing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 90*time.Second)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func serverFaults() []Fault {
@@ -40,7 +42,7 @@ func serverFrozenLong(ctx context.Context, s *scene) (string, error) {
 // killFor kills members, or all, and starts them again after a time.
 func (s *scene) killFor(ctx context.Context, d time.Duration, members ...int) error {
 	err := s.Server.Kill(members...)
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	heal, cancel := healing(ctx)
 	defer cancel()
 	return errors.Join(err, notWhole(s.Server.Restart(heal, members...)))
@@ -50,7 +52,7 @@ func (s *scene) killFor(ctx context.Context, d time.Duration, members ...int) er
 func (s *scene) freezeFor(ctx context.Context, d time.Duration, members ...int) error {
 	err := s.Server.Pause(members...)
 	if err == nil {
-		pause(ctx, d)
+		timed.Rest(ctx, d)
 	}
 	resumed := s.Server.Resume(members...)
 	return errors.Join(err, notWhole(resumed), s.wellAgain(ctx))
@@ -75,6 +77,6 @@ func (s *scene) well(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the server is not well again: %w", err)
 		}
-		pause(ctx, 20*time.Millisecond)
+		timed.Rest(ctx, 20*time.Millisecond)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func TestServerKilled(t *testing.T) {
@@ -74,7 +76,7 @@ func TestWaitTimeout(t *testing.T) {
 			if err := resting.QueryRowContext(ctx, "SELECT @@wait_timeout").Scan(&timeout); err != nil || timeout != 1 {
 				return false
 			}
-			pause(ctx, 1300*time.Millisecond)
+			timed.Rest(ctx, 1300*time.Millisecond)
 			return ctx.Err() == nil && resting.PingContext(ctx) != nil
 		})
 		if after := l.global(t, "wait_timeout"); after != before {

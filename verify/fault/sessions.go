@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func sessionFaults() []Fault {
@@ -40,7 +42,7 @@ func (s *scene) sessionIDs(ctx context.Context, q querier) (ids []int64, err err
 func sessionsKilled(ctx context.Context, s *scene) (string, error) {
 	d, every := s.while(), s.between(20*time.Millisecond, s.TTL/5)
 	n := 0
-	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, every) {
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; timed.Rest(ctx, every) {
 		ids, err := s.sessionIDs(ctx, s.DB)
 		if err != nil || len(ids) == 0 {
 			continue // the server may be away: another fault is at it
@@ -62,7 +64,7 @@ func operationsKilled(ctx context.Context, s *scene) (string, error) {
 	d := s.while()
 	admin := s.Mongo.Database("admin")
 	kills, all := 0, 0
-	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 5*time.Millisecond) {
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; timed.Rest(ctx, 5*time.Millisecond) {
 		if s.rand.IntN(30) == 0 && admin.RunCommand(ctx, bson.D{{Key: "killAllSessions", Value: bson.A{}}}).Err() == nil {
 			all++
 		}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 func settingFaults() []Fault {
@@ -47,7 +49,7 @@ func (s *scene) restore(ctx context.Context, c *sql.Conn, text string) error {
 		_, err = s.DB.ExecContext(try, text)
 		stop()
 		if err != nil {
-			pause(ctx, 50*time.Millisecond)
+			timed.Rest(ctx, 50*time.Millisecond)
 		}
 	}
 	return notWhole(err)
@@ -85,7 +87,7 @@ func connectionsFull(ctx context.Context, s *scene) (what string, err error) {
 	if _, err := operator.ExecContext(ctx, fmt.Sprintf("SET GLOBAL max_connections=%d", limit)); err != nil {
 		return "", err
 	}
-	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, s.between(5*time.Millisecond, s.TTL/4)) {
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; timed.Rest(ctx, s.between(5*time.Millisecond, s.TTL/4)) {
 		for { // until there is none left
 			try, stop := context.WithTimeout(ctx, time.Second)
 			c, err := s.DB.Conn(try)
@@ -124,10 +126,10 @@ func waitTimeout(ctx context.Context, s *scene) (what string, err error) {
 	for i, id := range ids {
 		_, _ = operator.ExecContext(ctx, fmt.Sprintf("KILL %d", id))
 		if i%4 == 3 {
-			pause(ctx, 10*time.Millisecond)
+			timed.Rest(ctx, 10*time.Millisecond)
 		}
 	}
-	pause(ctx, d)
+	timed.Rest(ctx, d)
 	err = s.restore(ctx, operator, "SET GLOBAL wait_timeout=28800")
 	heal, cancel := healing(ctx)
 	defer cancel()

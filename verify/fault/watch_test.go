@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // saw repeats the fault until a look at the server during it has shown its effect.
@@ -25,7 +27,7 @@ func (l *lab) saw(t *testing.T, f Fault, look func(ctx context.Context) bool) {
 					seen <- true
 					return
 				}
-				pause(ctx, time.Millisecond)
+				timed.Rest(ctx, time.Millisecond)
 			}
 			seen <- false
 		}()

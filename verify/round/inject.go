@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock/verify/fault"
 	"github.com/rowlock/rowlock/verify/history"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // injector makes faults happen, several at once, and records them.
@@ -37,7 +38,7 @@ func (in *injector) run(ctx context.Context, seed uint64, lines int) error {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)+1))
 			for {
-				pause(ctx, time.Duration(r.Int64N(int64(in.gap))))
+				timed.Rest(ctx, time.Duration(r.Int64N(int64(in.gap))))
 				if ctx.Err() != nil {
 					return
 				}
@@ -126,15 +127,5 @@ func (in *injector) give(f fault.Fault) {
 	defer in.mu.Unlock()
 	for _, name := range f.Uses {
 		delete(in.used, name)
-	}
-}
-
-// pause waits, for no longer than the context lasts.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

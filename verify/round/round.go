@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock/verify/fault"
 	"github.com/rowlock/rowlock/verify/history"
+	"github.com/rowlock/rowlock/verify/timed"
 	"github.com/rowlock/rowlock/verify/workload"
 )
 
@@ -82,7 +83,7 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 		for watching.Err() == nil {
 			_ = l.direct.Tune(watching)
 			_ = l.direct.Observe(watching, rec, keys) // recorded too
-			pause(watching, 300*time.Millisecond)
+			timed.Rest(watching, 300*time.Millisecond)
 		}
 	}()
 	working := time.Now()
@@ -90,10 +91,10 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	in := &injector{env: l.Env, faults: c.Faults, rec: rec, gap: c.Gap}
 	r.Broken = in.run(busy, c.Seed, c.Lines)
 	rest()
-	pause(ctx, c.TTL+c.TTL/2) // in peace: what was lost is had again
+	timed.Rest(ctx, c.TTL+c.TTL/2) // in peace: what was lost is had again
 	r.Seconds = time.Since(working).Seconds()
 	err = crew.Stop(4*c.TTL + 10*time.Second)
-	pause(ctx, c.TTL+c.TTL/4) // what nobody could release ends by itself
+	timed.Rest(ctx, c.TTL+c.TTL/4) // what nobody could release ends by itself
 	unwatch()
 	<-watched
 	if err = errors.Join(err, ctx.Err()); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/verify/history"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // hold is a lease in the hands of a worker. What is done with it is recorded.
@@ -66,7 +67,7 @@ func (h *hold) commit(ctx context.Context) {
 		pause = h.upTo(h.task.TTL / 2) // between the guard and the commit
 	}
 	err := h.backend.commit(ctx, h.lease, r, h.chance(40), func(number int64) {
-		rest(ctx, pause)
+		timed.Rest(ctx, pause)
 		e.Value, e.Sent = number, history.Now()
 		h.rec.Add(e) // before it is sent: the reply may never come
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/verify/history"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // light takes a key of the own client and gives it back.
@@ -19,7 +20,7 @@ func (w *worker) light(ctx context.Context) {
 	}
 	h.look(w.chance(5))
 	if w.chance(2) {
-		rest(ctx, w.upTo(2*w.task.TTL))
+		timed.Rest(ctx, w.upTo(2*w.task.TTL))
 		h.look(true)
 	}
 	if w.chance(3) {
@@ -58,7 +59,7 @@ func (w *worker) hot(ctx context.Context) {
 	case 3:
 		w.read(ctx, key)
 		if w.chance(50) {
-			rest(ctx, w.upTo(20*time.Millisecond))
+			timed.Rest(ctx, w.upTo(20*time.Millisecond))
 		}
 	default:
 		if h := w.take(wait, key, false, opts...); h != nil {
@@ -66,7 +67,7 @@ func (w *worker) hot(ctx context.Context) {
 			h.end(ctx, alone)
 		}
 	}
-	rest(ctx, w.upTo(20*time.Millisecond))
+	timed.Rest(ctx, w.upTo(20*time.Millisecond))
 }
 
 // patience is how long a worker waits for a key: often not long enough.
@@ -102,7 +103,7 @@ func (w *worker) do(ctx context.Context, key string, d time.Duration, guarded bo
 	acquire.Result, acquire.Error = acquired(err), text(err)
 	w.rec.End(acquire)
 	if acquire.Result == history.Failed && ctx.Err() == nil {
-		rest(ctx, w.upTo(40*time.Millisecond))
+		timed.Rest(ctx, w.upTo(40*time.Millisecond))
 	}
 }
 
@@ -128,7 +129,7 @@ func (h *hold) use(ctx context.Context, d time.Duration, guarded bool) {
 		case 5:
 			h.renew(ctx)
 		default:
-			rest(ctx, min(h.upTo(d+time.Millisecond), max(0, end-history.Now())))
+			timed.Rest(ctx, min(h.upTo(d+time.Millisecond), max(0, end-history.Now())))
 		}
 	}
 }

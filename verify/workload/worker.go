@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/verify/history"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // worker is a goroutine of a client that uses one space.
@@ -89,26 +90,13 @@ func (w *worker) take(ctx context.Context, key string, try bool, opts ...rowlock
 	if err != nil {
 		w.rec.End(e)
 		if e.Result == history.Failed && ctx.Err() == nil {
-			rest(ctx, 5*time.Millisecond+w.upTo(40*time.Millisecond)) // a server that is down is not asked without pause
+			timed.Rest(ctx, 5*time.Millisecond+w.upTo(40*time.Millisecond)) // a server that is down is not asked without pause
 		}
 		return nil
 	}
 	e.Token = lease.Token()
 	w.rec.End(e)
 	return &hold{worker: w, lease: lease, acquire: e}
-}
-
-// rest waits, for no longer than the context lasts.
-func rest(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // values makes the values for registers: each is written once in a round.
