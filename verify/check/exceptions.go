@@ -46,7 +46,6 @@ var effects = map[string]effect{
 	"server-killed":        {sessions: true},
 	"server-frozen-short":  {},
 	"server-frozen-long":   {},
-	"server-clock-stepped": {clock: true},
 	"clock-stepped-far":    {clock: true},
 	"clock-stepped-little": {clock: true},
 	"disk-full":            {sessions: true}, // where the server ends
