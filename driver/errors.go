@@ -31,6 +31,13 @@ type Error struct {
 	// sent, that nothing was changed. No undo is needed.
 	NotApplied bool
 
+	// Silent: the connection gave no byte for a second while the server answered on a
+	// newly dialled one, so the Store closed it. That is no answer. What had been sent
+	// is unknown unless NotApplied says otherwise, and the engine sends it again at
+	// once: an acquire under a new ID, after which it undoes the old one; a renewal, a
+	// release or an undo as it was, because it names its hold.
+	Silent bool
+
 	Err error
 }
 
@@ -41,6 +48,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func IsLasting(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Lasting
+}
+
+// IsSilent reports whether err says that a connection was given up because it was
+// silent, while the server answers on another.
+func IsSilent(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Silent
 }
 
 // IsNotApplied tells whether err proves that nothing was changed.
