@@ -3,6 +3,7 @@ package rowlock
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -10,17 +11,51 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// sendRelease sends the release of l with those of other leases. One whose trust
-// ends before ReleaseWait goes alone, because a batch has one deadline.
+// sendRelease sends the release of l with those of other leases. Its answer is worth
+// waiting for until by.
 func (c *Client) sendRelease(l *Lease, trusted time.Duration) {
 	c.work.more() // until it was answered
 	c.watcher.releasing(l.hold.Key)
-	by := c.now() + c.opts.ReleaseWait
+	now := c.now()
+	by := now + c.opts.ReleaseWait
 	l.sending = call[driver.Hold]{q: l.ending(), patience: c.opts.ReleaseWait, by: min(by, trusted), answer: l}
-	if trusted < by {
-		c.releases.fly(&flight[driver.Hold]{calls: []*call[driver.Hold]{&l.sending}})
-	} else if f := c.releases.submit(&l.sending); f != nil {
-		c.releases.lead(f)
+	if trusted >= by {
+		if f := c.releases.submit(&l.sending); f != nil {
+			c.releases.lead(f)
+		}
+		return
+	}
+	// Little trust is left. A batch ends with the smallest deadline of its calls, so
+	// this one goes with its like; and it waits neither for other batches nor with one
+	// of them for longer than that.
+	l.sending.class = deadlineClass(trusted - now)
+	if f := c.releases.submit(&l.sending); f != nil {
+		go c.releases.run(f)
+	}
+	l.withdrawAt(trusted)
+}
+
+// deadlineClass puts deadlines together of which none is more than twice another.
+func deadlineClass(left time.Duration) time.Duration {
+	return 1 << bits.Len64(uint64(max(left, 1)))
+}
+
+// withdrawAt waits for the answer to the release, and takes the release back if no
+// batch has taken it by then. A batch that has is over by then.
+func (l *Lease) withdrawAt(by time.Duration) {
+	done := l.releaseDone()
+	if done == nil {
+		return
+	}
+	timer := time.NewTimer(by - l.c.now())
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		if l.c.releases.withdraw(&l.sending) {
+			now := l.c.now()
+			l.answered(driver.Result{Err: errTooLate}, now, now)
+		}
 	}
 }
 

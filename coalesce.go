@@ -20,7 +20,6 @@ import (
 type lane[Q any] struct {
 	c    *Client
 	key  func(*Q) string
-	ttl  func(*Q) time.Duration // calls of different TTLs go apart: they have different deadlines
 	send func(context.Context, []Q) ([]driver.Result, error)
 
 	mu      sync.Mutex
@@ -37,6 +36,7 @@ const maxFlights = 4
 // call is one request in a lane.
 type call[Q any] struct {
 	q        Q
+	class    time.Duration // calls of different classes go apart: their deadlines differ much
 	patience time.Duration // how long the answer is worth waiting for, from the send
 	by       time.Duration // and when it is worth nothing any more; 0: no such time
 	answer   answerer
@@ -168,7 +168,7 @@ func (f *flight[Q]) gather() {
 }
 
 // take chooses the next batch: the first that waits and those behind it that have
-// the same TTL and other keys. With nothing left it ends the flight.
+// the same class and other keys. With nothing left it ends the flight.
 func (l *lane[Q]) take(f *flight[Q]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,11 +191,11 @@ func (l *lane[Q]) take(f *flight[Q]) bool {
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 		return true
 	}
-	ttl := l.ttl(&l.waiting[0].q)
+	class := l.waiting[0].class
 	seen := make(map[string]bool, len(l.waiting))
 	rest := l.waiting[:0]
 	for _, q := range l.waiting {
-		if key := l.key(&q.q); len(f.calls) < l.c.limits.Batch && l.ttl(&q.q) == ttl && !seen[key] {
+		if key := l.key(&q.q); len(f.calls) < l.c.limits.Batch && q.class == class && !seen[key] {
 			seen[key] = true
 			f.calls = append(f.calls, q)
 		} else {

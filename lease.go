@@ -255,18 +255,25 @@ func (l *Lease) releaseAnswered(err error) {
 	}
 }
 
+// releaseDone is closed when the answer is there; nil: it is.
+func (l *Lease) releaseDone() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.release.answered {
+		return nil
+	}
+	if l.release.done == nil {
+		l.release.done = make(chan struct{})
+	}
+	return l.release.done
+}
+
 // releaseAnswer waits for it.
 func (l *Lease) releaseAnswer() error {
-	l.mu.Lock()
-	if !l.release.answered {
-		if l.release.done == nil {
-			l.release.done = make(chan struct{})
-		}
-		done := l.release.done
-		l.mu.Unlock()
+	if done := l.releaseDone(); done != nil {
 		<-done
-		l.mu.Lock()
 	}
+	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.release.err
 }

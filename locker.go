@@ -98,12 +98,10 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.acquires = lane[driver.Request]{
 		c: c, send: store.Acquire,
 		key: func(r *driver.Request) string { return r.Key },
-		ttl: func(r *driver.Request) time.Duration { return r.TTL },
 	}
 	c.releases = lane[driver.Hold]{
 		c: c, send: store.Release,
 		key: func(h *driver.Hold) string { return h.Key },
-		ttl: func(*driver.Hold) time.Duration { return 0 },
 	}
 	c.prober.init(c)
 	c.watcher.c = c

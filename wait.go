@@ -144,7 +144,9 @@ func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *fli
 // submit sends an attempt of w. Called under c.mu.
 func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Request] {
 	c.work.more() // until it was answered
-	w.try = call[driver.Request]{q: c.newRequest(key, w.set, pinned), patience: w.set.ttl - w.set.margin, answer: w}
+	w.try = call[driver.Request]{
+		q: c.newRequest(key, w.set, pinned), class: w.set.ttl, patience: w.set.ttl - w.set.margin, answer: w,
+	}
 	return c.acquires.submit(&w.try)
 }
 
