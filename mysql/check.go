@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -37,7 +38,8 @@ func (l *leases) layout() []layout {
 // Check tells whether the Store can work: the server answers, is MySQL 8.0 or
 // MariaDB 10.6 or newer and not read-only, and the tables are there, with the
 // columns and indexes of this version, in InnoDB. The first use does it once by
-// itself; call it at the start of a program to fail early.
+// itself, but takes a server that is read-only for one that will not be for long, as
+// in a failover; call it at the start of a program to fail early.
 //
 // Errors that match rowlock.ErrSchema name the table and say to run Migrate;
 // rowlock.ErrNotSupported: a server or table that cannot be used as it is; others
@@ -46,11 +48,21 @@ func (s *Store) Check(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed()
 	}
+	err := s.check(ctx)
+	if r := (readOnly{}); errors.As(err, &r) {
+		err = notSent("check", fmt.Errorf("%w: %w", driver.ErrNotSupported, r))
+	}
+	return err
+}
+
+func (s *Store) check(ctx context.Context) error {
 	err := s.read(ctx, func(c *conn) error {
-		if err := checkServer(ctx, c); err != nil {
-			return notSent("check", err)
+		err := checkServer(ctx, c)
+		if err == nil {
+			err = checkTables(ctx, c, s.keep.layout())
 		}
-		return notSent("check", checkTables(ctx, c, s.keep.layout()))
+		c.broken = c.broken || isElsewhere(err)
+		return notSent("check", err)
 	})
 	if err == nil {
 		s.checked.Store(true)
@@ -58,7 +70,8 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// ready is Check at the first use.
+// ready is Check at the first use. A server that is read-only may be about to become
+// the primary, or the address to lead to the one that is: who waits for a lock goes on.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed()
@@ -75,7 +88,7 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
-	if err := s.Check(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return err
 	}
 	// The first renewal should not have to wait for a connection to be opened.
@@ -131,10 +144,23 @@ func checkServer(ctx context.Context, c *conn) error {
 		switch strings.ToUpper(value) {
 		case "0", "OFF", "":
 		default:
-			return fmt.Errorf("%w: the server is read-only (%s is %s): name the primary in the DSN, or make this server writable", driver.ErrNotSupported, v, value)
+			return readOnly{v, value}
 		}
 	}
 	return nil
+}
+
+// readOnly is a server that says so by a variable.
+type readOnly struct{ variable, value string }
+
+func (r readOnly) Error() string {
+	return fmt.Sprintf("the server is read-only (%s is %s): name the primary in the DSN, or make this server writable", r.variable, r.value)
+}
+
+// isElsewhere reports whether err says that the connection leads to a server that
+// cannot serve, so that another may.
+func isElsewhere(err error) bool {
+	return elsewhere[number(err)] || errors.As(err, new(readOnly))
 }
 
 // checkTables looks at the tables as the statements will. The reads come first:

@@ -187,9 +187,9 @@ func (c *conn) run(ctx context.Context, bound time.Duration, send func(context.C
 		switch {
 		case err == nil:
 			return nil
-		case n == erLockWait, n == erKilled && ended:
+		case n == erLockWait, (n == erKilled || n == erDeadlock) && ended: // Galera answers a KILL QUERY by 1213
 			return fmt.Errorf("%w: %w", errBlocked, err)
-		case n == erDeadlock, n == erSnapshot, n == erGroupRollback, n == erKilled:
+		case n == erDeadlock, n == erSnapshot, n == erKilled:
 			if try < repeats && pause(ctx, time.Millisecond<<min(try, 4)) {
 				continue
 			}

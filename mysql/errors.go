@@ -17,6 +17,7 @@ const (
 	erLockWait       = 1205 // waited too long for a lock; the statement is undone
 	erDeadlock       = 1213 // chosen as the victim of a deadlock, or a conflict between nodes; undone
 	erSnapshot       = 1020 // MariaDB with innodb_snapshot_isolation: the row changed meanwhile; undone
+	erHook           = 3100 // a plugin (group replication) refused the commit; undone
 	erGroupRollback  = 3101 // group replication refused the commit; undone
 	erKilled         = 1317 // KILL QUERY; undone
 	erIdle           = 4031 // the server had closed the idle connection before our statement came
@@ -31,13 +32,14 @@ const (
 )
 
 // elsewhere are the errors after which another connection may reach a server that
-// can serve: read-only after a failover, a Galera node that is not ready.
-var elsewhere = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true}
+// can serve: read-only after a failover, a Galera node that is not ready, a member
+// of group replication that was shut out. The server changed nothing.
+var elsewhere = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true, erHook: true, erGroupRollback: true}
 
 // proven are the errors by which the server says that the statement changed
 // nothing. Any other error leaves that open.
 var proven = map[uint16]bool{
-	erLockWait: true, erDeadlock: true, erSnapshot: true, erGroupRollback: true, erKilled: true, erIdle: true,
+	erLockWait: true, erDeadlock: true, erSnapshot: true, erGroupRollback: true, erHook: true, erKilled: true, erIdle: true,
 	1047: true,                         // Galera: the node is not ready
 	1290: true, 1792: true, 1836: true, // read-only
 	1969: true, 3024: true, // max_statement_time, max_execution_time

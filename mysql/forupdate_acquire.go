@@ -81,6 +81,9 @@ func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
 		}
 		lost := n.c.broken
 		f.sessions.put(n)
+		if isElsewhere(err) {
+			f.s.moved()
+		}
 		switch {
 		case err == nil:
 			return result

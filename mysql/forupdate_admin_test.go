@@ -55,7 +55,8 @@ func TestForUpdateReap(t *testing.T) {
 		}
 		f := c.keep.(*forUpdate)
 		ctx := within(t, time.Minute)
-		must(t, f.make(ctx, f.createLease("made"), f.createRow("made")))
+		exec(t, l.db, f.createLease("made"))
+		exec(t, l.db, f.createRow("made"))
 		exec(t, l.db, "INSERT INTO rowlock_session (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ('half','','',0,'1970-01-02','1970-01-02','2020-01-01')")
 		n, err := c.Reap(ctx, 24*time.Hour)
 		must(t, err)

@@ -231,11 +231,19 @@ func (p *sessions) kill(ctx context.Context, n *session) (ended, gone bool) {
 // close closes what rests now and what is put back later.
 func (p *sessions) close() {
 	p.mu.Lock()
-	idle := p.idle
-	p.idle, p.closed = nil, true
+	p.closed = true
 	if p.spare.timer != nil {
 		p.spare.timer.Stop()
 	}
+	p.mu.Unlock()
+	p.closeIdle()
+}
+
+// closeIdle closes what rests now.
+func (p *sessions) closeIdle() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle = nil
 	p.mu.Unlock()
 	for _, n := range idle {
 		p.drop(n)

@@ -60,7 +60,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			if len(found) == 0 {
 				missing = append(missing, a.f.createRow(a.r.Key))
 			}
-			if err := a.f.make(ctx, missing...); err != nil {
+			if err := a.make(ctx, missing...); err != nil {
 				return driver.Result{}, err
 			}
 		}
@@ -108,15 +108,30 @@ func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
 }
 
 // make creates rows. One that is there by now and locked is as good.
-func (f *forUpdate) make(ctx context.Context, statements ...string) error {
-	return f.s.step(ctx, f.s.acquires, func(c *conn) error {
+func (a *seizure) make(ctx context.Context, statements ...string) error {
+	return a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
+		if err := a.together(c); err != nil {
+			return err
+		}
 		for _, statement := range statements {
-			if _, err := c.exec(ctx, f.s.bound(0), statement); err != nil && !errors.Is(err, errBlocked) {
-				return classify(f.lease.what("create a row"), err)
+			if _, err := c.exec(ctx, a.f.s.bound(0), statement); err != nil && !errors.Is(err, errBlocked) {
+				return classify(a.f.lease.what("create a row"), err)
 			}
 		}
 		return nil
 	})
+}
+
+// together is nil if the session and a connection of the Store lead to one server.
+// After the primary was switched one of them may be older than that: neither is used
+// again, because a row that is locked on one server keeps nobody from the other's.
+func (a *seizure) together(c *conn) error {
+	if c.server == a.n.c.server {
+		return nil
+	}
+	c.broken, a.n.c.broken = true, true
+	a.f.s.moved()
+	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", a.r.Key, a.n.c.server, c.server)}
 }
 
 // write is (3): Status Unknown without an error means that it is done.
@@ -160,6 +175,9 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 // update sends (3) once.
 func (a *seizure) update(ctx context.Context, bound time.Duration) (affected int64, err error) {
 	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
+		if err := a.together(c); err != nil {
+			return err
+		}
 		a.sent = true
 		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0))
 		if errors.Is(err, errBlocked) {
@@ -211,7 +229,7 @@ func (a *seizure) look(ctx context.Context) (driver.Result, error) {
 		return driver.Result{}, err
 	case !ok:
 		a.t0 = 0
-		return driver.Result{}, a.f.make(ctx, a.f.createLease(a.r.Key))
+		return driver.Result{}, a.make(ctx, a.f.createLease(a.r.Key))
 	case p.kept > 0:
 		return driver.Result{Status: driver.Held, Left: p.kept, Owner: p.owner}, nil
 	}

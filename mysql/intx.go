@@ -32,7 +32,8 @@ import (
 // rowlock.ErrReleased, the lease is over; ctx's error; rowlock.ErrInvalid, a nil
 // lease or fn, or another Store's lease; rowlock.ErrConflict, also where fn returned
 // such an error of the server: another transaction was in the way (a deadlock, a
-// lock wait), call InTx again. It does not do so by itself, because fn may do
+// lock wait), or the server is not the primary any more (read-only, a cluster's
+// member that was shut out); call InTx again, it uses another connection. It does not do so by itself, because fn may do
 // things that no database takes back. rowlock.ErrUnknownOutcome: the answer to the
 // commit was lost, or fn ended the transaction and went on: it took effect, or
 // not. Where that matters use Once, which finds out.
@@ -42,7 +43,7 @@ func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx cont
 	if fn == nil {
 		return fmt.Errorf("transaction: %w: the function is nil", driver.ErrInvalid)
 	}
-	t, err := s.begin(ctx, lease)
+	t, err := s.begin(ctx, lease, "")
 	if err != nil {
 		return err
 	}
@@ -63,8 +64,8 @@ func (t *transaction) run(fn func(context.Context, *sql.Tx) error) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, driver.ErrConflict) {
-		err = txError(err)
+	if err = txError(err); elsewhere[number(err)] {
+		err = t.judge(err)
 	}
 	if lost := t.lease.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, rowlock.ErrLost) {
 		err = errors.Join(err, lost)

@@ -34,17 +34,11 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	if err := checkRun(run); err != nil {
 		return err
 	}
-	t, err := s.begin(ctx, lease)
+	t, err := s.begin(ctx, lease, run)
 	if err != nil {
 		return err
 	}
 	defer t.end()
-	if err := s.mark(t.work, t.tx, "", t.hold, run); err != nil {
-		if ended := t.ended(); ended != nil {
-			err = ended
-		}
-		return wrapRun(run, t.hold.Key, err)
-	}
 	if err := t.run(fn); err != nil {
 		return err
 	}

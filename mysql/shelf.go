@@ -23,8 +23,16 @@ func (s *shelf[C]) pop() (c C, open bool) {
 // close closes what rests now and what is put back later.
 func (s *shelf[C]) close() {
 	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.closeIdle()
+}
+
+// closeIdle closes what rests now.
+func (s *shelf[C]) closeIdle() {
+	s.mu.Lock()
 	idle := s.idle
-	s.idle, s.closed = nil, true
+	s.idle = nil
 	s.mu.Unlock()
 	for _, c := range idle {
 		c.close()

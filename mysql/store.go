@@ -222,8 +222,10 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 }
 
 // step runs f on a connection of the lane, and again on another where the first
-// turned out to be dead before anything was sent on it.
+// turned out to be dead before anything was sent on it, or to lead to a server that
+// is not the primary any more. f changes nothing twice if it is run again.
 func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
+	start := time.Now()
 	for try := 1; ; try++ {
 		s.control.keep(ctx)
 		c, err := l.get(ctx)
@@ -232,9 +234,33 @@ func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
 		}
 		err = f(c)
 		l.put(c)
-		dead := errors.Is(err, sqldriver.ErrBadConn) || number(err) == erIdle
-		if !dead || !driver.IsNotApplied(err) || try == 3 {
+		if try == 3 || !driver.IsNotApplied(classify("", err)) {
 			return err
 		}
+		switch n := number(err); {
+		case n == erIdle, errors.Is(err, sqldriver.ErrBadConn):
+		case isElsewhere(err):
+			s.moved()
+			if n != erGroupRollback && c.opened.After(start) {
+				return err // a connection of now says so too
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// moved closes what rests: the server that one connection led to says that it is
+// not the primary, and the others are as old.
+func (s *Store) moved() {
+	for _, l := range []*lane{s.acquires, s.writes, s.control} {
+		l.closeIdle()
+		l.mu.Lock()
+		l.keepFrom = time.Time{} // the next one is opened before what it may have to KILL
+		l.mu.Unlock()
+	}
+	s.transactions.closeIdle()
+	if f, ok := s.keep.(*forUpdate); ok {
+		f.sessions.closeIdle()
 	}
 }

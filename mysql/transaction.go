@@ -42,34 +42,45 @@ const (
 	rollbackWait = time.Second
 )
 
-// begin begins a guarded transaction. The caller calls end.
-func (s *Store) begin(ctx context.Context, lease *rowlock.Lease) (*transaction, error) {
+// begin begins a guarded transaction, and marks the run in it if one is named. The
+// caller calls end.
+func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*transaction, error) {
 	h, err := s.guarding(ctx, lease)
 	if err != nil {
 		return nil, err
 	}
+	named := func(err error) error {
+		if run != "" {
+			return wrapRun(run, h.Key, err)
+		}
+		return wrap("guard", h.Key, err)
+	}
 	for try := 1; ; try++ {
 		t := &transaction{s: s, lease: lease, hold: h}
 		if t.n, err = s.transactions.get(ctx, h.TTL); err != nil {
-			return nil, wrap("guard", h.Key, err)
+			return nil, named(err)
 		}
 		t.open = true
 		within, free := context.WithCancel(ctx) // a lease that lives on forgets it
 		t.work, t.free = lease.Context(within), free
-		if err = t.start(); err == nil {
+		if err = t.start(); err == nil && run != "" {
+			err = t.judge(s.mark(t.work, t.tx, "", h, run))
+		}
+		if err == nil {
 			return t, nil
 		}
 		if ended := t.ended(); ended != nil {
 			err = ended
 		}
-		// A connection that rested may have died, and nothing has happened yet.
-		again := t.n.c.broken && try < 3 && t.work.Err() == nil
+		// A connection that rested may have died, or its server is not the primary any
+		// more, and nothing has happened yet.
+		again := (t.n.c.broken || t.n.stale) && try < 3 && t.work.Err() == nil
 		t.end()
 		if errors.Is(err, errNotLocked) {
 			err = s.whyNot(ctx, h)
 		}
 		if !again {
-			return nil, wrap("guard", h.Key, err)
+			return nil, named(err)
 		}
 	}
 }
@@ -93,14 +104,13 @@ func (t *transaction) start() (err error) {
 	}
 	if err != nil {
 		t.n.c.broken = true
-		return txError(err)
+		return t.judge(err)
 	}
 	t.n.c.heard = sent
 	locked, err := t.s.lock(t.work, t.tx, "", t.hold)
 	switch {
 	case err != nil:
-		t.n.c.broken = t.n.c.broken || number(err) == 0 || number(err) == erIdle
-		return err
+		return t.judge(err)
 	case !locked:
 		return errNotLocked
 	}
@@ -136,10 +146,22 @@ func (t *transaction) send(statement func() error) error {
 	t.s.statements.Add(1)
 	sent := time.Now()
 	err := statement()
-	switch n := number(err); {
-	case err == nil:
+	if err == nil {
 		t.n.c.heard = sent
-	case n == erIdle, n == 0 && !errors.Is(err, sql.ErrTxDone):
+	}
+	return t.judge(err)
+}
+
+// judge notes what an error of one of our statements says of the connection, and
+// marks it where the transaction can be run again from its beginning.
+func (t *transaction) judge(err error) error {
+	switch n := number(err); {
+	case elsewhere[n]:
+		t.n.stale = true
+		if n != erGroupRollback {
+			return fmt.Errorf("%w: the server cannot write now, nothing took effect: %w", driver.ErrConflict, err)
+		}
+	case err != nil && (n == erIdle || n == 0 && !errors.Is(err, sql.ErrTxDone)):
 		t.n.c.broken = true
 	}
 	return txError(err)

@@ -20,6 +20,7 @@ type transactions struct {
 type txConn struct {
 	c       *conn
 	silence time.Duration // its wait_timeout: a host that is silent for longer loses the transaction
+	stale   bool          // its server is not the primary any more
 }
 
 const (
@@ -80,10 +81,13 @@ func (n *txConn) close() { n.c.close() }
 
 // put takes back a connection without a transaction, or closes one that is broken.
 func (p *transactions) put(n *txConn) {
+	if n.stale {
+		p.s.moved()
+	}
 	n.c.used = time.Now()
 	bounded := p.s.db.Stats().MaxOpenConnections > 0
 	p.mu.Lock()
-	keep := !n.c.broken && !p.closed && !bounded && len(p.idle) < mayRest
+	keep := !n.c.broken && !n.stale && !p.closed && !bounded && len(p.idle) < mayRest
 	var stale []*txConn
 	for len(p.idle) > 0 && !p.idle[0].fresh() {
 		stale = append(stale, p.idle[0])

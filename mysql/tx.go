@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -66,6 +67,9 @@ func inTransaction(ctx context.Context, tx Tx) error {
 // the caller: ErrConflict where the transaction can be run again from its
 // beginning. What the server or database/sql said is wrapped.
 func txError(err error) error {
+	if errors.Is(err, driver.ErrConflict) {
+		return err
+	}
 	switch number(err) {
 	case erDeadlock, erLockWait, erSnapshot, erGroupRollback, erNoWait:
 		return fmt.Errorf("%w: %w", driver.ErrConflict, err)
