@@ -22,7 +22,9 @@ func (r row) byHand(step string) *driver.Error {
 	return &driver.Error{Lasting: true, Err: fmt.Errorf("mongo: %s %q: its document%s: %s", step, r.key, wasChanged, cmp.Or(r.absurd, "it has no token"))}
 }
 
-const wasChanged = " was changed by hand: delete it, which ends a hold that it may show"
+// The fence beside the document stays: with it the next grant waits for the guarded
+// transactions that are open.
+const wasChanged = " was changed by hand: delete it, and it alone, which ends a hold that it may show"
 
 // wrongDocument tells whether the server could not compute with what it found in a
 // document. That one it has not changed; of others in the command the majority may be

@@ -80,6 +80,7 @@ func (s *Store) attempt(ctx context.Context, o *order, q driver.Request, wait ti
 		}
 		doc, _ := reply.Lookup("value").DocumentOK()
 		r := parse(doc)
+		r.at = operationTime(reply.Raw)
 		if r.hold == q.ID || r.left > 0 {
 			return r, nil
 		}
@@ -132,7 +133,15 @@ func (s *Store) pinned(ctx context.Context, q driver.Request) driver.Result {
 // holder keeps it down, the hold is given back: it could not be used, and whoever
 // comes next would have to wait for its end as well.
 func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result {
-	if g := r.granted(); !r.fenced || g.Status != driver.Granted {
+	g := r.granted()
+	if g.Status != driver.Granted {
+		return g
+	}
+	if err := s.findFences(ctx, &r); err != nil {
+		failed := s.fail(ctx, fmt.Sprintf("acquire %q: look for its fence", q.Key), err)
+		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err}) // the hold is there
+	}
+	if !r.fenced {
 		return g
 	}
 	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)

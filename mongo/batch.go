@@ -172,6 +172,9 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 	if err != nil {
 		return nil, err
 	}
+	if err := b.findFences(ctx, entries, rows); err != nil {
+		return nil, err
+	}
 	missing, fenced := b.settle(entries, rows)
 	// Not in one command: it would stop at the first fence that is kept down.
 	each(len(fenced), parallel, func(n int) {
@@ -181,15 +184,32 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 	return missing, nil
 }
 
+// findFences looks for those of the keys that were taken.
+func (b *batch) findFences(ctx context.Context, entries []int, rows map[string]row) error {
+	var taken []*row
+	for _, i := range entries {
+		if r, ok := rows[b.reqs[i].Key]; ok && r.hold == b.reqs[i].ID {
+			taken = append(taken, &r)
+		}
+	}
+	if err := b.s.findFences(ctx, taken...); err != nil {
+		return err
+	}
+	for _, r := range taken {
+		rows[r.key] = *r
+	}
+	return nil
+}
+
 // settle settles the entries whose documents leave no doubt. It lists those that have
-// none, and those that are taken but for their fence.
+// none, and those that are taken but for their fence, or for a look for one.
 func (b *batch) settle(entries []int, rows map[string]row) (missing, fenced []int) {
 	for _, i := range entries {
 		r, ok := rows[b.reqs[i].Key]
 		switch {
 		case !ok:
 			missing = append(missing, i)
-		case r.hold == b.reqs[i].ID && r.fenced && r.absurd == "":
+		case r.hold == b.reqs[i].ID && (r.fenced || r.fresh) && r.absurd == "":
 			fenced = append(fenced, i)
 		case r.hold == b.reqs[i].ID:
 			b.results[i], b.done[i] = r.granted(), true

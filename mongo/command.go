@@ -158,6 +158,10 @@ func (s *Store) documents(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
+	return documentsOf(reply, cmd)
+}
+
+func documentsOf(reply bson.Raw, cmd bson.D) ([]bson.Raw, error) {
 	docs, err := firstBatch(reply)
 	if err != nil {
 		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)

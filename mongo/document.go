@@ -12,12 +12,13 @@ import (
 // by the server's clock at the start of the command:
 //
 //	{_id: Binary, name, hold: Binary(16), owner, token: long, acquiredAt: date,
-//	 expiresAt: date, fenced: true, keepUntil: date, forced: true}
+//	 expiresAt: date, fenced: true, fresh: true, keepUntil: date, forced: true}
 //
 // hold is absent in a released document; expiresAt is then the moment of the
 // release. fenced and keepUntil are absent unless needed, forced until
-// ForceRelease ends the hold. The time of death of a
-// document that is free is therefore the larger of expiresAt and keepUntil.
+// ForceRelease ends the hold. fresh is there from the first grant of a new document
+// until a holder releases it, see fence.go. The time of death of a document that is
+// free is therefore the larger of expiresAt and keepUntil.
 
 type (
 	d = bson.D
@@ -48,7 +49,7 @@ var free = op("$lte", a{until, now})
 // fields is what a reply says about a document. How long the key stays taken is
 // computed here (leftOf), because a date that is none would fail the whole
 // command.
-var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1},
+var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1}, {Key: "fresh", Value: 1},
 	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "now", Value: now}}
 
 // nextToken is above the stored token and above every token that the key may
@@ -66,6 +67,9 @@ func nextToken(standalone bool) d {
 	return op("$max", a{op("$add", a{op("$ifNull", a{"$token", int64(0)}), int64(driver.TokenRange)}), clock})
 }
 
+// fresh stays where it is, and comes with the first token of a document.
+var fresh = op("$ifNull", a{"$fresh", op("$cond", a{op("$gt", a{"$token", nil}), "$$REMOVE", true})})
+
 // grant is the whole document of a new hold. What it does not name is gone.
 func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced any) d {
 	doc := d{
@@ -77,6 +81,9 @@ func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced any) d {
 		{Key: "acquiredAt", Value: now},
 		{Key: "expiresAt", Value: plus(now, ttl)},
 		{Key: "fenced", Value: fenced},
+	}
+	if !standalone {
+		doc = append(doc, bson.E{Key: "fresh", Value: fresh})
 	}
 	if keepUntil != nil {
 		doc = append(doc, bson.E{Key: "keepUntil", Value: keepUntil})
@@ -97,10 +104,12 @@ type row struct {
 	owner  string
 	token  int64
 	fenced bool
+	fresh  bool // nobody is known to have looked for a fence
 	forced bool
 	since  time.Time
-	left   time.Duration // 0: free
-	absurd string        // what in it only a person can have written; see absurd.go
+	left   time.Duration   // 0: free
+	at     *bson.Timestamp // the server's logical time of the answer
+	absurd string          // what in it only a person can have written; see absurd.go
 }
 
 func (r row) held() bool { return r.hold != driver.HoldID{} }
@@ -126,6 +135,7 @@ func parse(doc bson.Raw) row {
 		r.absurd = "the token is out of range, or no whole number"
 	}
 	r.fenced, _ = doc.Lookup("fenced").BooleanOK()
+	r.fresh = truthy(doc.Lookup("fresh"))
 	r.forced, _ = doc.Lookup("forced").BooleanOK()
 	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
 		r.since = time.UnixMilli(ms)

@@ -14,6 +14,12 @@ import (
 // have written it and makes all later ones of an older token match nothing. lsid
 // is the session in which InTx and Once run the transactions of that token; n only
 // makes a guard a write.
+//
+// That a key is guarded is a flag in its lease document, so that other keys pay
+// nothing. It is gone if somebody deletes the document, or brings an old one back,
+// and the fence is still there. Therefore a document without a token is fresh, and
+// who is granted one looks for a fence. It stays so until a hold that was told is
+// released: whoever made the document may have died before it looked.
 
 // raise lifts the fence of a key, which guarded transactions of an older token
 // have written: it waits for those that are open and stops all later ones. own is
@@ -75,6 +81,45 @@ func (s *Store) endOlder(ctx context.Context, key string, token int64) bool {
 	}
 	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: a{op("id", id)}}, maxTime(undoWait)})
 	return err == nil
+}
+
+// findFences marks those of the rows as fenced that are fresh and have a fence, as the
+// majority has it after the moment at which they were read.
+func (s *Store) findFences(ctx context.Context, rows ...*row) error {
+	of := make(map[string]*row)
+	var keys []string
+	var after *bson.Timestamp
+	for _, r := range rows {
+		if r.fresh && !r.fenced {
+			of[r.key], keys, after = r, append(keys, r.key), r.at
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	cmd := d{
+		{Key: "find", Value: s.fences},
+		{Key: "filter", Value: byKeys(keys)},
+		{Key: "projection", Value: op("_id", 1)},
+		{Key: "batchSize", Value: int32(len(keys))},
+		{Key: "singleBatch", Value: true},
+	}
+	if after != nil {
+		cmd = append(cmd, majorityAfter(after))
+	}
+	docs, err := s.documents(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	for _, r := range of {
+		r.fresh = false
+	}
+	for _, doc := range docs {
+		if r := of[parse(doc).key]; r != nil {
+			r.fenced = true
+		}
+	}
+	return nil
 }
 
 // ownFor makes the session of a lease that will be guarded; nil for others.

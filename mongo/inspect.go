@@ -40,18 +40,29 @@ func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) 
 		{Key: "singleBatch", Value: true},
 	}
 	if after != nil {
-		cmd = append(cmd, bson.E{Key: "readConcern", Value: d{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *after}}})
+		cmd = append(cmd, majorityAfter(after))
 	}
-	docs, err := s.documents(ctx, cmd)
+	reply, err := s.read(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
+	docs, err := documentsOf(reply, cmd)
+	if err != nil {
+		return nil, err
+	}
+	at := operationTime(reply)
 	rows := make(map[string]row, len(docs))
 	for _, doc := range docs {
 		r := parse(doc)
+		r.at = at
 		rows[r.key] = r
 	}
 	return rows, nil
+}
+
+// majorityAfter is the read concern for what the majority has, not before a moment.
+func majorityAfter(moment *bson.Timestamp) bson.E {
+	return bson.E{Key: "readConcern", Value: d{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *moment}}}
 }
 
 // markPinned looks whether the grants of guarded leases have passed their fence.

@@ -200,10 +200,11 @@ func (s *Store) ending(holds []driver.Hold) bson.D {
 
 // removal is what happens to a document whose hold ends. keepUntil, which MinHold
 // wrote at the grant, outlives the release of a lease, but not an undo.
-func removal(keptToo bool) d {
-	gone := d{{Key: "hold", Value: ""}}
-	if keptToo {
-		gone = append(gone, bson.E{Key: "keepUntil", Value: ""})
+// Who releases a lease was told of it, so the document is not fresh any more.
+func removal(undo bool) d {
+	gone := d{{Key: "hold", Value: ""}, {Key: "fresh", Value: ""}}
+	if undo {
+		gone[1].Key = "keepUntil"
 	}
 	return d{{Key: "$unset", Value: gone}, {Key: "$currentDate", Value: op("expiresAt", true)}}
 }

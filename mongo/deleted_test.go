@@ -1,0 +1,165 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// deleteLease removes the document of a key, as an operator at night, a restore or a
+// TTL index does. The flag that the key was guarded goes with it.
+func deleteLease(t testing.TB, s *Store, key string) {
+	t.Helper()
+	reply, err := s.db.Collection(s.leases).DeleteOne(context.Background(), op("_id", keyID(key)))
+	if err != nil || reply.DeletedCount != 1 {
+		t.Fatalf("delete %q: %+v, %v", key, reply, err)
+	}
+}
+
+// Somebody deletes the document of a key while a guarded transaction of its holder is
+// open. Whoever acquires the key then, guarded or not, alone or among others, is
+// granted it after the end of that transaction.
+func TestP4_DeletedDocument(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	a, b := locker(t, s, rowlock.Options{}), locker(t, s, rowlock.Options{})
+
+	// pinned opens a guarded transaction and deletes the document.
+	pinned := func(t *testing.T, key string) (*mongo.Session, context.Context) {
+		old := guarded(t, a, key)
+		sess, ctx := begin(t, s)
+		must(t, s.Guard(ctx, old))
+		must(t, add(ctx, s, key))
+		deleteLease(t, s, key)
+		return sess, ctx
+	}
+	commit := func(t *testing.T, key string, sess *mongo.Session, ctx context.Context) {
+		t.Helper()
+		if err := sess.CommitTransaction(ctx); err != nil {
+			t.Errorf("P14: the caller's transaction was ended: %v", err)
+		}
+		release(t, s, granted(t, s, request(key)))
+	}
+	for name, opts := range map[string][]rowlock.Option{"alone": nil, "guarded": {rowlock.Guarded()}} {
+		t.Run(name, func(t *testing.T) {
+			sess, ctx := pinned(t, name)
+			for range 2 { // the second finds the document that the first has made
+				if _, err := b.TryAcquire(t.Context(), name, opts...); !errors.Is(err, rowlock.ErrHeld) {
+					t.Errorf("P4: %v: granted while a guarded transaction of the old holder is open", err)
+				}
+			}
+			commit(t, name, sess, ctx)
+		})
+	}
+	t.Run("batch", func(t *testing.T) {
+		sess, ctx := pinned(t, "b1")
+		for range 2 {
+			var reqs []driver.Request
+			for i := range 3 {
+				reqs = append(reqs, request(fmt.Sprint("b", i)))
+			}
+			results, err := s.Acquire(t.Context(), reqs)
+			must(t, err)
+			for i, r := range results {
+				switch {
+				case i == 1 && r.Status == driver.Granted:
+					t.Errorf("P4: %q was granted while a guarded transaction of the old holder is open", reqs[i].Key)
+				case i != 1 && r.Status != driver.Granted:
+					t.Errorf("P15: %q: %v, %v", reqs[i].Key, r.Status, r.Err)
+				case i != 1:
+					release(t, s, holdOf(reqs[i], r))
+				}
+			}
+		}
+		commit(t, "b1", sess, ctx)
+	})
+	t.Run("granted and never told", func(t *testing.T) {
+		// Who made the document died before it looked for a fence.
+		sess, ctx := pinned(t, "died")
+		o, err := s.sessions.take()
+		must(t, err)
+		_, err = s.attempt(t.Context(), o, request("died"), blockWait)
+		must(t, err)
+		expire(t, s, "died")
+		if _, err := b.TryAcquire(t.Context(), "died"); !errors.Is(err, rowlock.ErrHeld) {
+			t.Errorf("P4: %v: granted while a guarded transaction of the old holder is open", err)
+		}
+		commit(t, "died", sess, ctx)
+	})
+	t.Run("guard behind it", func(t *testing.T) {
+		old := guarded(t, a, "behind")
+		_, ctx := begin(t, s)
+		must(t, add(ctx, s, "behind"))
+		deleteLease(t, s, "behind")
+		release(t, s, granted(t, s, request("behind")))
+		if err := s.Guard(ctx, old); err == nil {
+			t.Errorf("P4: guard after a newer grant")
+		}
+	})
+	t.Run("InTx", func(t *testing.T) {
+		old := guarded(t, a, "intx")
+		err := s.InTx(t.Context(), old, func(ctx context.Context) error {
+			must(t, add(ctx, s, "intx"))
+			deleteLease(t, s, "intx")
+			release(t, s, granted(t, s, request("intx"))) // ends the session
+			return nil
+		})
+		wants(t, "P4: InTx", err, rowlock.ErrLost)
+		if n := number(t, s, "intx"); n != 0 {
+			t.Error("P4: stale commit")
+		}
+	})
+}
+
+// A key without a document pays a read for it. One that has a document pays nothing,
+// and no write is added.
+func TestFreshKeysLookForAFence(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	must(t, s.Check(t.Context()))
+	inspect(t, s, "first use")
+	sent := func(f func()) uint64 {
+		before := s.Statements()
+		f()
+		return s.Statements() - before
+	}
+	for n, want := range []uint64{2, 1, 1} {
+		got := sent(func() {
+			h := granted(t, s, request("one"))
+			release(t, s, h)
+		}) - 1
+		if got != want {
+			t.Errorf("acquire %d of a key sent %d commands, want %d", n, got, want)
+		}
+	}
+	var of []uint64
+	for range 2 {
+		var reqs []driver.Request
+		for i := range 20 {
+			reqs = append(reqs, request(fmt.Sprint("many", i)))
+		}
+		of = append(of, sent(func() {
+			results, err := s.Acquire(t.Context(), reqs)
+			must(t, err)
+			var holds []driver.Hold
+			for i, r := range results {
+				if r.Status != driver.Granted {
+					t.Errorf("%q: %v, %v", reqs[i].Key, r.Status, r.Err)
+				}
+				holds = append(holds, holdOf(reqs[i], r))
+			}
+			_, err = s.Release(t.Context(), holds)
+			must(t, err)
+		}))
+	}
+	// An updateMany, a find, and the release; before that the upserts, a find and the look.
+	if of[0] > 6 || of[1] > 3 {
+		t.Errorf("20 fresh keys took %d commands with their release, and %d the next time", of[0], of[1])
+	}
+}
