@@ -4,14 +4,23 @@
 //
 //	import gocronlock "github.com/rowlock/rowlock/gocron"
 //
-// Which one? The Locker spreads the jobs and loses nothing when a process dies. Its
-// ticks meet at the database, so it needs a MinHold longer than the clocks of the
-// processes are apart, and shorter than the shortest period. The Elector asks the
-// database only while it does not lead; when the leader dies nothing runs until its
-// TTL is over.
+// Which one? The Locker spreads the jobs over the processes. Its ticks meet at the
+// database, so it must know the shortest period of the jobs: option Period. The Elector
+// asks the database only while it does not lead.
+//
+// What is lost when a process dies:
+//
+//   - Locker: the run that it was in, which nobody repeats, and runs of the same job
+//     that are due until its lock ends, which are refused to everybody: with Period (of
+//     a second or more) at most one, otherwise those within the TTL after its last
+//     renewal, or within MinHold after the grant if that is later. The refusals are
+//     plain rowlock.ErrHeld. Other jobs lose nothing. A process that dies between two
+//     jobs costs nothing but runs that MinHold covers.
+//   - Elector: all runs of all jobs until the leader's TTL is over.
 //
 // Neither makes a run happen exactly once. gocron does not stop a job whose lock is
-// lost: a process that stands still for longer than the TTL may go on with its job
-// while another runs it too. Where that matters, guard the job's transaction, or use
-// Once (package mysqllock or mongolock), in the job itself.
+// lost: a process that stands still for longer than the TTL, or that cannot reach the
+// database for so long, may go on with its job while another runs it too. Where that
+// matters, guard the job's transaction, or use Once (package mysqllock or mongolock),
+// in the job itself: its mark also tells which runs are missing.
 package gocronlock

@@ -22,7 +22,7 @@ func Example() {
 	defer locks.Close(context.Background())
 
 	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(
-		gocronlock.NewLocker(locks, rowlock.MinHold(30*time.Second)), // clocks less than 30s apart, jobs at least a minute
+		gocronlock.NewLocker(locks, gocronlock.Period(5*time.Minute)), // the shortest time between two runs of a job
 	))
 	if err != nil {
 		log.Fatal(err)

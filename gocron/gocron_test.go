@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -32,7 +33,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// client makes a client, as another process would have.
+// client makes a client, as another process would have; ttl 0 is the default.
 func client(t *testing.T, store driver.Store, ttl time.Duration) *rowlock.Client {
 	t.Helper()
 	c, err := rowlock.New(store, rowlock.Options{TTL: ttl, Reap: -1})
@@ -46,9 +47,9 @@ func client(t *testing.T, store driver.Store, ttl time.Duration) *rowlock.Client
 }
 
 // database makes one of the test's own, with the lock tables.
-func database(t *testing.T) (dsn string) {
+func database(t *testing.T, kind string) (dsn string) {
 	t.Helper()
-	config, err := mysql.ParseDSN(testserver.DSN(t, testserver.MySQL))
+	config, err := mysql.ParseDSN(testserver.DSN(t, kind))
 	must(t, err)
 	admin, err := sql.Open("mysql", config.FormatDSN())
 	must(t, err)
@@ -115,7 +116,7 @@ func TestLocker(t *testing.T) {
 	stores := map[string]func(*testing.T) (one, other driver.Store){
 		"memory": func(*testing.T) (driver.Store, driver.Store) { s := memory.New(); return s, s },
 		"mysql": func(t *testing.T) (driver.Store, driver.Store) {
-			dsn := database(t)
+			dsn := database(t, testserver.MySQL)
 			return open(t, dsn), open(t, dsn)
 		},
 	}
@@ -198,7 +199,7 @@ func TestElectorOfADeadProcess(t *testing.T) {
 		time.Sleep(time.Minute)
 		return
 	}
-	dsn := database(t)
+	dsn := database(t, testserver.MySQL)
 	leader := exec.Command(os.Args[0], "-test.run=^TestElectorOfADeadProcess$")
 	leader.Env = append(os.Environ(), "GOCRONLOCK_TEST_LEADER="+dsn)
 	out, err := leader.StdoutPipe()
@@ -224,6 +225,114 @@ func TestElectorOfADeadProcess(t *testing.T) {
 	_, at := r.all()
 	if took := at[0].Sub(killed); took > ttl+2*time.Second {
 		t.Errorf("the next one led after %v", took)
+	}
+}
+
+// TestLockerOfADeadProcess: a process that is killed in its job costs the others at
+// most one run of it, for any server and strategy: its lock is never granted for
+// longer than the time between two runs. It asks the database how long the dead
+// holder's key stays taken, because a count of runs would be one of seconds.
+func TestLockerOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	const period = 3 * time.Second
+	lockers := map[string][]rowlock.Option{
+		"nothing said": nil,
+		"Period":       {gocronlock.Period(period)},
+		"TTL":          {rowlock.TTL(2 * time.Second), rowlock.MinHold(period / 2)},
+	}
+	if dsn := os.Getenv("GOCRONLOCK_TEST_POD"); dsn != "" { // the process
+		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(
+			gocronlock.NewLocker(client(t, open(t, dsn), 0), lockers[os.Getenv("GOCRONLOCK_TEST_OPTIONS")]...)))
+		must(t, err)
+		_, err = s.NewJob(gocron.DurationJob(period), gocron.NewTask(func() {
+			_, _ = os.Stdout.WriteString("runs\n")
+			time.Sleep(time.Minute)
+		}), gocron.WithName("job"), gocron.WithStartAt(gocron.WithStartImmediately()))
+		must(t, err)
+		s.Start()
+		time.Sleep(time.Minute)
+		return
+	}
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		for name, opts := range lockers {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				dsn := database(t, kind)
+				pod := exec.Command(os.Args[0], "-test.run=^TestLockerOfADeadProcess$")
+				pod.Env = append(os.Environ(), "GOCRONLOCK_TEST_POD="+dsn, "GOCRONLOCK_TEST_OPTIONS="+name)
+				out, err := pod.StdoutPipe()
+				must(t, err)
+				must(t, pod.Start())
+				defer func() { _ = pod.Process.Kill(); _ = pod.Wait() }()
+				said := make([]byte, len("runs\n"))
+				_, err = io.ReadFull(out, said)
+				must(t, err)
+				must(t, pod.Process.Kill())
+				_ = pod.Wait()
+
+				others := client(t, open(t, dsn), 0)
+				info, err := others.Inspect(t.Context(), "job")
+				must(t, err)
+				if info.Left > period {
+					t.Errorf("the dead process keeps the job's lock for %v: up to %d runs in a row are refused to everybody, at most 1 may be", info.Left, 1+int(info.Left/period))
+				}
+				locker := gocronlock.NewLocker(others, opts...)
+				eventually(t, func() bool {
+					held, err := locker.Lock(t.Context(), "job")
+					if err != nil && !errors.Is(err, rowlock.ErrHeld) {
+						t.Fatal(err)
+					}
+					return err == nil && held.Unlock(t.Context()) == nil
+				})
+			})
+		}
+	}
+}
+
+// TestPeriod: the TTL and the MinHold follow the period.
+func TestPeriod(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		opts      []rowlock.Option
+		ttl, kept time.Duration
+	}{
+		{"nothing said", nil, 3 * time.Second, 500 * time.Millisecond},
+		{"a second", []rowlock.Option{gocronlock.Period(time.Second)}, time.Second, 500 * time.Millisecond},
+		{"less", []rowlock.Option{gocronlock.Period(200 * time.Millisecond)}, time.Second, 100 * time.Millisecond},
+		{"ten seconds", []rowlock.Option{gocronlock.Period(10 * time.Second)}, 10 * time.Second, 5 * time.Second},
+		{"a day", []rowlock.Option{gocronlock.Period(24 * time.Hour)}, 30 * time.Second, 30 * time.Second},
+		{"clocks far apart", []rowlock.Option{gocronlock.Period(time.Minute), rowlock.MinHold(50 * time.Second)}, 30 * time.Second, 50 * time.Second},
+		{"a TTL of one's own", []rowlock.Option{rowlock.TTL(time.Minute)}, time.Minute, 500 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locks, err := rowlock.New(memory.New(), rowlock.Options{Reap: -1})
+				must(t, err)
+				defer func() { must(t, locks.Close(t.Context())) }()
+				held, err := gocronlock.NewLocker(locks, c.opts...).Lock(t.Context(), "job")
+				must(t, err)
+				info, err := locks.Inspect(t.Context(), "job")
+				must(t, err)
+				if want := max(c.ttl, c.kept); info.Left != want {
+					t.Errorf("granted for %v, want %v", info.Left, want)
+				}
+				must(t, held.Unlock(t.Context()))
+				info, err = locks.Inspect(t.Context(), "job")
+				must(t, err)
+				if info.Left != c.kept {
+					t.Errorf("kept for %v after the job, want %v", info.Left, c.kept)
+				}
+			})
+		})
+	}
+	for _, bad := range []time.Duration{0, -time.Second} {
+		locks, err := rowlock.New(memory.New(), rowlock.Options{})
+		must(t, err)
+		if _, err := gocronlock.NewLocker(locks, gocronlock.Period(bad)).Lock(t.Context(), "job"); !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), bad.String()) {
+			t.Errorf("Period(%v): %v, want ErrInvalid that names it", bad, err)
+		}
+		must(t, locks.Close(t.Context()))
 	}
 }
 

@@ -9,9 +9,22 @@ import (
 	"github.com/rowlock/rowlock"
 )
 
-// defaultMinHold is more than clocks that are kept by NTP differ, and less than any
-// sensible period of a job that many processes share.
-const defaultMinHold = 500 * time.Millisecond
+const (
+	// defaultMinHold is more than clocks that are kept by NTP differ, and less than any
+	// sensible period of a job that many processes share.
+	defaultMinHold = 500 * time.Millisecond
+
+	// defaultTTL is the shortest for which a live holder's lease is promised to last
+	// (docs/guarantees.md, P26): what a dead process takes with it is what counts here.
+	defaultTTL = 3 * time.Second
+
+	// minTTL is SelectForUpdate's smallest, so that every store takes it.
+	minTTL = time.Second
+
+	// longest bounds both, so that a process that is killed in the job of a day does not
+	// keep it for a day.
+	longest = 30 * time.Second
+)
 
 // NewLocker makes a Locker for gocron.WithDistributedLocker or
 // gocron.WithDistributedJobLocker: a run of a job begins only where the job's lock
@@ -19,13 +32,18 @@ const defaultMinHold = 500 * time.Millisecond
 // 1 to 255 bytes; give each job one by gocron.WithName, because gocron's default is
 // the name of its function, which several jobs may share.
 //
-// gocron unlocks as soon as the job has ended, and the schedulers' clocks differ: a
-// late one would find a short job's lock free again, and run it a second time. So
-// the lock is kept for at least 500 ms from its grant, by the database's clock
-// (rowlock.MinHold). If your clocks are further apart say more, but less than the
-// shortest period, or its next run is refused:
+// Say what the shortest period of the jobs is, and the rest follows from it:
 //
-//	gocronlock.NewLocker(locks, rowlock.MinHold(30*time.Second)) // jobs that run every minute or less often
+//	gocronlock.NewLocker(locks, gocronlock.Period(time.Minute))
+//
+// Two times matter, and both must be shorter than that period. The lock of a job is
+// kept for at least MinHold from its grant, by the database's clock, because gocron
+// unlocks as soon as the job has ended and the schedulers' clocks differ: a late one
+// would find a short job's lock free again, and run it a second time. And when a
+// process dies in a job, the job's lock outlives it by up to the TTL: runs that are
+// due in that time are refused to everybody. Without Period the MinHold is 500 ms and
+// the TTL 3 s, whatever rowlock.Options.TTL says; rowlock.MinHold and rowlock.TTL
+// set each by itself.
 //
 // gocron counts a duration job's period from the start of its scheduler: without
 // gocron.WithStartAt, rounded to the period, or a cron expression, the schedulers do
@@ -33,11 +51,29 @@ const defaultMinHold = 500 * time.Millisecond
 //
 // opts are those of rowlock.Client.TryAcquire and go to each lock; the last one of a
 // kind counts. While the job runs its lock is renewed. An error of Lock, which gocron
-// hands to gocron.AfterLockError, matches rowlock.ErrHeld if another has the run; any
-// other one means that nobody may have run it, and somebody should look.
+// hands to gocron.AfterLockError and otherwise drops, matches rowlock.ErrHeld if
+// another has the run; any other one means that nobody may have run it, and somebody
+// should look.
 func NewLocker(l rowlock.Locker, opts ...rowlock.Option) gocron.Locker {
-	return locker{l, append([]rowlock.Option{rowlock.MinHold(defaultMinHold)}, opts...)}
+	return locker{l, append([]rowlock.Option{rowlock.MinHold(defaultMinHold), rowlock.TTL(defaultTTL)}, opts...)}
 }
+
+// Period is an option for NewLocker that sets the TTL and the MinHold by the shortest
+// time between two runs of any job that uses the Locker. The TTL is d, at least 1 s
+// and at most 30 s: a process that is killed in a job costs at most one further run of
+// it, where d is a second or more. The MinHold is d/2, at most 30 s: clocks may be
+// that far apart. Options after it override either. A d that is not positive is an
+// error of Lock that matches rowlock.ErrInvalid.
+func Period(d time.Duration) rowlock.Option {
+	if d <= 0 {
+		return rowlock.TTL(d) // refused
+	}
+	return both(rowlock.TTL(min(max(d, minTTL), longest)), rowlock.MinHold(min(d/2, longest)))
+}
+
+// both is one option that sets what two do. (What S stands for has no name outside of
+// its package.)
+func both[O ~func(S), S any](one, other O) O { return func(s S) { one(s); other(s) } }
 
 type locker struct {
 	locks rowlock.Locker
