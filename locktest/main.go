@@ -144,11 +144,14 @@ func (j job) hold(ctx context.Context, c *rowlock.Client, input <-chan string) e
 	for s.look(lease) {
 		select {
 		case <-input:
-			if err := lease.Release(ctx); err != nil {
+			s.look(lease)
+			switch err := lease.Release(ctx); {
+			case err == nil:
+				fmt.Println("released", s)
+				return nil
+			case !errors.Is(err, rowlock.ErrLost):
 				return err
 			}
-			fmt.Println("released", s)
-			return nil
 		case <-time.After(time.Millisecond):
 		}
 	}
