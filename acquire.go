@@ -88,8 +88,9 @@ func (c *Client) newRequest(key string, s settings, pinned bool) driver.Request 
 }
 
 // outcome reads the answer to an attempt: a lease, a *HeldError, or another error
-// after which the attempt was undone if it may have been applied.
-func (c *Client) outcome(req *driver.Request, s settings, r driver.Result, sent, got time.Duration) (*Lease, error) {
+// after which the attempt was undone if it may have been applied. ctx is the caller's,
+// for what is logged.
+func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r driver.Result, sent, got time.Duration) (*Lease, error) {
 	switch r.Status {
 	case driver.Granted:
 		if r.Token <= 0 || r.Token > driver.MaxToken {
@@ -110,7 +111,7 @@ func (c *Client) outcome(req *driver.Request, s settings, r driver.Result, sent,
 		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true}
 	}
 	if !driver.IsNotApplied(r.Err) {
-		c.log.Warn("outcome of an acquire is unknown; undoing it", "key", req.Key, "hold", req.ID, "err", r.Err)
+		c.troubles.unknown.fail(ctx, 1, "key", req.Key, "hold", req.ID, "err", r.Err)
 		c.undoer.add(undoTask{
 			hold: driver.Hold{
 				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.ttl, Keep: s.minHold,
@@ -140,9 +141,6 @@ func (c *Client) hold(l *Lease) error {
 	if closed {
 		c.giveBack(l)
 		return ErrClosed
-	}
-	if c.debug() {
-		c.log.Debug("acquired", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
 	}
 	return nil
 }

@@ -66,15 +66,16 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 	var err error
 	switch r.Status {
 	case driver.Released:
-		if c.debug() {
-			c.log.Debug("released", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+		c.troubles.release.ok()
+		if ctx := l.release.ctx; c.debug(ctx) {
+			c.log.DebugContext(ctx, "released", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
 		}
 	case driver.Taken, driver.Forced, driver.Removed:
 		c.losses.Add(1)
 		err = &LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: lostReason(r.Status)}
 	default:
 		c.late.Add(1)
-		c.log.Warn("release not answered; repeating it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
+		c.troubles.release.fail(l.release.ctx, 1, "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
 		c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
 	}
 	c.localEnd(l.hold.Key, true)
@@ -86,6 +87,9 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 // bounds that wait; what it cuts off ends by its TTL, and the error names the
 // keys and matches ctx's error. A second Close waits for the first one. The Store
 // is not closed: it belongs to whoever opened it.
+//
+// What was logged reaches the handler of Options.Logger before Close returns, unless
+// the handler takes longer than ctx allows, or than Options.ReleaseWait for one record.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
@@ -101,6 +105,7 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 	}
 	defer close(c.done)
+	defer c.endLog(ctx)
 	defer c.endLife()
 	c.endOpen()
 	for _, l := range c.keeper.all() {
@@ -121,6 +126,12 @@ func (c *Client) Close(ctx context.Context) error {
 	return nil
 }
 
+// endLog hands what was logged to the handler, for as long as ctx allows.
+func (c *Client) endLog(ctx context.Context) {
+	c.troubles.flush()
+	c.logs.flush(ctx, c.opts.ReleaseWait)
+}
+
 // close ends the lease because its client is closed; the undoer releases it.
 func (l *Lease) close() {
 	l.mu.Lock()
@@ -133,7 +144,7 @@ func (l *Lease) close() {
 	c := l.c
 	c.keeper.remove(l)
 	c.losses.Add(1)
-	c.log.Warn("client closed with a lease held; releasing it", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+	c.troubles.closed.add("key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
 	c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
 	c.localEnd(l.hold.Key, false)
 }

@@ -19,7 +19,7 @@ func (q *queue) enqueue(otherwise func()) {
 	}
 	c.prober.remove(q)
 	q.state = queued
-	s := q.waiters[0].set
+	caller, s := q.waiters[0].ctx, q.waiters[0].set
 	req := c.newRequest(q.key, s, false)
 	ctx, cancel := context.WithCancel(c.open)
 	q.leave = cancel
@@ -39,8 +39,8 @@ func (q *queue) enqueue(otherwise func()) {
 		if err != nil {
 			r.Status, r.Err = 0, err
 		}
-		lease, err := c.outcome(&req, s, r, began, c.now())
-		q.answered(s, lease, err)
+		lease, err := c.outcome(caller, &req, s, r, began, c.now())
+		q.answered(caller, s, lease, err)
 	}()
 }
 

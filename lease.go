@@ -38,6 +38,7 @@ type Lease struct {
 
 // releasing is the one release of a lease, which every Release call waits for.
 type releasing struct {
+	ctx      context.Context // of the first Release; only for what is logged
 	begun    bool
 	answered bool
 	err      error
@@ -134,6 +135,10 @@ func (l *Lease) maxHoldEnd() time.Duration {
 // statement leaves.
 func (l *Lease) endLocked(err error) {
 	l.ended = err
+	if l.cause != nil {
+		l.cause = nil
+		l.c.troubles.renew.less(1)
+	}
 	if l.done != nil {
 		close(l.done)
 	}
@@ -161,7 +166,7 @@ func (l *Lease) afterLoss(undo bool) {
 	c := l.c
 	c.keeper.remove(l)
 	c.losses.Add(1)
-	c.log.Error("lease lost", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", l.ended)
+	c.troubles.lost.add("key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", l.ended)
 	if undo {
 		// Not before the margin has passed: work that looks at Done needs a moment
 		// to stop, and the key stays taken meanwhile.
@@ -209,7 +214,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 // all the same: the holder has stopped, the release is repeated in the
 // background, and at the latest the TTL frees the key. Err and Done tell of the
 // end before the release is sent.
-func (l *Lease) Release(_ context.Context) error {
+func (l *Lease) Release(ctx context.Context) error {
 	if l.c.work.enter() {
 		defer l.c.work.exit()
 	} else {
@@ -232,11 +237,14 @@ func (l *Lease) Release(_ context.Context) error {
 	now := l.c.now()
 	mayHandOn := l.mayHandOn(now)
 	l.endLocked(ErrReleased)
-	l.release.begun = true
+	l.release.begun, l.release.ctx = true, ctx
 	trusted := l.deadline
 	l.mu.Unlock()
 
 	if mayHandOn && l.c.handOn(l, now) {
+		if l.c.debug(ctx) {
+			l.c.log.DebugContext(ctx, "handed on", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+		}
 		l.releaseAnswered(nil)
 		return nil
 	}

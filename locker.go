@@ -31,7 +31,8 @@ type Client struct {
 	store  driver.Store
 	limits driver.Limits
 	opts   Options
-	log    *slog.Logger
+	log    *slog.Logger // its records go through logs
+	logs   *logQueue
 	now    func() time.Duration // the clock of trust
 
 	acquires lane[driver.Request]
@@ -39,6 +40,7 @@ type Client struct {
 	keeper   keeper
 	renews   renewals
 	undoer   undoer
+	troubles troubles
 	work     activity
 
 	mu          sync.Mutex
@@ -83,12 +85,13 @@ func New(store driver.Store, o Options) (*Client, error) {
 		store:  store,
 		limits: limits,
 		opts:   o,
-		log:    o.Logger,
 		now:    clock.Now,
 		queues: make(map[string]*queue),
 		local:  make(map[string]localKey),
 		done:   make(chan struct{}),
 	}
+	c.log, c.logs = newLogger(o.Logger)
+	c.troubles.init(c)
 	c.open, c.endOpen = context.WithCancel(context.Background())
 	c.life, c.endLife = context.WithCancel(context.Background())
 	if own, ok := store.(driver.Clock); ok {
@@ -119,4 +122,4 @@ func (c *Client) isClosed() bool { return c.open.Err() != nil }
 
 // debug tells whether steps are logged: the arguments of a log call cost more
 // than a step.
-func (c *Client) debug() bool { return c.log.Enabled(context.Background(), slog.LevelDebug) }
+func (c *Client) debug(ctx context.Context) bool { return c.log.Enabled(ctx, slog.LevelDebug) }

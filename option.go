@@ -44,8 +44,12 @@ type Options struct {
 	// Default host:pid.
 	Owner string
 
-	// Logger gets what happens in the background: a lost lease (Error), a failed
-	// renewal or late release (Warn), each step (Debug). Default: nothing is logged.
+	// Logger gets what happens in the background: a lost lease (Error), failed
+	// renewals or late releases (Warn), that they work again (Info), each step (Debug).
+	// What fails together shares a line, and there is at most one a second of each
+	// kind. The handler may block, and may use the client: a goroutine hands it the
+	// records one after the other, at most 2000 wait, and it is told how many were
+	// dropped. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -92,9 +96,6 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 	}
 	if len(o.Owner) > 255 {
 		return o, fmt.Errorf("%w: Owner has %d bytes, at most 255 are kept", ErrInvalid, len(o.Owner))
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Margin < 0 {
 		return o, fmt.Errorf("%w: Margin %v: use a positive time, or 0 for a tenth of the TTL", ErrInvalid, o.Margin)

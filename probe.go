@@ -2,6 +2,7 @@ package rowlock
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -156,9 +157,14 @@ func (p *prober) look(queues []*queue) {
 		if q.state != resting || q.spot.index > 0 || len(q.waiters) == 0 {
 			continue // moved on meanwhile
 		}
+		if err == nil {
+			q.fails(false)
+		}
 		switch {
 		case err != nil:
 			q.blocked(err)
+			q.fails(true)
+			c.troubles.acquire.fail(context.Background(), 0, "key", q.key, "err", err)
 			if driver.IsLasting(err) {
 				q.attempt() // tells the caller why
 			} else {
@@ -177,6 +183,9 @@ func (p *prober) look(queues []*queue) {
 		default:
 			q.attempt()
 		}
+	}
+	if err == nil {
+		c.troubles.acquire.ok()
 	}
 }
 

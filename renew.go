@@ -25,6 +25,7 @@ func (c *Client) sendRenewal(batch []*Lease) {
 	errs := c.renew(ctx, batch)
 	cancel()
 	after := c.now()
+	failed, least := -1, never // the one of which least trust is left stands for all
 	for i, l := range batch {
 		deadline := l.trustedUntil()
 		next := after + l.set.ttl // not used: the lease has ended
@@ -34,10 +35,16 @@ func (c *Client) sendRenewal(batch []*Lease) {
 		case l.Err() == nil:
 			// Soon again: with what is left of the trust window.
 			next = after + min(max((deadline-after)/10, 5*time.Millisecond), time.Second)
-			c.log.Warn("renewal failed, lease still trusted", "key", l.hold.Key, "token", l.hold.Token,
-				"hold", l.hold.ID, "left", deadline-after, "err", errs[i])
+			if left := deadline - after; left < least {
+				failed, least = i, left
+			}
 		}
 		c.keeper.renewed(l, next, deadline)
+	}
+	if failed >= 0 {
+		l := batch[failed]
+		c.troubles.renew.fail(context.Background(), 0, "key", l.hold.Key, "token", l.hold.Token,
+			"hold", l.hold.ID, "left", least, "err", errs[failed])
 	}
 }
 
@@ -118,6 +125,12 @@ var errNoAnswer = fmt.Errorf("the database gave no usable answer")
 func (l *Lease) renewalFailed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.ended != nil {
+		return
+	}
+	if l.cause == nil {
+		l.c.troubles.renew.more(1)
+	}
 	l.cause = err
 }
 
@@ -130,6 +143,10 @@ func (l *Lease) extend(start, ttl time.Duration, last bool) {
 		l.deadline = max(l.deadline, start+ttl-l.set.margin)
 		l.renewedAt = max(l.renewedAt, start)
 		l.last = l.last || last
-		l.cause = nil
+		if l.cause != nil {
+			l.cause = nil
+			l.c.troubles.renew.less(1)
+		}
+		l.c.troubles.renew.ok()
 	}
 }

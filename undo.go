@@ -35,6 +35,7 @@ type undoTask struct {
 	sent      time.Duration // the clock read after the attempt, renewal or release was last sent
 	notBefore time.Duration // when the next try is due
 	pause     time.Duration // before the try after that
+	failing   bool          // the last try was not answered
 }
 
 const (
@@ -149,13 +150,17 @@ func (u *undoer) send(batch []*undoTask) {
 		if err == nil {
 			r = results[i]
 		}
-		if u.final(t, r, start, now) {
+		final := u.final(t, r, start, now)
+		t.fails(c, !final && r.Err != nil)
+		if final {
 			ended[t] = true
-			c.log.Debug("hold undone", "key", t.hold.Key, "hold", t.hold.ID, "answer", r.Status)
+			if c.debug(context.Background()) {
+				c.log.Debug("hold undone", "key", t.hold.Key, "hold", t.hold.ID, "answer", r.Status)
+			}
 			continue
 		}
 		if r.Err != nil {
-			c.log.Warn("a hold could not be undone yet; trying again", "key", t.hold.Key, "hold", t.hold.ID, "err", r.Err)
+			c.troubles.undo.fail(context.Background(), 0, "key", t.hold.Key, "hold", t.hold.ID, "err", r.Err)
 		}
 		t.notBefore = now + t.pause
 		t.pause = min(t.pause*2, lastUndoPause)
@@ -163,7 +168,21 @@ func (u *undoer) send(batch []*undoTask) {
 			t.notBefore = at // the last one that is needed
 		}
 	}
+	if err == nil {
+		c.troubles.undo.ok()
+	}
 	u.remove(ended)
+}
+
+// fails notes whether the undo is answered.
+func (t *undoTask) fails(c *Client, now bool) {
+	switch {
+	case now && !t.failing:
+		c.troubles.undo.more(1)
+	case !now && t.failing:
+		c.troubles.undo.less(1)
+	}
+	t.failing = now
 }
 
 // final tells whether the hold of t cannot exist any more after the answer r to an

@@ -26,6 +26,7 @@ type queue struct {
 	leave   context.CancelFunc // ends a wait in the server's queue
 	series  series             // whose turn it is
 	offered bool               // the key was left to others, and no push has come since
+	failing bool               // the last attempt or probe was not answered
 }
 
 type queueState uint8
@@ -40,7 +41,8 @@ const (
 // waiter is one caller of Acquire or TryAcquire, and its attempt.
 type waiter struct {
 	c     *Client
-	queue *queue // nil: TryAcquire
+	queue *queue          // nil: TryAcquire
+	ctx   context.Context // the caller's; only for what is logged
 	set   settings
 	try   call[driver.Request]
 
@@ -55,14 +57,14 @@ type waiter struct {
 
 // newWaiter reuses one that was answered. (Not by a sync.Pool: a channel belongs
 // to its testing/synctest bubble, as the client does.) Called under Client.mu.
-func (c *Client) newWaiter(s settings) *waiter {
+func (c *Client) newWaiter(ctx context.Context, s settings) *waiter {
 	if n := len(c.spare); n > 0 {
 		w := c.spare[n-1]
 		c.spare = c.spare[:n-1]
-		w.set = s
+		w.ctx, w.set = ctx, s
 		return w
 	}
-	return &waiter{c: c, set: s, ready: make(chan struct{}, 1)}
+	return &waiter{c: c, ctx: ctx, set: s, ready: make(chan struct{}, 1)}
 }
 
 // maxSpare bounds the waiters kept for reuse.
@@ -70,7 +72,7 @@ const maxSpare = 64
 
 // wait gets key for one caller.
 func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*Lease, error) {
-	w, flight := c.join(key, s, once)
+	w, flight := c.join(ctx, key, s, once)
 	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrClosed)
 	}
@@ -110,17 +112,20 @@ func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*
 	if err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
+	if c.debug(ctx) {
+		c.log.DebugContext(ctx, "acquired", "key", key, "token", lease.hold.Token, "hold", lease.hold.ID)
+	}
 	return lease, nil
 }
 
 // join begins a wait. A flight that may leave is the caller's to let.
-func (c *Client) join(key string, s settings, once bool) (w *waiter, flight *flight[driver.Request]) {
+func (c *Client) join(ctx context.Context, key string, s settings, once bool) (w *waiter, flight *flight[driver.Request]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, nil
 	}
-	w = c.newWaiter(s)
+	w = c.newWaiter(ctx, s)
 	if once {
 		return w, c.submit(key, w, false)
 	}
@@ -192,6 +197,7 @@ func (q *queue) endIfEmpty() {
 		return
 	}
 	c := q.c
+	q.fails(false)
 	delete(c.queues, q.key)
 	c.keepSeries(q.key, q.series)
 	c.prober.remove(q)
@@ -240,9 +246,9 @@ func (q *queue) pop(l *Lease, err error) {
 func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 	c := w.c
 	defer c.work.exit()
-	lease, err := c.outcome(&w.try.q, w.set, r, sent, got)
+	lease, err := c.outcome(w.ctx, &w.try.q, w.set, r, sent, got)
 	if w.queue != nil {
-		w.queue.answered(w.set, lease, err)
+		w.queue.answered(w.ctx, w.set, lease, err)
 		return
 	}
 	c.mu.Lock()
@@ -256,12 +262,18 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 	}
 }
 
-// answered moves the queue after an attempt with the settings s.
-func (q *queue) answered(s settings, lease *Lease, err error) {
+// answered moves the queue after an attempt with the settings s. ctx is that of the
+// caller for whom it was made.
+func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err error) {
 	c := q.c
 	c.mu.Lock()
 	was := q.state
 	q.state, q.leave = idle, nil
+	var held *HeldError
+	if lease != nil || errors.As(err, &held) {
+		q.fails(false)
+		c.troubles.acquire.ok()
+	}
 	if lease != nil {
 		if q.series.since == 0 {
 			q.series.since = max(lease.granted, 1)
@@ -291,7 +303,6 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		q.endIfEmpty()
 		return
 	}
-	var held *HeldError
 	switch {
 	case errors.Is(err, ErrClosed) || driver.IsLasting(err):
 		q.pop(nil, err)
@@ -300,7 +311,7 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 			q.attempt() // each hears it from its own attempt
 		}
 		q.endIfEmpty()
-	case errors.As(err, &held):
+	case held != nil:
 		if c.now() < q.series.contested {
 			q.pace.step = refusedStep
 		}
@@ -315,7 +326,8 @@ func (q *queue) answered(s settings, lease *Lease, err error) {
 		}
 	default:
 		q.blocked(err)
-		c.log.Warn("acquire failed, trying again", "key", q.key, "err", err)
+		q.fails(true)
+		c.troubles.acquire.fail(ctx, 0, "key", q.key, "err", err)
 		d := q.pace.failed()
 		q.rest(d)
 		q.spot.attempt = true
@@ -363,6 +375,17 @@ func (q *queue) wake() {
 		return
 	}
 	q.attempt()
+}
+
+// fails notes whether the database answers about the key. Called under Client.mu.
+func (q *queue) fails(now bool) {
+	switch {
+	case now && !q.failing:
+		q.c.troubles.acquire.more(1)
+	case !now && q.failing:
+		q.c.troubles.acquire.less(1)
+	}
+	q.failing = now
 }
 
 // blocked notes what stands in the way, for the error of a wait that ends.

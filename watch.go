@@ -51,12 +51,16 @@ func (w *watcher) run() {
 	go w.linger(ctx, cancel)
 	pause := watchPause
 	for ctx.Err() == nil {
-		err := w.store.Watch(ctx, func() { w.set(true); pause = watchPause }, w.free)
+		err := w.store.Watch(ctx, func() {
+			w.set(true)
+			pause = watchPause
+			w.c.troubles.watch.ok()
+		}, w.free)
 		w.set(false)
 		if ctx.Err() != nil {
 			break
 		}
-		w.c.log.Warn("the stream that wakes waiters ended; probing until it is back", "err", err)
+		w.c.troubles.watch.fail(context.Background(), 1, "err", err)
 		if driver.IsLasting(err) {
 			pause = watchPauses
 		}

@@ -1,0 +1,157 @@
+package rowlock
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// logQueue stands between a client and the handler of its Logger, which is user code:
+// it may block, and it may call the client. So a record is only put down here, also
+// under a lock and in the goroutine that keeps deadlines, and a goroutine that runs
+// while there are any hands them over, one after the other.
+type logQueue struct {
+	mu      sync.Mutex
+	records []logRecord
+	written int // since the client was made
+	dropped int // since the handler was told last
+	running bool
+	empty   chan struct{} // closed when no record is left; nil: nobody asked
+}
+
+// logRecord is a record on its way to its handler.
+type logRecord struct {
+	ctx context.Context
+	to  slog.Handler
+	r   slog.Record
+}
+
+const (
+	// maxRecords bounds the records that wait for the handler; what comes then is
+	// dropped, and counted. Steps (Debug) get a part of the room, so that they leave
+	// some to warnings.
+	maxRecords = 2000
+	maxSteps   = 1000
+)
+
+// logHandler is the slog.Handler in front of one of the user's.
+type logHandler struct {
+	q  *logQueue
+	to slog.Handler
+}
+
+// newLogger is the Logger of a client; without a handler nothing is logged.
+func newLogger(user *slog.Logger) (*slog.Logger, *logQueue) {
+	if user == nil {
+		return slog.New(slog.DiscardHandler), new(logQueue)
+	}
+	q := new(logQueue)
+	return slog.New(logHandler{q, user.Handler()}), q
+}
+
+// Enabled asks the user's handler about steps only, which are logged where no lock is
+// held: their arguments cost more than a step. About others it is asked when the
+// record is handed over.
+func (h logHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level > slog.LevelDebug || h.to.Enabled(ctx, level)
+}
+
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.q, h.to.WithAttrs(attrs)}
+}
+
+func (h logHandler) WithGroup(name string) slog.Handler {
+	return logHandler{h.q, h.to.WithGroup(name)}
+}
+
+// Handle puts the record down.
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	q := h.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	most := maxRecords
+	if r.Level <= slog.LevelDebug {
+		most = maxSteps
+	}
+	if len(q.records) >= most {
+		q.dropped++
+		return nil
+	}
+	q.records = append(q.records, logRecord{ctx, h.to, r.Clone()})
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+	return nil
+}
+
+// run hands over what there is. An error of the handler is nobody's: there is no other
+// place to tell it.
+func (q *logQueue) run() {
+	for {
+		next, ok := q.next()
+		if !ok {
+			return
+		}
+		if next.to.Enabled(next.ctx, next.r.Level) {
+			_ = next.to.Handle(next.ctx, next.r)
+		}
+	}
+}
+
+// next takes the oldest record out; behind the last one comes the count of those that
+// were dropped.
+func (q *logQueue) next() (next logRecord, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.records) == 0 {
+		q.running = false
+		if q.empty != nil {
+			close(q.empty)
+			q.empty = nil
+		}
+		return next, false
+	}
+	next = q.records[0]
+	q.records[0] = logRecord{}
+	q.records = q.records[1:]
+	q.written++
+	if len(q.records) == 0 && q.dropped > 0 {
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the handler took them too slowly", 0)
+		r.Add("n", q.dropped)
+		q.records, q.dropped = append(q.records, logRecord{context.Background(), next.to, r}), 0
+	}
+	return next, true
+}
+
+// flush waits until every record was handed over, or ctx ends. A handler that takes
+// longer than patience for one record is not waited for: it may be waiting for the
+// caller, if that is the handler itself.
+func (q *logQueue) flush(ctx context.Context, patience time.Duration) {
+	tick := time.NewTicker(patience)
+	defer tick.Stop()
+	before := -1
+	for {
+		q.mu.Lock()
+		if !q.running {
+			q.mu.Unlock()
+			return
+		}
+		if q.empty == nil {
+			q.empty = make(chan struct{})
+		}
+		empty, written := q.empty, q.written
+		q.mu.Unlock()
+		if written == before {
+			return
+		}
+		select {
+		case <-empty:
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			before = written
+		}
+	}
+}

@@ -1,0 +1,390 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+)
+
+// logged is a slog.Handler that keeps what it gets, and does on each record what a
+// test wants.
+type logged struct {
+	least slog.Level
+	on    func(context.Context, slog.Record) // may be nil
+
+	mu      sync.Mutex
+	records []slog.Record
+	traces  []any // by record: what its context has under traceID
+}
+
+type traceID struct{}
+
+func (h *logged) Enabled(_ context.Context, l slog.Level) bool { return l >= h.least }
+func (h *logged) WithAttrs([]slog.Attr) slog.Handler           { return h }
+func (h *logged) WithGroup(string) slog.Handler                { return h }
+
+func (h *logged) Handle(ctx context.Context, r slog.Record) error {
+	if h.on != nil {
+		h.on(ctx, r)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.records = append(h.records, r)
+	h.traces = append(h.traces, ctx.Value(traceID{}))
+	return nil
+}
+
+// lines lists the records of a message as text: attributes in the order in which they
+// were given.
+func (h *logged) lines(message string) (lines []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.records {
+		if r.Message == message {
+			line := r.Level.String()
+			r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// sum adds up an attribute of the records of a message.
+func (h *logged) sum(message, attr string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.records {
+		if r.Message == message {
+			r.Attrs(func(a slog.Attr) bool {
+				if a.Key == attr {
+					n += int(a.Value.Int64())
+				}
+				return true
+			})
+		}
+	}
+	return n
+}
+
+func (h *logged) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.records)
+}
+
+func logTo(h *logged, o ...rowlock.Options) rowlock.Options {
+	o = append(o, rowlock.Options{})
+	o[0].Logger = slog.New(h)
+	return o[0]
+}
+
+// TestP26_ABlockingLogHandler: a handler that takes three seconds for each record
+// delays no signal and no renewal.
+func TestP26_ABlockingLogHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		h := &logged{on: func(context.Context, slog.Record) { time.Sleep(3 * time.Second) }}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h, rowlock.Options{TTL: ttl}))
+		healthy := acquire(t, c, "healthy")
+		var dying []*rowlock.Lease
+		var late time.Duration
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 3 {
+			l := acquire(t, c, fmt.Sprint("dying", i), rowlock.NoRenew(), rowlock.TTL(time.Duration(4+i)*time.Second))
+			dying = append(dying, l)
+			until := l.Until()
+			wg.Go(func() {
+				<-l.Done()
+				mu.Lock()
+				defer mu.Unlock()
+				late = max(late, time.Since(until))
+			})
+		}
+		wg.Wait()
+		time.Sleep(5 * ttl)
+		if late > 0 {
+			t.Errorf("Done was closed %v late", late)
+		}
+		if err := healthy.Err(); err != nil {
+			t.Errorf("a healthy lease was lost: %v", err)
+		}
+		for _, l := range dying {
+			if reason(l.Err()) != rowlock.ReasonExpired {
+				t.Error(l.Err())
+			}
+		}
+		if n := len(h.lines("lease lost")); n != len(dying) {
+			t.Errorf("%d losses logged, want %d", n, len(dying))
+		}
+	})
+}
+
+// TestALogHandlerThatCallsTheClient: a handler may use the client and the lease that
+// its record is about; also one that closes the client ends.
+func TestALogHandlerThatCallsTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		f := newFaultStore()
+		var c *rowlock.Client
+		var l *rowlock.Lease
+		h := &logged{least: slog.LevelDebug, on: func(_ context.Context, r slog.Record) {
+			c.Stats()
+			c.Inspect(ctx, "k")
+			if l != nil {
+				l.Err()
+				l.Until()
+				l.Renew(ctx)
+			}
+			if r.Message != "acquired" && r.Message != "released" { // it would log for ever
+				if l, err := c.TryAcquire(ctx, "of the handler"); err == nil {
+					l.Release(ctx)
+				}
+			}
+			if strings.HasPrefix(r.Message, "client closed") {
+				c.Close(ctx)
+			}
+		}}
+		c = newClient2(t, f, logTo(h))
+		l = acquire(t, c, "k", rowlock.TTL(5*time.Second))
+		acquire(t, c, "stays")
+		f.set(func(c call) verdict {
+			if c.op == "renew" || c.op == "acquire" && c.keys[0] == "other" {
+				return verdict{err: errors.New("connection refused")}
+			}
+			return verdict{}
+		})
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if _, err := c.Acquire(short, "other"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Acquire = %v", err)
+		}
+		<-l.Done()
+		f.set(nil)
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		synctest.Wait()
+		for _, m := range []string{"acquired", "lease lost", "renewal failed, lease still trusted", "acquire failed, trying again", "client closed with a lease held; releasing it"} {
+			if len(h.lines(m)) == 0 {
+				t.Errorf("nothing was logged as %q", m)
+			}
+		}
+	})
+}
+
+// TestCloseWaitsForTheLog: what was logged before Close returns has reached the
+// handler; one that takes no record ends the wait with ctx.
+func TestCloseWaitsForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &logged{on: func(context.Context, slog.Record) { time.Sleep(time.Second) }}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h))
+		for i := range 5 {
+			acquire(t, c, fmt.Sprint("k", i))
+		}
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if n := h.count(); n != 5 {
+			t.Errorf("%d records reached the handler before Close returned, want 5", n)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		h := &logged{on: func(context.Context, slog.Record) { <-open }}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h))
+		acquire(t, c, "k")
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("Close = %v: every lease was released", err)
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("Close waited for %v with a ctx of a second", d)
+		}
+		close(open)
+		synctest.Wait()
+		if n := h.count(); n != 1 {
+			t.Errorf("%d records reached the handler in the end, want 1", n)
+		}
+	})
+}
+
+// TestLogQueueIsBounded: a handler that takes nothing costs memory for so many records
+// only; it is told how many it did not get, and steps make room for warnings.
+func TestLogQueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const cycles = 5000
+		open := make(chan struct{})
+		h := &logged{least: slog.LevelDebug, on: func(context.Context, slog.Record) { <-open }}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h))
+		ctx := context.Background()
+		for range cycles {
+			acquire(t, c, "k").Release(ctx)
+		}
+		lost := acquire(t, c, "lost", rowlock.NoRenew())
+		<-lost.Done()
+		close(open)
+		synctest.Wait()
+		steps := len(h.lines("acquired")) + len(h.lines("released"))
+		dropped := h.sum("log records were dropped: the handler took them too slowly", "n")
+		if steps >= 2*cycles || steps+dropped < 2*cycles {
+			t.Errorf("%d of %d steps logged, %d records dropped", steps, 2*cycles, dropped)
+		}
+		if len(h.lines("lease lost")) != 1 {
+			t.Error("the loss was dropped among steps")
+		}
+	})
+}
+
+// TestLogOfAnOutage: the database is away for four seconds. That is a handful of lines,
+// not one for each lease and try, and one that says how it ended.
+func TestLogOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leases, waiting = 100, 50
+		h := &logged{}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h, rowlock.Options{TTL: 9 * time.Second}))
+		for i := range leases {
+			acquire(t, c, fmt.Sprint("k", i))
+		}
+		ctx := context.Background()
+		time.Sleep(10 * time.Second)
+		var wg sync.WaitGroup
+		f.set(func(call) verdict { return verdict{err: errors.New("connection refused"), slow: time.Millisecond} })
+		for i := range waiting {
+			wg.Go(func() {
+				l, err := c.Acquire(ctx, fmt.Sprint("w", i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				l.Release(ctx)
+			})
+		}
+		time.Sleep(4 * time.Second)
+		f.set(nil)
+		wg.Wait()
+		time.Sleep(5 * time.Second)
+		for message, least := range map[string]int{
+			"renewal failed, lease still trusted":                           leases,
+			"acquire failed, trying again":                                  waiting,
+			"outcome of an acquire is unknown; undoing it":                  waiting,
+			"a hold could not be undone yet; trying again":                  waiting,
+			"renewals are acknowledged again":                               leases,
+			"acquires are answered again":                                   waiting,
+			"holds can be undone again":                                     waiting,
+			"lease lost":                                                    0,
+			"releases are answered again":                                   0,
+			"release not answered; repeating it":                            0,
+			"the stream that wakes waiters ended; probing until it is back": 0,
+		} {
+			lines := h.lines(message)
+			if most := 5; len(lines) > most || len(lines) == 0 && least > 0 {
+				t.Errorf("%q: %d lines in an outage of 4 s, want 1 to %d", message, len(lines), most)
+			}
+			if n := h.sum(message, "n"); n < least {
+				t.Errorf("%q: the lines count %d, want at least %d: %v", message, n, least, lines)
+			}
+			if strings.Contains(message, " again") && !strings.Contains(message, "trying") && len(lines) > 1 {
+				t.Errorf("%q: %d lines for one outage", message, len(lines))
+			}
+		}
+		if n := h.count(); n > 30 {
+			t.Errorf("%d lines in all", n)
+		}
+	})
+}
+
+// TestLogOfManyLosses: the first losses have a line each, the others are added up.
+func TestLogOfManyLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leases = 1000
+		h := &logged{}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h))
+		for i := range leases {
+			acquire(t, c, fmt.Sprint("k", i), rowlock.NoRenew())
+		}
+		time.Sleep(time.Minute)
+		lines := h.lines("lease lost")
+		if len(lines) != 20 {
+			t.Errorf("%d losses have a line, want 20", len(lines))
+		}
+		if n := h.sum("more leases lost", "n"); n != leases-len(lines) {
+			t.Errorf("the sum is %d, want %d: %v", n, leases-len(lines), h.lines("more leases lost"))
+		}
+		acquire(t, c, "later", rowlock.NoRenew())
+		time.Sleep(time.Minute)
+		if n := len(h.lines("lease lost")); n != 21 {
+			t.Errorf("a later loss has no line of its own")
+		}
+	})
+}
+
+// TestLogHasTheCallersContext: what is logged of a call has the context of the call, so
+// that it joins the caller's trace.
+func TestLogHasTheCallersContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &logged{least: slog.LevelDebug}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h))
+		traced := func(s string) context.Context { return context.WithValue(context.Background(), traceID{}, s) }
+		f.set(func(c call) verdict {
+			if c.op == "acquire" && c.n == 0 || c.op == "release" && c.n == 0 {
+				return verdict{err: errors.New("connection reset")}
+			}
+			return verdict{}
+		})
+		l, err := c.Acquire(traced("acquire"), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		l.Release(traced("release"))
+		l, err = c.TryAcquire(traced("acquire"), "k2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.set(func(c call) verdict {
+			if c.op == "release" && c.keys[0] == "k2" && c.n < 100 {
+				return verdict{hang: c.n == 0, err: errors.New("reset")}
+			}
+			return verdict{}
+		})
+		l.Release(traced("release"))
+		f.set(nil)
+		time.Sleep(time.Minute)
+		want := map[string]string{
+			"acquired": "acquire", "outcome of an acquire is unknown; undoing it": "acquire", "acquire failed, trying again": "acquire",
+			"released": "release", "release not answered; repeating it": "release",
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		seen := make(map[string]bool)
+		for i, r := range h.records {
+			if w, ok := want[r.Message]; ok {
+				seen[r.Message] = true
+				if h.traces[i] != w {
+					t.Errorf("%q has the trace %v, want %q", r.Message, h.traces[i], w)
+				}
+			}
+		}
+		if len(seen) != len(want) {
+			t.Errorf("seen only %v", seen)
+		}
+	})
+}
