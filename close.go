@@ -72,7 +72,7 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 		}
 	case driver.Taken, driver.Forced, driver.Removed:
 		c.losses.Add(1)
-		err = &LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: lostReason(r.Status)}
+		err = &LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: lostReason(r.Status), Err: r.Err}
 	default:
 		c.late.Add(1)
 		c.troubles.release.fail(l.release.ctx, 1, "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)

@@ -104,7 +104,7 @@ type LostError struct {
 	Key    string
 	Token  int64
 	Reason Reason
-	Err    error // the last failed renewal, if that was the cause
+	Err    error // the last failed renewal, or the end of the session that the hold hung on, if that was the cause
 }
 
 var reasonTexts = map[Reason]string{

@@ -148,14 +148,14 @@ func (l *Lease) endLocked(err error) {
 	l.contexts = nil
 }
 
-// lose ends the lease for a reason that the database or the client gave.
-func (l *Lease) lose(reason Reason, undo bool) {
+// lose ends the lease for a reason that the database gave, with the cause if it named one.
+func (l *Lease) lose(reason Reason, cause error, undo bool) {
 	l.mu.Lock()
 	if l.ended != nil {
 		l.mu.Unlock()
 		return
 	}
-	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason})
+	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason, Err: cause})
 	l.mu.Unlock()
 	l.afterLoss(undo)
 }

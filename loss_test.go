@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -379,6 +380,26 @@ func TestAStoreWithWrongAnswers(t *testing.T) {
 		}
 		if err := l.Release(context.Background()); err != nil {
 			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
+// TestLossNamesItsCause: where the store knows why a hold is gone the error has it.
+func TestLossNamesItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := errors.New("its session has ended: bad connection")
+		h := &logged{}
+		f := newFaultStore()
+		c := newClient2(t, f, logTo(h))
+		l := acquire(t, c, "k")
+		f.set(on("renew", verdict{answer: []driver.Result{{Status: driver.Removed, Err: ended}}}))
+		<-l.Done()
+		if err := l.Err(); reason(err) != rowlock.ReasonRemoved || !errors.Is(err, ended) {
+			t.Errorf("Err = %v", err)
+		}
+		synctest.Wait()
+		if lines := h.lines("lease lost"); len(lines) != 1 || !strings.Contains(lines[0], ended.Error()) {
+			t.Errorf("logged: %v", lines)
 		}
 	})
 }

@@ -106,7 +106,7 @@ func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 			l.extend(start, ttl, holds[i].TTL < l.set.ttl)
 			c.renewals.Add(1)
 		case driver.Taken, driver.Forced, driver.Removed, driver.Released:
-			l.lose(lostReason(r.Status), false)
+			l.lose(lostReason(r.Status), r.Err, false)
 			errs[i] = l.Err()
 		default:
 			errs[i] = r.Err

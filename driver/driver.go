@@ -93,7 +93,7 @@ type Result struct {
 	Stored int64         // Granted: the token in the database's row, where it differs from Token; else equal to it
 	Left   time.Duration // Held: until the key is free, by the server's clock; 0: not known. Renew, Alive: until the hold ends, where known
 	Owner  string        // Held: whose, where it costs no extra trip
-	Err    error         // Unknown: the cause. May be an *Error
+	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
 
 	// Final, of a Release with Undo: the attempt can never take effect any more,
 	// however late it arrives, for example because this call ended its hold and an

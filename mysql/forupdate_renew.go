@@ -40,6 +40,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	defer cancel()
 	rows := f.renewRows(ctx, now, holds, own, due)
 	var dead []int
+	causes := make(map[int]error) // why the session of a dead one is
 	for i, h := range holds {
 		if own[i] == nil {
 			continue
@@ -51,7 +52,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		case errors.Is(err, errUnanswered):
 			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: %w", h.Key, err)}
 		case err != nil:
-			dead = append(dead, i)
+			dead, causes[i] = append(dead, i), err
 		case stale, asked && over(row.Status):
 			dead = append(dead, i)
 		case left <= 0:
@@ -65,6 +66,9 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		f.finish(ctx, own[i])
 	}
 	f.tell(ctx, "renew", holds, strange, dead, results)
+	for i, err := range causes {
+		results[i].Err = fmt.Errorf("its session has ended: %w", err)
+	}
 	return whole(ctx, results)
 }
 
