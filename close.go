@@ -1,11 +1,7 @@
 package rowlock
 
 import (
-	"context"
-	"fmt"
 	"math/bits"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -80,71 +76,4 @@ func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
 	}
 	c.localEnd(l.hold.Key, true)
 	l.releaseAnswered(err)
-}
-
-// Close ends the client: callers that wait get ErrClosed, every lease ends with
-// ReasonClosed and is released, and what is still on its way is waited for. ctx
-// bounds that wait; what it cuts off ends by its TTL, and the error names the
-// keys and matches ctx's error. A second Close waits for the first one. The Store
-// is not closed: it belongs to whoever opened it.
-//
-// What was logged reaches the handler of Options.Logger before Close returns, unless
-// the handler takes longer than ctx allows, or than Options.ReleaseWait for one record.
-func (c *Client) Close(ctx context.Context) error {
-	c.mu.Lock()
-	first := !c.closed
-	c.closed = true
-	c.mu.Unlock()
-	c.work.close()
-	if !first {
-		select {
-		case <-c.done:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("close: %w", waitError(ctx, nil))
-		}
-	}
-	defer close(c.done)
-	defer c.endLog(ctx)
-	defer c.endLife()
-	c.endOpen()
-	for _, l := range c.keeper.all() {
-		l.close()
-	}
-	var left []string
-	select {
-	case <-c.work.idle:
-	case <-ctx.Done():
-		left = append(left, "statements under way")
-	}
-	left = append(left, c.undoer.wait(ctx)...)
-	if len(left) > 0 {
-		slices.Sort(left)
-		left = slices.Compact(left)
-		return fmt.Errorf("close: not released, the keys are free after their TTL: %s: %w", strings.Join(left, ", "), waitError(ctx, nil))
-	}
-	return nil
-}
-
-// endLog hands what was logged to the handler, for as long as ctx allows.
-func (c *Client) endLog(ctx context.Context) {
-	c.troubles.flush()
-	c.logs.flush(ctx, c.opts.ReleaseWait)
-}
-
-// close ends the lease because its client is closed; the undoer releases it.
-func (l *Lease) close() {
-	l.mu.Lock()
-	if l.ended != nil {
-		l.mu.Unlock()
-		return
-	}
-	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: ReasonClosed})
-	l.mu.Unlock()
-	c := l.c
-	c.keeper.remove(l)
-	c.losses.Add(1)
-	c.troubles.closed.add("key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
-	c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
-	c.localEnd(l.hold.Key, false)
 }

@@ -5,7 +5,9 @@ import "context"
 // Context returns a child of parent that ends with the hold: context.Cause is then
 // what Err says. Work under a lock should use it. Its Err looks at the clock, as
 // Lease.Err does. No goroutine is started.
-func (l *Lease) Context(parent context.Context) context.Context {
+func (l *Lease) Context(parent context.Context) context.Context { return l.newContext(parent) }
+
+func (l *Lease) newContext(parent context.Context) *leaseContext {
 	ctx, cancel := context.WithCancelCause(parent)
 	lc := &leaseContext{Context: ctx, lease: l, cancel: cancel}
 	l.mu.Lock()

@@ -3,6 +3,7 @@ package rowlock
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Do runs fn while it holds key. It waits for the key for as long as ctx allows
@@ -15,6 +16,10 @@ import (
 // alone. A failed release is logged by the Client, not returned: the key is free
 // again after its TTL. Without a lease fn is not called and the error is Acquire's.
 //
+// [Client.Close] ends fn's context with the cause ErrClosed and waits for fn, for
+// which the key stays held meanwhile: fn can finish what it has begun, also in a
+// guarded transaction, with a context that has not ended (context.WithoutCancel).
+//
 // The run of a job that only one of many programs should do:
 //
 //	err := rowlock.Do(ctx, locks, "report", job, rowlock.NoWait(), rowlock.MinHold(10*time.Minute))
@@ -24,14 +29,71 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context, *Lea
 	if err != nil {
 		return err
 	}
+	running, open := lease.c.doBegins(lease, ctx)
+	if !open {
+		_ = lease.Release(ctx)
+		return fmt.Errorf("acquire %q: %w", key, ErrClosed)
+	}
 	defer func() {
 		lost := lease.Err() // before the release, which sets it
 		if e := lease.Release(ctx); lost == nil {
 			lost = e
 		}
+		lease.c.doReturned(running) // after the release: Close would end the lease as lost
 		if errors.Is(lost, ErrLost) && !errors.Is(err, lost) {
 			err = errors.Join(err, lost)
 		}
 	}()
-	return fn(lease.Context(ctx), lease)
+	return fn(running, lease)
+}
+
+// doBegins registers a function of Do on the lease that it runs under, whatever
+// Locker that came from. It makes the function's context; false: Close has begun.
+func (c *Client) doBegins(l *Lease, parent context.Context) (*leaseContext, bool) {
+	running := l.newContext(parent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, false
+	}
+	if c.doing == nil {
+		c.doing = make(map[*leaseContext]struct{})
+	}
+	c.doing[running] = struct{}{}
+	return running, true
+}
+
+func (c *Client) doReturned(running *leaseContext) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.doing, running)
+	if c.closed && len(c.doing) == 0 {
+		close(c.doneAll)
+	}
+}
+
+// underDo reports whether a function of Do runs under l. Called under c.mu.
+func (c *Client) underDo(l *Lease) bool {
+	for running := range c.doing {
+		if running.lease == l {
+			return true
+		}
+	}
+	return false
+}
+
+// insideDo is the key whose function of Do ctx comes from.
+func (c *Client) insideDo(ctx context.Context) (key string, inside bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		lc, ok := ctx.Value(lastLease{}).(*leaseContext)
+		switch {
+		case !ok:
+			return "", false
+		case lc.lease.c == c && c.underDo(lc.lease):
+			return lc.lease.hold.Key, true
+		}
+		ctx = lc.Context
+	}
 }

@@ -147,8 +147,8 @@ func (k *keeper) run() {
 			woken = false
 		case <-k.wake:
 			woken = true
-		case <-k.c.open.Done():
-			return // Close ends what is left
+		case <-k.c.keeping.Done():
+			return // Close has ended what was left
 		}
 	}
 }

@@ -51,14 +51,20 @@ type Client struct {
 	waiting     int               // callers in them
 	spare       []*waiter         // for reuse
 	spareQueues []*queue
-	local       map[string]localKey // keys that a lease of this client holds, or whose release is under way
-	recent      recent              // keys that were released just now
+	local       map[string]localKey        // keys that a lease of this client holds, or whose release is under way
+	recent      recent                     // keys that were released just now
+	doing       map[*leaseContext]struct{} // functions of Do that run
+	attempts    attempts                   // on their way
 	closed      bool
+	doneAll     chan struct{} // closed when Close has begun and no function of Do runs
 	done        chan struct{} // closed when Close has finished
+	closeErr    error         // its answer; read after done
 	reaping     sync.Once
 
 	open    context.Context // ends when Close begins
 	endOpen context.CancelFunc
+	keeping context.Context // ends when Close has ended every lease: until then they are renewed
+	endKeep context.CancelFunc
 	life    context.Context // ends when Close has finished: the context of every statement
 	endLife context.CancelFunc
 
@@ -89,10 +95,13 @@ func New(store driver.Store, o Options) (*Client, error) {
 		queues: make(map[string]*queue),
 		local:  make(map[string]localKey),
 		done:   make(chan struct{}),
+
+		doneAll: make(chan struct{}),
 	}
 	c.log, c.logs = newLogger(o.Logger)
 	c.troubles.init(c)
 	c.open, c.endOpen = context.WithCancel(context.Background())
+	c.keeping, c.endKeep = context.WithCancel(context.Background())
 	c.life, c.endLife = context.WithCancel(context.Background())
 	if own, ok := store.(driver.Clock); ok {
 		c.now = own.Now

@@ -52,6 +52,8 @@ type waiter struct {
 	err   error
 	last  error // what stood in the way last
 
+	prev, next *waiter // in Client.attempts
+
 	ready chan struct{} // gets one value with lease or err
 }
 
@@ -149,6 +151,7 @@ func (c *Client) join(ctx context.Context, key string, s settings, once bool) (w
 // submit sends an attempt of w. Called under c.mu.
 func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Request] {
 	c.work.more() // until it was answered
+	c.attempts.add(w)
 	w.try = call[driver.Request]{
 		q: c.newRequest(key, w.set, pinned), class: w.set.ttl, patience: w.set.ttl - w.set.margin, answer: w,
 	}
@@ -161,8 +164,32 @@ func (c *Client) withdraw(w *waiter) bool {
 	if !c.acquires.withdraw(&w.try) {
 		return false
 	}
+	c.attempts.remove(w)
 	c.work.exit()
 	return true
+}
+
+// attempts is a list of the waiters whose attempts were submitted and not answered:
+// what Close names if it cannot wait for them. Guarded by Client.mu.
+type attempts struct{ first *waiter }
+
+func (a *attempts) add(w *waiter) {
+	if w.next = a.first; w.next != nil {
+		w.next.prev = w
+	}
+	a.first = w
+}
+
+func (a *attempts) remove(w *waiter) {
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		a.first = w.next
+	}
+	w.prev, w.next = nil, nil
 }
 
 // leave takes a caller that gave up out; false: it has been answered.
@@ -252,6 +279,7 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 		return
 	}
 	c.mu.Lock()
+	c.attempts.remove(w)
 	gone := w.gone
 	if !gone {
 		w.tell(lease, err)
@@ -268,6 +296,9 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 	c := q.c
 	c.mu.Lock()
 	was := q.state
+	if was == attempting {
+		c.attempts.remove(q.sent)
+	}
 	q.state, q.leave = idle, nil
 	var held *HeldError
 	if lease != nil || errors.As(err, &held) {

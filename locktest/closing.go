@@ -11,6 +11,7 @@ import (
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 var closing = []testCase{
 	{name: "P12_CloseReleasesAll", run: closeReleases},
 	{name: "P12_CloseEndsWaits", run: closeEndsWaits},
+	{name: "P12_CloseWaitsForDo", run: closeWaitsForDo},
 	{name: "P12_UseAfterClose", run: useAfterClose},
 	{name: "P12_NoGoroutineLeft", run: noGoroutineLeft},
 }
@@ -83,6 +85,62 @@ func closeEndsWaits(t *testing.T, e *env) {
 	release1(t, lease)
 	freeSoon(t, b, key)
 	freeSoon(t, b, own)
+}
+
+// closeWaitsForDo closes a client under a function that goes on for a while after its
+// context has ended. Another program that waits for the key must not begin before.
+func closeWaitsForDo(t *testing.T, e *env) {
+	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	key, plain := e.key(t), acquire(t, a, e.key(t))
+	started, heard, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var running atomic.Bool
+	running.Store(true)
+	go func() {
+		done <- rowlock.Do(context.Background(), a, key, func(ctx context.Context, lease *rowlock.Lease) error {
+			defer running.Store(false)
+			close(started)
+			<-ctx.Done()
+			close(heard)
+			if cause := context.Cause(ctx); !errors.Is(cause, rowlock.ErrClosed) {
+				t.Errorf("P12: the context of a function under Do ended with the cause %v, want ErrClosed", cause)
+			}
+			time.Sleep(2 * time.Second) // deaf
+			if err := lease.Renew(soon(t)); err != nil {
+				t.Errorf("P12: a renewal while Close waits for the function: %v", err)
+			}
+			return lease.Err()
+		})
+	}()
+	closed(t, "the function runs", started)
+	next := make(chan error, 1)
+	go func() {
+		lease, err := b.Acquire(soon(t), key)
+		if running.Load() {
+			t.Error("P12: the key was granted while a function of Do ran under it")
+		}
+		if err == nil {
+			err = lease.Release(context.Background())
+		}
+		next <- err
+	}()
+	until(t, "the other program waits", func() bool { return b.Stats().Waiting == 1 })
+	if err := a.Close(soon(t)); err != nil {
+		t.Errorf("P12: close: %v", err)
+	}
+	if running.Load() {
+		t.Error("P12: Close returned while a function of Do ran")
+	}
+	closed(t, "the function hears of Close", heard)
+	if err := <-done; err != nil {
+		t.Errorf("P12: Do while Close waits for it: %v", err)
+	}
+	if err := <-next; err != nil {
+		t.Errorf("P12: the other program: %v", err)
+	}
+	if err := plain.Err(); reasonOf(err) != rowlock.ReasonClosed {
+		t.Errorf("P12: a lease without Do after Close: %v, want ErrLost for reason closed", err)
+	}
+	freeSoon(t, b, plain.Key())
 }
 
 func useAfterClose(t *testing.T, e *env) {

@@ -1,0 +1,212 @@
+package rowlock
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Close ends the client and waits for the work under its locks:
+//
+//  1. Acquire, TryAcquire and Inspect give ErrClosed, also to callers that wait.
+//  2. The contexts of the functions that [Do] runs end, with the cause ErrClosed.
+//     Close waits until these functions have returned. Their leases are held, renewed
+//     and good for a guard until then, so that no other program begins the same work.
+//  3. Every other lease ends, with ReasonClosed, and is released.
+//  4. Close waits for releases and for everything else that is still on its way.
+//
+// ctx bounds all of it. Where it has a deadline the other leases are released before
+// that: its last quarter, at most Options.ReleaseWait, is kept for it. When ctx ends
+// first the error names the keys that were cut off and matches ctx's error. The lease
+// of a function that still runs is not released: it ends with ReasonClosed and is not
+// renewed any more, and its TTL frees the key, at best after the function. A ctx that
+// is over on entry waits for nothing.
+//
+// So the order at the end of a program is Close, then the Store's own Close: the Store
+// belongs to whoever opened it. (What hangs on a session of the Store, as a lease of
+// SelectForUpdate does, ends with the Store, under a function that is still running.)
+//
+// Close may be called by many and more than once: all wait for the first call and get
+// its answer. From inside a function of Do it would wait for itself: with a context of
+// that function it changes nothing and gives ErrSelfDeadlock.
+//
+// What was logged reaches the handler of Options.Logger before Close returns, unless
+// the handler takes longer than ctx allows, or than Options.ReleaseWait for one record.
+func (c *Client) Close(ctx context.Context) error {
+	if key, inside := c.insideDo(ctx); inside {
+		return fmt.Errorf("close: %w: Close waits for the function that Do runs under %q, which called it", ErrSelfDeadlock, key)
+	}
+	if !c.closes() {
+		select {
+		case <-c.done:
+			return c.closeErr
+		case <-ctx.Done():
+			return fmt.Errorf("close: %w", waitError(ctx, nil))
+		}
+	}
+	defer close(c.done)
+	defer c.endLog(ctx)
+	defer c.endLife()
+
+	release, stop := earlier(ctx, c.opts.ReleaseWait)
+	defer stop()
+	waitFor(release, c.doneAll)
+	c.closeOthers()
+	waitFor(ctx, c.doneAll)
+	running := c.giveUp()
+	c.endKeep()
+	c.work.close()
+	var left []string
+	if !waitFor(ctx, c.work.idle) {
+		left = c.underWay()
+	}
+	left = append(left, c.undoer.wait(ctx)...)
+	c.closeErr = cutOff(ctx, running, left)
+	return c.closeErr
+}
+
+// closes begins Close: nothing new is taken, and functions of Do hear of it. false: it
+// had begun.
+func (c *Client) closes() bool {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	c.closed = true
+	if len(c.doing) == 0 {
+		close(c.doneAll)
+	}
+	running := slices.Collect(maps.Keys(c.doing))
+	c.mu.Unlock()
+	c.endOpen()
+	for _, ctx := range running {
+		ctx.cancel(ErrClosed)
+	}
+	return true
+}
+
+// earlier ends before ctx does, by at most d: what is done then is answered in time.
+func earlier(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(d, time.Until(end)/4)))
+}
+
+// waitFor reports whether done was closed before ctx ended.
+func waitFor(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+	default:
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// closeOthers ends and releases the leases under which no function of Do runs.
+func (c *Client) closeOthers() {
+	c.mu.Lock()
+	under := make(map[*Lease]bool, len(c.doing))
+	for running := range c.doing {
+		under[running.lease] = true
+	}
+	c.mu.Unlock()
+	for _, l := range c.keeper.all() {
+		if !under[l] {
+			l.close()
+		}
+	}
+}
+
+// giveUp ends the leases under which a function of Do still runs, without a release,
+// and names their keys.
+func (c *Client) giveUp() (keys []string) {
+	c.mu.Lock()
+	running := slices.Collect(maps.Keys(c.doing))
+	c.mu.Unlock()
+	for _, ctx := range running {
+		l := ctx.lease
+		if l.endClosed() {
+			keys = append(keys, l.hold.Key)
+			c.localEnd(l.hold.Key, false)
+		}
+	}
+	return keys
+}
+
+// underWay names the keys of which a release or an acquire is not answered.
+func (c *Client) underWay() (keys []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.local {
+		keys = append(keys, key)
+	}
+	for w := c.attempts.first; w != nil; w = w.next {
+		keys = append(keys, w.try.q.Key)
+	}
+	return keys
+}
+
+// cutOff is the error of a Close whose ctx ended first.
+func cutOff(ctx context.Context, running, left []string) error {
+	var parts []string
+	if len(running) > 0 {
+		parts = append(parts, "functions of Do still run, and their keys stay taken until the TTL ends: "+quoted(running))
+	}
+	if len(left) > 0 {
+		parts = append(parts, "not released, free after the TTL: "+quoted(left))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), waitError(ctx, nil))
+}
+
+func quoted(keys []string) string {
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	for i, k := range keys {
+		keys[i] = fmt.Sprintf("%q", k)
+	}
+	return strings.Join(keys, ", ")
+}
+
+// endLog hands what was logged to the handler, for as long as ctx allows.
+func (c *Client) endLog(ctx context.Context) {
+	c.troubles.flush()
+	c.logs.flush(ctx, c.opts.ReleaseWait)
+}
+
+// close ends the lease because its client is closed; the undoer releases it.
+func (l *Lease) close() {
+	if !l.endClosed() {
+		return
+	}
+	c := l.c
+	c.troubles.closed.add("key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
+	c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
+	c.localEnd(l.hold.Key, false)
+}
+
+// endClosed ends the lease as lost by Close; false: it had ended.
+func (l *Lease) endClosed() bool {
+	l.mu.Lock()
+	if l.ended != nil {
+		l.mu.Unlock()
+		return false
+	}
+	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: ReasonClosed})
+	l.mu.Unlock()
+	l.c.keeper.remove(l)
+	l.c.losses.Add(1)
+	return true
+}
