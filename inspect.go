@@ -3,6 +3,7 @@ package rowlock
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -10,9 +11,13 @@ import (
 // Info is what the database knows of a key, by the database's clock.
 type Info = driver.Info
 
+// inspectPatience bounds an Inspect whose caller would wait for ever.
+const inspectPatience = 30 * time.Second
+
 // Inspect asks the database who has key. It changes nothing and needs no lease.
 // A key that was never locked gives an Info that is not Held. Errors: ErrInvalid,
-// ErrClosed, ErrSchema, the database's own, ctx's.
+// ErrClosed, ErrSchema, the database's own, ctx's. ctx bounds the wait, as the client
+// does: after 30 seconds without an answer the error matches context.DeadlineExceeded.
 func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := checkKey(key); err != nil {
 		return Info{Key: key}, err
@@ -20,8 +25,13 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if c.isClosed() {
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, ErrClosed)
 	}
-	c.calls.Add(1)
-	infos, err := c.store.Inspect(ctx, []string{key})
+	if ctx.Err() != nil {
+		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, waitError(ctx, nil))
+	}
+	infos, err := ask(c, ctx, inspectPatience, func(ctx context.Context) ([]Info, error) {
+		c.calls.Add(1)
+		return c.store.Inspect(ctx, []string{key})
+	})
 	if err == nil && len(infos) != 1 {
 		err = fmt.Errorf("the store gave %d answers for one key", len(infos))
 	}

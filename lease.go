@@ -178,23 +178,17 @@ func (l *Lease) afterLoss(undo bool) {
 // Renew extends the lease now by its TTL, for a lease made with NoRenew or to be
 // safe before a long step. It is nil once the database has acknowledged. A failed
 // Renew changes nothing, the lease is held as long as before; an error that
-// matches ErrLost or ErrReleased says that it is over. ctx bounds the wait.
+// matches ErrLost or ErrReleased says that it is over. ctx bounds the wait only: a
+// renewal that a caller has left goes on, and extends the lease when it is answered.
 func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
 	}
-	l.mu.Lock()
-	left := l.deadline - l.c.now()
-	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	if !l.renewalStarts() {
-		return fmt.Errorf("renew %q: %w", l.hold.Key, l.Err())
-	}
-	began := l.c.now()
-	err := l.c.renew(ctx, []*Lease{l})[0]
+	err := ctx.Err()
 	if err == nil {
-		l.c.keeper.renewed(l, began+l.c.renewEvery(l.set.ttl), l.trustedUntil())
+		_, err = ask(l.c, ctx, l.trustedUntil()-l.c.now(), l.renewNow)
+	} else {
+		err = waitError(ctx, nil)
 	}
 	if ended := l.Err(); ended != nil {
 		err = ended
@@ -203,6 +197,19 @@ func (l *Lease) Renew(ctx context.Context) error {
 		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
 	}
 	return nil
+}
+
+// renewNow sends one renewal and plans the next.
+func (l *Lease) renewNow(ctx context.Context) (struct{}, error) {
+	if !l.renewalStarts() {
+		return struct{}{}, l.Err()
+	}
+	began := l.c.now()
+	err := l.c.renew(ctx, []*Lease{l})[0]
+	if err == nil {
+		l.c.keeper.renewed(l, began+l.c.renewEvery(l.set.ttl), l.trustedUntil())
+	}
+	return struct{}{}, err
 }
 
 // Release ends the hold and frees the key (with MinHold: when that is over). It
