@@ -92,7 +92,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return err
 	}
 	// The first renewal should not have to wait for a connection to be opened.
-	s.writes.keep(ctx)
+	s.renewals.keep(ctx)
 	return nil
 }
 

@@ -30,6 +30,7 @@ type conn struct {
 	used   time.Time // when it was last put back
 	broken bool      // to be closed
 	line   net.Conn  // below; nil: not known
+	from   *lane     // to which it goes back; nil: it is no lane's
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool

@@ -299,7 +299,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 // restingAreDead tells whether every connection at rest shows that the server has
 // closed it.
 func (s *Store) restingAreDead() bool {
-	for _, l := range []*lane{s.acquires, s.writes, s.control} {
+	for _, l := range []*lane{s.acquires, s.renewals, s.releases, s.control} {
 		l.mu.Lock()
 		idle := slices.Clone(l.idle)
 		l.mu.Unlock()

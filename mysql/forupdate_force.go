@@ -143,7 +143,7 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 	if err != nil {
 		return false
 	}
-	defer f.s.control.put(ctl)
+	defer ctl.put()
 	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL CONNECTION %d", before.session))
 	return err == nil
 }

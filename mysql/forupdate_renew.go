@@ -136,7 +136,7 @@ func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, 
 		keys = append(keys, holds[i].Key)
 	}
 	var states map[string]state
-	err := f.s.step(ctx, f.s.writes, func(c *conn) (err error) {
+	err := f.s.step(ctx, f.s.laneOf(what), func(c *conn) (err error) {
 		states, err = f.read(ctx, c, keys)
 		return notSent(f.lease.what(what), err)
 	})

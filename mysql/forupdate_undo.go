@@ -80,7 +80,7 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 
 // takeBack ends the MinHold of a hold in the lease row.
 func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
-	err = f.s.step(ctx, f.s.writes, func(c *conn) error {
+	err = f.s.step(ctx, f.s.releases, func(c *conn) error {
 		res, err := c.exec(ctx, f.s.bound(0), f.revoke(q.Key, q.ID))
 		if err == nil {
 			affected, err = res.RowsAffected()
@@ -95,7 +95,7 @@ func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 
 // locked tells whether any session has the key.
 func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
-	err = f.s.step(ctx, f.s.writes, func(c *conn) error {
+	err = f.s.step(ctx, f.s.releases, func(c *conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		locked = states[key].locked
 		return notSent(f.lease.what("undo"), err)

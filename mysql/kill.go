@@ -165,7 +165,7 @@ func (s *Store) killSession(ctx context.Context, id uint64, server, what string,
 	if err != nil {
 		return err
 	}
-	defer s.control.put(ctl)
+	defer ctl.put()
 	if ctl.server != server {
 		return fmt.Errorf("%w: %s is not %s", errOtherServer, ctl.server, server)
 	}

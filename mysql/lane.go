@@ -12,8 +12,9 @@ import (
 // another kind never waits for it. Connections are opened when they are needed
 // and kept.
 type lane struct {
-	s     *Store
-	slots chan struct{} // one for each connection in use
+	s      *Store
+	slots  chan struct{} // one for each connection in use
+	beyond *lane         // lends a free connection when all of this one are in use; may be nil
 
 	shelf[*conn]
 	keepFrom time.Time // keep does nothing before; guarded by mu
@@ -28,16 +29,38 @@ func (l *lane) get(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil { // select might not see it
 		return nil, notSent("wait for a connection", err)
 	}
+	from, err := l.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := from.take(ctx)
+	if err != nil {
+		<-from.slots
+		return nil, err
+	}
+	c.from = from
+	return c, nil
+}
+
+// slot waits for the right to use a connection, and names the lane that gave it.
+func (l *lane) slot(ctx context.Context) (from *lane, err error) {
 	select {
 	case l.slots <- struct{}{}:
+		return l, nil
+	default:
+	}
+	var lent chan struct{}
+	if l.beyond != nil {
+		lent = l.beyond.slots
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return l, nil
+	case lent <- struct{}{}:
+		return l.beyond, nil
 	case <-ctx.Done():
 		return nil, notSent("wait for a connection", ctx.Err())
 	}
-	c, err := l.take(ctx)
-	if err != nil {
-		<-l.slots
-	}
-	return c, err
 }
 
 func (l *lane) take(ctx context.Context) (*conn, error) {
@@ -55,6 +78,9 @@ func (l *lane) take(ctx context.Context) (*conn, error) {
 		c.close()
 	}
 }
+
+// put gives the connection back to its lane.
+func (c *conn) put() { c.from.put(c) }
 
 // put takes a connection back, or closes it if it is broken.
 func (l *lane) put(c *conn) {

@@ -79,7 +79,7 @@ func (w *txWait) identify() (killable bool, err error) {
 		return false, err
 	}
 	server := ctl.server
-	s.control.put(ctl)
+	ctl.put()
 	w.heard = time.Now()
 	s.statements.Add(1)
 	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+serverName+", USER()")

@@ -19,9 +19,9 @@ type Options struct {
 	Prefix string
 
 	// Connections is the most connections this Store uses, at least 4; 8 by default.
-	// One of them ends statements that wait too long and reads for Inspect, two
-	// carry renewals and releases, the rest acquires; pinned keys, reaping and force
-	// release share one of the rest. SelectForUpdate needs one more for each key that
+	// One of them ends statements that wait too long and reads for Inspect, one
+	// carries renewals only, two releases (one where there are fewer than 6), the rest
+	// acquires; pinned keys, reaping and force release share one of the rest. SelectForUpdate needs one more for each key that
 	// is held or waited for, and each InTx or Once one while it runs.
 	Connections int
 
@@ -83,8 +83,9 @@ const (
 	defaultConnections = 8
 
 	controlConnections = 1
-	writeConnections   = 2
-	minConnections     = controlConnections + writeConnections + 1
+	renewConnections   = 1
+	mostForReleases    = 2
+	minConnections     = controlConnections + renewConnections + 2
 
 	// spareConnections of a caller's pool are left for its own work: the guarded
 	// transaction, and one more.
@@ -117,4 +118,14 @@ func (o Options) fill() (Options, error) {
 		o.Bells = 0
 	}
 	return o, nil
+}
+
+// releaseConnections is how many connections carry releases and undos.
+func (o Options) releaseConnections() int {
+	return min(mostForReleases, (o.Connections-controlConnections-renewConnections)/2)
+}
+
+// acquireConnections is how many are left for acquires.
+func (o Options) acquireConnections() int {
+	return o.Connections - controlConnections - renewConnections - o.releaseConnections()
 }

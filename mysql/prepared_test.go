@@ -66,7 +66,7 @@ func TestPrepared(t *testing.T) {
 			h.TTL += time.Minute
 		}
 		kept := 0
-		for _, lane := range []*lane{s.acquires, s.writes} {
+		for _, lane := range []*lane{s.acquires, s.renewals, s.releases} {
 			for _, conn := range lane.idle {
 				for text, k := range conn.kept {
 					if k.stmt != nil {

@@ -28,7 +28,15 @@ func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Resul
 	return results, err
 }
 
-// write runs f on a connection of the write lane, over the holds in the order of
+// laneOf is the lane of renewals, or that of releases and undos.
+func (s *Store) laneOf(step string) *lane {
+	if step == "renew" {
+		return s.renewals
+	}
+	return s.releases
+}
+
+// write runs f on a connection of the step's lane, over the holds in the order of
 // their keys.
 func (l *leases) write(ctx context.Context, name string, holds []driver.Hold, f func(*batch, *conn) error) ([]driver.Result, error) {
 	order := make([]int, len(holds))
@@ -40,7 +48,7 @@ func (l *leases) write(ctx context.Context, name string, holds []driver.Hold, f 
 	for i, o := range order {
 		b.holds[i] = holds[o]
 	}
-	if err := l.s.step(ctx, l.s.writes, func(c *conn) error { return f(b, c) }); err != nil {
+	if err := l.s.step(ctx, l.s.laneOf(name), func(c *conn) error { return f(b, c) }); err != nil {
 		return nil, err
 	}
 	results := make([]driver.Result, len(holds))

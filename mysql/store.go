@@ -25,9 +25,12 @@ type Store struct {
 	keep    strategy
 
 	// Acquires may wait for other transactions, so they have connections of their
-	// own. Renewals, releases and undos never do for long: see change in renew.go.
+	// own. Releases and undos never do for long (see change in renew.go), but there may
+	// be any number of them; a renewal that stands behind them is a lease that is lost,
+	// so renewals have one of their own, and use those of releases that are free.
 	acquires *lane
-	writes   *lane
+	releases *lane
+	renewals *lane
 	control  *lane
 
 	transactions *transactions // the connections of InTx and Once
@@ -146,8 +149,10 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 	s.watchdog = newWatchdog(s)
 	s.transactions = &transactions{s: s}
 	s.control = newLane(s, controlConnections)
-	s.writes = newLane(s, writeConnections)
-	s.acquires = newLane(s, o.Connections-controlConnections-writeConnections)
+	s.renewals = newLane(s, renewConnections)
+	s.releases = newLane(s, o.releaseConnections())
+	s.renewals.beyond = s.releases
+	s.acquires = newLane(s, o.acquireConnections())
 	switch o.Strategy {
 	case VersionColumn:
 		s.keep = newVersion(s)
@@ -173,7 +178,8 @@ func (s *Store) Close() error {
 	s.keep.close()
 	s.transactions.close()
 	s.acquires.close()
-	s.writes.close()
+	s.renewals.close()
+	s.releases.close()
 	s.background.Wait()
 	s.control.close()
 	if s.own {
@@ -233,7 +239,7 @@ func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
 			return err
 		}
 		err = f(c)
-		l.put(c)
+		c.put()
 		if try == 3 || !driver.IsNotApplied(classify("", err)) {
 			return err
 		}
@@ -253,7 +259,7 @@ func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
 // moved closes what rests: the server that one connection led to says that it is
 // not the primary, and the others are as old.
 func (s *Store) moved() {
-	for _, l := range []*lane{s.acquires, s.writes, s.control} {
+	for _, l := range []*lane{s.acquires, s.renewals, s.releases, s.control} {
 		l.closeIdle()
 		l.mu.Lock()
 		l.keepFrom = time.Time{} // the next one is opened before what it may have to KILL
