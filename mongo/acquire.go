@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,19 +13,37 @@ import (
 
 // Acquire implements driver.Store. One key goes by findAndModify, several by the
 // batch of batch.go. Pinned means that nothing is held: the attempt, if it had
-// the document already, was taken back before the answer.
+// the document already, was taken back before the answer. It is said only where
+// another transaction was seen (pinned.go); of a server that does not answer in time
+// nothing is known but that it applied nothing.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if err := s.enter(ctx, "acquire", len(reqs)); err != nil {
 		return nil, err
 	}
 	if len(reqs) == 1 {
-		r := s.acquire(ctx, reqs[0], blockWait)
+		r := s.acquireOne(ctx, reqs[0])
 		if r.Status == driver.Unknown {
 			return nil, r.Err
 		}
 		return []driver.Result{r}, nil
 	}
 	return s.acquireMany(ctx, reqs)
+}
+
+// acquireOne takes one key that came alone, and waits longer for it than for one of
+// several.
+func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result {
+	if q.Pinned {
+		results := make([]driver.Result, 1)
+		if len(s.stillPinned(ctx, []driver.Request{q}, []int{0}, results)) == 0 {
+			return results[0]
+		}
+	}
+	r := s.acquire(ctx, q, blockWait)
+	if r.Status == driver.Unknown && blocked(r.Err) {
+		r = s.acquire(ctx, q, lastWait)
+	}
+	return r
 }
 
 // acquire takes one key, in a session alone, so that it can be undone for good.
@@ -45,7 +64,10 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	switch {
 	case blocked(err):
 		s.sessions.give(o)
-		return s.pinned(ctx, q)
+		if r, held := s.heldBy(ctx, q); held {
+			return r
+		}
+		return unknown(s.fail(ctx, what, err))
 	case err != nil:
 		failed := s.fail(ctx, what, err)
 		if failed.NotApplied {
@@ -58,7 +80,7 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 		s.sessions.give(o)
 		return r.refused()
 	}
-	answer := s.told(ctx, q, r)
+	answer := s.told(ctx, q, r, min(wait, blockWait))
 	if answer.Status == driver.Unknown {
 		s.sessions.keep(o, q.ID)
 	} else {
@@ -71,13 +93,15 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 // hold of q or is not free.
 func (s *Store) attempt(ctx context.Context, o *order, q driver.Request, wait time.Duration) (row, error) {
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, o, s.findAndModify(q), wait)
+		start := time.Now()
+		reply, err := s.write(ctx, o, s.findAndModify(q), s.paces.one.waitOne(wait))
 		if conflicted(err) && tries < 3 {
 			continue
 		}
 		if err != nil {
 			return row{}, err
 		}
+		s.paces.one.tookOne(time.Since(start))
 		doc, _ := reply.Lookup("value").DocumentOK()
 		r := parse(doc)
 		r.at = operationTime(reply.Raw)
@@ -118,21 +142,21 @@ func (s *Store) taking(q driver.Request) d {
 	return take(hold, grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced))
 }
 
-// pinned answers for a key whose document a foreign transaction has written. A
-// live hold of another explains more than the transaction does.
-func (s *Store) pinned(ctx context.Context, q driver.Request) driver.Result {
+// heldBy looks for a live hold of another after a try that the server did not finish
+// in time.
+func (s *Store) heldBy(ctx context.Context, q driver.Request) (driver.Result, bool) {
 	rows, err := s.rows(ctx, []string{q.Key}, nil)
 	if r, ok := rows[q.Key]; err == nil && ok && r.hold != q.ID && r.left > 0 {
-		return r.refused()
+		return r.refused(), true
 	}
-	return driver.Result{Status: driver.Pinned}
+	return driver.Result{}, false
 }
 
 // told answers for a key whose document has the hold of q: granted, once a fence
 // that the key may have is raised. Where an open guarded transaction of an older
 // holder keeps it down, the hold is given back: it could not be used, and whoever
 // comes next would have to wait for its end as well.
-func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result {
+func (s *Store) told(ctx context.Context, q driver.Request, r row, wait time.Duration) driver.Result {
 	g := r.granted()
 	if g.Status != driver.Granted {
 		return g
@@ -147,13 +171,13 @@ func (s *Store) told(ctx context.Context, q driver.Request, r row) driver.Result
 	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
 	own, err := s.ownFor(q)
 	if err == nil {
-		err = s.raiseAsHolder(ctx, q.Key, r.token, own)
+		err = s.raiseAsHolder(ctx, q.Key, r.token, own, wait)
 	}
 	if err == nil {
 		s.own.add(q.ID, own)
 		return r.granted()
 	}
-	if !blocked(err) {
+	if !errors.Is(err, errPinned) {
 		failed := s.fail(ctx, what, err)
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err})

@@ -259,16 +259,15 @@ func TestBlockedByAForeignTransaction(t *testing.T) {
 	release(t, s, h)
 	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("k"))
 	start := time.Now()
-	q := request("k")
-	if r := acquire(t, s, q); r.Status != driver.Pinned {
-		t.Errorf("%v, want pinned", r.Status)
+	if r, err := s.Acquire(t.Context(), []driver.Request{request("k")}); err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) {
+		t.Errorf("%v, %v; want a passing error that says that nothing was applied", r, err)
 	}
 	if d := time.Since(start); d > 5*time.Second { // it would be for ever
 		t.Errorf("the answer took %v", d)
 	}
 	unblock()
 	if i := inspect(t, s, "k"); i.Held {
-		t.Errorf("a pinned attempt left a hold behind: %+v", i)
+		t.Errorf("an attempt that was blocked left a hold behind: %+v", i)
 	}
 	granted(t, s, request("k"))
 }
@@ -325,9 +324,6 @@ func TestFencePinsTheKey(t *testing.T) {
 	}
 	free, pinned := request("free"), request("k")
 	results, err := s.Acquire(t.Context(), []driver.Request{pinned, free})
-	for try := 0; err == nil && results[1].Status == driver.Pinned && try < 20; try++ { // a loaded server had no time
-		results, err = s.Acquire(t.Context(), []driver.Request{pinned, free})
-	}
 	if err != nil || results[0].Status != driver.Pinned || results[1].Status != driver.Granted {
 		t.Errorf("batch: %v, %v; want pinned and granted", results, err)
 	}

@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -30,7 +31,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if err != nil {
 		return driver.Info{}, s.fail(ctx, what, err)
 	}
-	reply, err := s.write(ctx, o, d{
+	reply, err := s.insist(ctx, o, d{
 		{Key: "findAndModify", Value: s.leases},
 		{Key: "query", Value: op("_id", keyID(key))},
 		{Key: "update", Value: d{
@@ -40,7 +41,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 			{Key: "$currentDate", Value: op("expiresAt", true)},
 		}},
 		{Key: "fields", Value: fields},
-	}, undoWait)
+	})
 	if err == nil && o.late { // where there was no document it could end a hold that comes later
 		_, err = s.overtake(ctx, o)
 	}
@@ -55,10 +56,10 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	before := parse(doc)
 	info := before.info(key)
 	if before.fenced {
-		err := s.raise(ctx, key, above(before.token), nil)
+		err := s.raisePatiently(ctx, key, above(before.token))
 		switch {
 		case err == nil:
-		case blocked(err):
+		case errors.Is(err, errPinned):
 			info.Pinned = true
 		default:
 			return info, s.fail(ctx, what+": raise its fence", err)

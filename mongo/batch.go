@@ -37,7 +37,7 @@ func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]drive
 		return b.results, nil
 	}
 	lanes := []func(){
-		func() { b.singly(ctx, alone) },
+		func() { b.singly(ctx, b.s.stillPinned(ctx, reqs, alone, b.results)) },
 		func() {
 			if err := b.take(ctx, together); err != nil {
 				b.fail(ctx, together, err)
@@ -179,7 +179,7 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 	// Not in one command: it would stop at the first fence that is kept down.
 	each(len(fenced), parallel, func(n int) {
 		i := fenced[n]
-		b.results[i], b.done[i] = b.s.told(ctx, b.reqs[i], rows[b.reqs[i].Key]), true
+		b.results[i], b.done[i] = b.s.told(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
 	})
 	return missing, nil
 }
@@ -269,5 +269,5 @@ func (b *batch) singly(ctx context.Context, entries []int) {
 
 func (b *batch) alone(ctx context.Context, i int) bool {
 	b.results[i], b.done[i] = b.s.acquire(ctx, b.reqs[i], partWait), true
-	return b.results[i].Status == driver.Pinned
+	return b.results[i].Status == driver.Unknown && blocked(b.results[i].Err)
 }

@@ -96,6 +96,20 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 	}
 }
 
+// insist is write for an operator, who waits for the outcome: what the server does not
+// finish in time goes out again with more time, until ctx ends.
+func (s *Store) insist(ctx context.Context, o *order, cmd bson.D) (answer, error) {
+	for wait := undoWait; ; wait *= 2 {
+		reply, err := s.write(ctx, o, cmd, wait)
+		if !blocked(err) || ctx.Err() != nil || wait > insistMost {
+			return reply, err
+		}
+	}
+}
+
+// insistMost bounds the last try of insist.
+const insistMost = 10 * time.Second
+
 // once sends a write that has no number and must not be under way twice.
 func (s *Store) once(ctx context.Context, cmd bson.D, wait time.Duration) error {
 	cmd = append(cmd, majority)

@@ -65,16 +65,19 @@ func (h *harness) open(t testing.TB) driver.Store {
 	return s
 }
 
+// block pins the key as a guarded transaction of an old holder does.
 func (h *harness) block(t testing.TB, key string) func() {
 	t.Helper()
-	coll := h.db.Collection("locks")
-	// The document must be there: an upsert that meets another transaction's
-	// insert ignores maxTimeMS in mongod 6.0.
-	_, err := coll.UpdateByID(context.Background(), keyID(key), op("$setOnInsert", op("name", key)), options.UpdateOne().SetUpsert(true))
+	var doc struct{ Token int64 }
+	err := h.db.Collection("locks").FindOneAndUpdate(context.Background(), op("_id", keyID(key)), op("$set", op("fenced", true))).Decode(&doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return blockDocument(t, coll, keyID(key))
+	fences := h.db.Collection("locks_fence")
+	if _, err := fences.UpdateByID(context.Background(), keyID(key), op("$set", op("token", doc.Token)), options.UpdateOne().SetUpsert(true)); err != nil {
+		t.Fatal(err)
+	}
+	return blockDocument(t, fences, keyID(key))
 }
 
 // ownServer is a server with the verbs of the suite.

@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -25,6 +26,11 @@ import (
 // have written: it waits for those that are open and stops all later ones. own is
 // the session of the new token's transactions, or nil.
 func (s *Store) raise(ctx context.Context, key string, token int64, own *ownSession) error {
+	return s.raiseWithin(ctx, key, token, own, blockWait)
+}
+
+// raiseWithin is raise where an idle server has so much time.
+func (s *Store) raiseWithin(ctx context.Context, key string, token int64, own *ownSession, wait time.Duration) error {
 	var update any = op("$max", op("token", token))
 	if own != nil {
 		// A raise that comes late, behind a newer one, changes neither.
@@ -42,7 +48,11 @@ func (s *Store) raise(ctx context.Context, key string, token int64, own *ownSess
 		}}},
 	}
 	for tries := 0; ; tries++ {
-		_, err := s.write(ctx, nil, cmd, blockWait)
+		start := time.Now()
+		_, err := s.write(ctx, nil, cmd, s.paces.raise.waitOne(wait))
+		if err == nil {
+			s.paces.raise.tookOne(time.Since(start))
+		}
 		if err == nil || tries == 3 || !conflicted(err) {
 			return err
 		}
@@ -54,18 +64,38 @@ func (s *Store) raise(ctx context.Context, key string, token int64, own *ownSess
 // its lease is over, and if its process is dead too, the server would keep the
 // transaction open for a minute (transactionLifetimeLimitSeconds), because it
 // belongs to a session, not to a connection.
-func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own *ownSession) error {
-	err := s.raise(ctx, key, token, own)
-	if blocked(err) && s.endOlder(ctx, key, token) {
-		err = s.raise(ctx, key, token, own)
+//
+// The error is errPinned only if there is a transaction; otherwise the server had no
+// time, and gets more.
+func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own *ownSession, wait time.Duration) error {
+	for tries := 0; ; tries++ {
+		err := s.raiseWithin(ctx, key, token, own, wait)
+		if !blocked(err) {
+			return err
+		}
+		open, unsure := s.written(ctx, key)
+		ended := false
+		if open && tries == 0 {
+			ended, unsure = s.endOlder(ctx, key, token)
+		}
+		switch {
+		case unsure != nil:
+			return unsure
+		case open && !ended:
+			return errPinned
+		case tries == 2:
+			return err
+		}
+		wait = longWait
 	}
-	return err
 }
 
 // endOlder ends the session that the fence names, if the fence is of an older
 // token. A session belongs to one hold for good, so nobody else's work ends with
 // it. A transaction of the caller, with a plain Guard, is in no such session.
-func (s *Store) endOlder(ctx context.Context, key string, token int64) bool {
+// Nothing is ended where the server refuses that; the error is for one that does not
+// answer.
+func (s *Store) endOlder(ctx context.Context, key string, token int64) (bool, error) {
 	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: op("_id", keyID(key))},
@@ -73,14 +103,17 @@ func (s *Store) endOlder(ctx context.Context, key string, token int64) bool {
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil || len(docs) != 1 {
-		return false
+		return false, err
 	}
 	id := docs[0].Lookup("lsid")
 	if parse(docs[0]).token >= token || id.Type != bson.TypeBinary {
-		return false
+		return false, nil
 	}
 	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: a{op("id", id)}}, maxTime(undoWait)})
-	return err == nil
+	if command, _ := codes(err); command != 0 {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // findFences marks those of the rows as fenced that are fresh and have a fence, as the

@@ -90,14 +90,9 @@ func acquire(t testing.TB, s *Store, q driver.Request) driver.Result {
 	return results[0]
 }
 
-// granted acquires and insists. A loaded server may answer Pinned for want of time;
-// then nothing is held, and it is asked again.
 func granted(t testing.TB, s *Store, q driver.Request) driver.Hold {
 	t.Helper()
 	r := acquire(t, s, q)
-	for try := 0; r.Status == driver.Pinned && try < 20; try++ {
-		r = acquire(t, s, q)
-	}
 	if r.Status != driver.Granted {
 		t.Fatalf("acquire %q: %v, want granted", q.Key, r.Status)
 	}

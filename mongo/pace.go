@@ -35,12 +35,26 @@ func (p *pace) wait(n int) time.Duration {
 	return min(partWait+min(3*usual, max(75*time.Millisecond, usual*3/2)), longWait)
 }
 
+// waitOne is how long a command with one key may take, where an idle server gets idle.
+// It learns by tookOne, in a pace of its own: of several keys one says nothing.
+func (p *pace) waitOne(idle time.Duration) time.Duration {
+	if p.share.Load() == 0 {
+		return idle
+	}
+	return min(idle+p.wait(1)-partWait, longWait)
+}
+
+func (p *pace) tookOne(d time.Duration) { p.learn(1, d) }
+
 // took learns from a command with n keys. A slow one counts at once, those that
 // are faster little by little. One with few keys says nothing about a key.
 func (p *pace) took(n int, d time.Duration) {
-	if n < fewKeys {
-		return
+	if n >= fewKeys {
+		p.learn(n, d)
 	}
+}
+
+func (p *pace) learn(n int, d time.Duration) {
 	share := int64(d) / int64(n+overhead)
 	if last := p.share.Load(); share < last {
 		share = last - (last-share)/8

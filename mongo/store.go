@@ -19,11 +19,18 @@ const (
 	maxBatch    = 500
 	maxRenewals = 750
 
-	// blockWait is how long the server may work on one key, and wait for the open
+	// blockWait is how long an idle server may work on one key, and wait for the open
 	// transaction of somebody else that has written the same document: its
-	// maxTimeMS. partWait is the same for a key of a batch that was stopped.
+	// maxTimeMS. partWait is the same for a key of a batch that was stopped, and
+	// fenceWait for the fence of one of several keys. A server that is seen to take
+	// longer gets more (pace.go).
 	blockWait = 50 * time.Millisecond
 	partWait  = 25 * time.Millisecond
+	fenceWait = 10 * time.Millisecond
+
+	// lastWait is the limit of the second try for a key that looks free although the
+	// first one took too long.
+	lastWait = 500 * time.Millisecond
 
 	// undoWait is the same for an undo. It is longer, because an undo also waits
 	// for the attempt it takes back, if that is still running.
@@ -51,7 +58,7 @@ type Store struct {
 	statements atomic.Uint64
 	sessions   sessions
 	own        ownSessions
-	paces      struct{ renew, release, acquire, numbered pace }
+	paces      struct{ renew, release, acquire, numbered, one, raise pace }
 }
 
 var (

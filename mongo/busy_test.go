@@ -1,0 +1,117 @@
+package mongolock
+
+import (
+	"errors"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// busyServer is a server of the test's own whose commands can be made to end by their
+// time limit, as they do where other work keeps it busy.
+func busyServer(t *testing.T) (s *Store, late func(mode any, commands ...string)) {
+	t.Helper()
+	srv := testserver.Start(t, testserver.Mongo, "--setParameter", "enableTestCommands=1")
+	s = open(t, database(t, srv.DSN()), Options{})
+	must(t, s.Check(t.Context()))
+	late = func(mode any, commands ...string) {
+		t.Helper()
+		names := make(a, len(commands))
+		for i, c := range commands {
+			names[i] = c
+		}
+		must(t, s.db.Client().Database("admin").RunCommand(t.Context(), d{
+			{Key: "configureFailPoint", Value: "failCommand"},
+			{Key: "mode", Value: mode},
+			{Key: "data", Value: d{{Key: "failCommands", Value: names}, {Key: "errorCode", Value: codeMaxTimeMSExpired}}},
+		}).Err())
+	}
+	return s, late
+}
+
+func times(n int) bson.D { return op("times", n) }
+
+// A time-out proves nothing about other holders: a free key is granted by the next try,
+// or the error says that the server did not answer in time.
+func TestATimeOutIsNoHolder(t *testing.T) {
+	t.Parallel()
+	s, late := busyServer(t)
+	c := locker(t, s, rowlock.Options{})
+	notHeld := func(what string, err error) {
+		t.Helper()
+		if err == nil || errors.Is(err, rowlock.ErrHeld) || driver.IsLasting(err) || !driver.IsNotApplied(err) {
+			t.Errorf("%s on a server without time: %v, want a passing error that says that nothing was applied and does not match ErrHeld", what, err)
+		}
+	}
+
+	late(times(1), "findAndModify")
+	if _, err := c.TryAcquire(t.Context(), "once"); err != nil {
+		t.Errorf("TryAcquire of a key that nobody ever held, after one time-out: %v", err)
+	}
+	late("alwaysOn", "findAndModify")
+	_, err := c.TryAcquire(t.Context(), "never")
+	notHeld("TryAcquire of a key that nobody ever held", err)
+	late("off")
+	lease, err := c.TryAcquire(t.Context(), "never")
+	must(t, err)
+	late("alwaysOn", "findAndModify")
+	if _, err := c.TryAcquire(t.Context(), "never"); !errors.Is(err, rowlock.ErrHeld) {
+		t.Errorf("TryAcquire of a key that is held: %v, want one that matches ErrHeld", err)
+	}
+	late("off")
+	must(t, lease.Release(t.Context()))
+
+	// A batch: over existing documents, and new ones.
+	freed(t, s, requests("k", 4))
+	for _, prefix := range []string{"k", "new"} {
+		late("alwaysOn", "findAndModify", "update")
+		reqs := requests(prefix, 4)
+		results, err := s.Acquire(t.Context(), reqs)
+		late("off")
+		must(t, err)
+		for i, r := range results {
+			if r.Status != driver.Unknown {
+				t.Errorf("%q of a batch on a server without time: %v, want unknown", reqs[i].Key, r.Status)
+			} else {
+				notHeld("a batch", r.Err)
+			}
+		}
+	}
+	grantedAll(t, s, requests("k", 4))
+}
+
+// The same for a guarded key, whose fence is raised before the grant: only an open
+// transaction pins it.
+func TestATimeOutIsNoGuard(t *testing.T) {
+	t.Parallel()
+	s, late := busyServer(t)
+	q := request("k")
+	q.Guarded = true
+	release(t, s, granted(t, s, q))
+	late(times(1), "update")
+	h := granted(t, s, request("k"))
+	release(t, s, h)
+	late("alwaysOn", "update")
+	results, err := s.Acquire(t.Context(), []driver.Request{request("k")})
+	late("off")
+	if err == nil {
+		t.Errorf("a fence that could not be raised for want of time: %v, want an error", results[0].Status)
+	}
+}
+
+func TestForceReleaseOnABusyServer(t *testing.T) {
+	t.Parallel()
+	s, late := busyServer(t)
+	granted(t, s, request("k"))
+	late(times(2), "findAndModify")
+	if i, err := s.ForceRelease(t.Context(), "k"); err != nil || !i.Held {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if i := inspect(t, s, "k"); i.Held {
+		t.Errorf("still held: %+v", i)
+	}
+}
