@@ -17,6 +17,12 @@ import (
 // meanwhile as ever. It is one update in the transaction, at any place of it; there
 // may be several, and for several leases.
 //
+// Begin the transaction after the acquire: its snapshot is made by its first
+// statement, and one from before the acquire gives ErrConflict. Commit it with the
+// write concern majority (that of the client unless options.Transaction sets one):
+// with w:1 a commit that was acknowledged can be rolled back in an election, and the
+// guard and the mark of a run with it.
+//
 // The lease must have been acquired with rowlock.Guarded(), from a Client of this
 // Store, and the session must be of a client of the same cluster. A lease that was
 // guarded is not handed on in memory any more. Two transactions of one lease at
@@ -27,7 +33,7 @@ import (
 //   - ErrLost (a *rowlock.LostError) or ErrReleased: the lease is over. ErrLost
 //     also comes when the client has not noticed yet.
 //   - ErrConflict: the server has aborted the transaction because of another one,
-//     or cannot be reached; run it again. The driver's error with its label
+//     or cannot be reached, or the transaction is older than the lease; run it again. The driver's error with its label
 //     TransientTransactionError is wrapped, so [mongo.Session.WithTransaction] does.
 //   - ErrInvalid: no session in ctx, no transaction begun in it, a lease of another
 //     Store, one without rowlock.Guarded(), or nil.
@@ -98,12 +104,36 @@ func (s *Store) guard(ctx context.Context, sess *mongo.Session, lease *rowlock.L
 		return s.insideFailed(ctx, what, err)
 	}
 	if reply.MatchedCount == 0 {
+		if s.tooOld(ctx, lease, h) {
+			return fmt.Errorf("mongo: %s: %w: %w", what, driver.ErrConflict, errTooOld)
+		}
 		return fmt.Errorf("mongo: %s: %w", what, s.outdated(ctx, lease, h))
 	}
 	if err := lease.Err(); err != nil { // the answer may have taken long
 		return fmt.Errorf("mongo: %s: %w", what, err)
 	}
 	return nil
+}
+
+// tooOld reports whether the fence, which a transaction did not find, is there with
+// the token of a lease that lives: the transaction shows what was before the acquire.
+func (s *Store) tooOld(ctx context.Context, lease *rowlock.Lease, h driver.Hold) bool {
+	if lease.Err() != nil {
+		return false
+	}
+	docs, err := s.documents(ctx, d{
+		{Key: "find", Value: s.fences},
+		{Key: "filter", Value: op("_id", keyID(h.Key))},
+		{Key: "projection", Value: op("token", 1)},
+		{Key: "singleBatch", Value: true},
+	})
+	return err == nil && len(docs) == 1 && parse(docs[0]).token == h.Stored
+}
+
+// errTooOld has the label with which the driver begins a transaction again.
+var errTooOld = mongo.CommandError{
+	Message: "the transaction has read before its lease was acquired: run it again, and begin the transaction after the acquire",
+	Labels:  []string{transientLabel},
 }
 
 // inside is a collection as a transaction in sess needs it: of the session's own
@@ -126,7 +156,9 @@ func (s *Store) insideFailed(ctx context.Context, what string, err error) error 
 }
 
 // transient: the transaction was aborted, nothing of it can take effect any more.
-func transient(err error) bool { return labelled(err, "TransientTransactionError") }
+func transient(err error) bool { return labelled(err, transientLabel) }
+
+const transientLabel = "TransientTransactionError"
 
 // outdated is the error for a lease whose fence is of another token by now. The
 // client may learn of it later.

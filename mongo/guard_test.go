@@ -254,6 +254,48 @@ func TestP8_OverlappingGuards(t *testing.T) {
 	}
 }
 
+// A transaction that has read before its lease was acquired cannot see the fence of it.
+// That is no loss of the lease, but a conflict, and the next try of WithTransaction
+// succeeds; both where the key was guarded before and where it never was.
+func TestP8_GuardInATransactionOlderThanItsLease(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	c := locker(t, s, rowlock.Options{})
+	must(t, guarded(t, c, "again").Release(t.Context()))
+	must(t, add(t.Context(), s, "read"))
+	for _, key := range []string{"again", "first time"} {
+		for verb, guard := range map[string]func(context.Context, *rowlock.Lease) error{
+			"Guard":   s.Guard,
+			"MarkRun": func(ctx context.Context, lease *rowlock.Lease) error { return s.MarkRun(ctx, lease, "run") },
+		} {
+			sess, err := s.db.Client().StartSession()
+			must(t, err)
+			defer sess.EndSession(context.Background())
+			var lease *rowlock.Lease
+			calls := 0
+			_, err = sess.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+				calls++
+				must(t, data(s).FindOne(ctx, op("_id", "read")).Err())
+				if lease == nil {
+					lease = guarded(t, c, key)
+				}
+				err := guard(ctx, lease)
+				if calls == 1 {
+					wants(t, "P8: "+verb+" in a transaction older than its lease", err, rowlock.ErrConflict)
+					if !strings.Contains(fmt.Sprint(err), "begin the transaction after the acquire") {
+						t.Errorf("%v does not say what to do", err)
+					}
+				}
+				return nil, err
+			}, ownTransactions)
+			if err != nil || calls != 2 || lease.Err() != nil {
+				t.Errorf("P8: %s of %q: %v after %d calls, want success at the second; the lease: %v", verb, key, err, calls, lease.Err())
+			}
+			must(t, lease.Release(t.Context()))
+		}
+	}
+}
+
 func TestGuardErrors(t *testing.T) {
 	t.Parallel()
 	s, other := shared(t), shared(t)

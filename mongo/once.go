@@ -50,7 +50,8 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 
 // MarkRun is [Store.Guard], and marks the run in the transaction of the caller,
 // whose commit so becomes the one commit of that run; run names it in 1 to 255
-// bytes, compared byte for byte. Mark a run once in a transaction.
+// bytes, compared byte for byte. Mark a run once in a transaction. The mark is as
+// durable as the transaction's write concern: use majority, as [Store.Guard] says.
 //
 // Errors are those of Guard, and ErrAlreadyRan: a transaction with this mark was
 // committed, at the majority. This one goes on then, but to make the effects of the
