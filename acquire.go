@@ -36,7 +36,8 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 // matches ErrHeld. Any other error means that nothing is held and that the
 // attempt, if it may have reached the database, is undone in the background:
 // ErrInvalid, ErrClosed, ErrSchema, ctx's, the database's own. ctx bounds the
-// wait for the answer. It does not queue behind the waiters of Acquire.
+// wait for the answer: an attempt whose connection turned out to be dead is no answer,
+// and is made again. It does not queue behind the waiters of Acquire.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	s, err := c.prepare(ctx, key, opts)
 	if err != nil {

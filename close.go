@@ -56,11 +56,18 @@ func (l *Lease) withdrawAt(by time.Duration) {
 }
 
 // answered implements answerer: the release of l has its answer.
-func (l *Lease) answered(r driver.Result, _, _ time.Duration) {
+func (l *Lease) answered(r driver.Result, sent, got time.Duration) {
 	c := l.c
 	defer c.work.exit()
+	if r.Status == driver.Unknown && l.repeat(r.Err, got-sent) {
+		return
+	}
 	var err error
-	switch r.Status {
+	status := r.Status
+	if l.release.repeated && status != driver.Unknown {
+		status = driver.Released
+	}
+	switch status {
 	case driver.Released:
 		c.troubles.release.ok()
 		if ctx := l.release.ctx; c.debug(ctx) {

@@ -39,8 +39,9 @@ func (q *queue) enqueue(otherwise func()) {
 		if err != nil {
 			r.Status, r.Err = 0, err
 		}
-		lease, err := c.outcome(caller, &req, s, r, began, c.now())
-		q.answered(caller, s, lease, err)
+		now := c.now()
+		lease, err := c.outcome(caller, &req, s, r, began, now)
+		q.answered(caller, s, lease, err, now-began)
 	}()
 }
 

@@ -25,6 +25,7 @@ type Lease struct {
 	renewedAt time.Duration // the start of the last statement that was acknowledged
 	last      bool          // the renewal that set the deadline was shortened by MaxHold
 	renewals  int           // on their way
+	silence   silence       // of the renewals that the keeper starts; its batch's own
 	guarded   bool          // a guard was asked for: never handed on
 	cause     error         // the last failed renewal since an acknowledged one
 	ended     error         // nil while held
@@ -38,6 +39,8 @@ type Lease struct {
 
 // releasing is the one release of a lease, which every Release call waits for.
 type releasing struct {
+	silence  silence
+	repeated bool            // what was sent first may have worked: then a repeat finds nothing
 	ctx      context.Context // of the first Release; only for what is logged
 	begun    bool
 	answered bool

@@ -197,6 +197,7 @@ type pace struct {
 	left   time.Duration // until the key is free by itself, if known
 	pinned bool          // the last refusal was Pinned
 	errs   int
+	silence
 }
 
 const (
@@ -212,7 +213,7 @@ const (
 func (p *pace) reset() { *p = pace{} }
 
 func (p *pace) held(h *HeldError) {
-	p.left, p.pinned, p.errs = h.Left, h.Pinned, 0
+	p.left, p.pinned, p.errs, p.silence = h.Left, h.Pinned, 0, silence{}
 }
 
 // With a live push it need not look often.

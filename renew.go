@@ -20,8 +20,10 @@ func (c *Client) sendRenewal(batch []*Lease) {
 	for _, l := range batch {
 		left = min(left, l.trustedUntil()-now)
 	}
-	// A try gets a third of the trust that is left, so that others can follow.
-	ctx, cancel := context.WithTimeout(c.life, max(left/3, min(left, 50*time.Millisecond)))
+	// A try gets a third of the trust that is left, so that others can follow; but
+	// always as long as a server may take that commits in time for its leases to live.
+	try := max(left/3, min(left, max(batch[0].set.ttl/slowestCommit, 50*time.Millisecond)))
+	ctx, cancel := context.WithTimeout(c.life, try)
 	errs := c.renew(ctx, batch)
 	cancel()
 	after := c.now()
@@ -35,6 +37,9 @@ func (c *Client) sendRenewal(batch []*Lease) {
 		case l.Err() == nil:
 			// Soon again: with what is left of the trust window.
 			next = after + min(max((deadline-after)/10, 5*time.Millisecond), time.Second)
+			if driver.IsSilent(errs[i]) {
+				next = after + l.silence.pause(after-now)
+			}
 			if left := deadline - after; left < least {
 				failed, least = i, left
 			}
@@ -47,6 +52,10 @@ func (c *Client) sendRenewal(batch []*Lease) {
 			"hold", l.hold.ID, "left", least, "err", errs[failed])
 	}
 }
+
+// slowestCommit is the part of a TTL within which a server commits a renewal on a new
+// connection, where a live holder is to keep its lease.
+const slowestCommit = 6
 
 // renewalGoes tells whether the lease still wants the renewal that was to be sent.
 func (l *Lease) renewalGoes() bool {

@@ -3,6 +3,7 @@ package rowlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type undoTask struct {
 	notBefore time.Duration // when the next try is due
 	pause     time.Duration // before the try after that
 	failing   bool          // the last try was not answered
+	asked     bool          // one was; guarded by undoer.mu
+	silence   silence
 }
 
 const (
@@ -162,6 +165,15 @@ func (u *undoer) send(batch []*undoTask) {
 		if r.Err != nil {
 			c.troubles.undo.fail(context.Background(), 0, "key", t.hold.Key, "hold", t.hold.ID, "err", r.Err)
 		}
+		if r.Status != driver.Unknown {
+			u.mu.Lock()
+			t.asked = true
+			u.mu.Unlock()
+		}
+		if driver.IsSilent(r.Err) {
+			t.notBefore = now + t.silence.pause(now-start)
+			continue
+		}
 		t.notBefore = now + t.pause
 		t.pause = min(t.pause*2, lastUndoPause)
 		if at := u.arrival(t) + time.Millisecond; t.notBefore > at && now < at {
@@ -193,6 +205,13 @@ func (u *undoer) final(t *undoTask, r driver.Result, start, now time.Duration) b
 		return now > gone
 	}
 	return r.Final || t.acknowledged || start > u.arrival(t) || now > gone
+}
+
+// asks reports whether there is a hold of key whose undo was not answered yet.
+func (u *undoer) asks(key string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.ContainsFunc(u.tasks, func(t *undoTask) bool { return t.hold.Key == key && !t.asked })
 }
 
 func (u *undoer) remove(ended map[*undoTask]bool) {

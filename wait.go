@@ -46,6 +46,10 @@ type waiter struct {
 	set   settings
 	try   call[driver.Request]
 
+	// Of TryAcquire. Guarded by Client.mu.
+	silence silence
+	ghost   bool // an attempt of its own may hold the key: it is being undone
+
 	// Guarded by Client.mu.
 	gone  bool // the caller has left
 	lease *Lease
@@ -275,12 +279,22 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 	defer c.work.exit()
 	lease, err := c.outcome(w.ctx, &w.try.q, w.set, r, sent, got)
 	if w.queue != nil {
-		w.queue.answered(w.ctx, w.set, lease, err)
+		w.queue.answered(w.ctx, w.set, lease, err, got-sent)
 		return
 	}
 	c.mu.Lock()
 	c.attempts.remove(w)
 	gone := w.gone
+	if !gone && lease == nil {
+		if pause, again := w.goesAgain(err, got-sent); again {
+			w.sendAgain(pause)
+			c.mu.Unlock()
+			return
+		}
+		if c.closed && driver.IsSilent(err) {
+			err = ErrClosed // as a caller hears that left in time
+		}
+	}
 	if !gone {
 		w.tell(lease, err)
 	}
@@ -290,9 +304,9 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 	}
 }
 
-// answered moves the queue after an attempt with the settings s. ctx is that of the
-// caller for whom it was made.
-func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err error) {
+// answered moves the queue after an attempt with the settings s that took so long. ctx
+// is that of the caller for whom it was made.
+func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err error, took time.Duration) {
 	c := q.c
 	c.mu.Lock()
 	was := q.state
@@ -359,9 +373,15 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 		q.blocked(err)
 		q.fails(true)
 		c.troubles.acquire.fail(ctx, 0, "key", q.key, "err", err)
-		d := q.pace.failed()
-		q.rest(d)
-		q.spot.attempt = true
+		if !driver.IsSilent(err) {
+			q.rest(q.pace.failed())
+			q.spot.attempt = true
+		} else if d := q.pace.silence.pause(took); d > 0 {
+			q.rest(d)
+			q.spot.attempt = true
+		} else {
+			q.attempt() // its place is the head's, as before
+		}
 	}
 }
 

@@ -56,6 +56,20 @@
 //  11. A Store keeps out of the caller's transactions and sessions: a context
 //     that carries one does not pull a step into it.
 //
-//  12. A Store logs nothing and does not retry for long: errors come back raw,
+//  12. A connection can be dead without anybody knowing: a firewall forgot it, and
+//     swallows what is sent over it. So an attempt that has got no byte for a second,
+//     or for half of the time that is left until its context's deadline if that is
+//     less, makes the Store ask on a newly dialled connection. If that one answers,
+//     the silent one is dead: close it (and end its session on the server, where that
+//     can be done), distrust other idle connections that are as old, and answer with
+//     an [Error] that says Silent, at once. If it does not answer either, the server
+//     is slow or silent itself: wait on, and look again after 5 s, twice as long after
+//     each connection given up, until the context ends. An attempt is Silent only
+//     after such a look, never because time has passed; NotApplied beside it only
+//     where nothing can have been sent. The engine sends at once what was Silent: an
+//     acquire under a new ID, while it undoes the old one, a renewal, release or undo
+//     as it was. So a Store need not, and must not, send an acquire again itself.
+//
+//  13. A Store logs nothing and does not retry for long: errors come back raw,
 //     classified once by [Error].
 package driver

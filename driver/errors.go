@@ -31,8 +31,8 @@ type Error struct {
 	// sent, that nothing was changed. No undo is needed.
 	NotApplied bool
 
-	// Silent: the connection gave no byte for a second while the server answered on a
-	// newly dialled one, so the Store closed it. That is no answer. What had been sent
+	// Silent: the connection gave no byte for a second (see rule 12) while the server
+	// answered on a newly dialled one, so the Store closed it. That is no answer. What had been sent
 	// is unknown unless NotApplied says otherwise, and the engine sends it again at
 	// once: an acquire under a new ID, after which it undoes the old one; a renewal, a
 	// release or an undo as it was, because it names its hold.
