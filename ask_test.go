@@ -3,6 +3,7 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,12 +88,12 @@ func TestP12_NoCallersContextReachesTheStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				l := acquire(t, c, "k", rowlock.NoRenew())
-				executed := false
+				var executed atomic.Bool
 				f.set(func(call call) verdict {
 					if call.op != op.call {
 						return verdict{}
 					}
-					time.AfterFunc(5*time.Second-time.Millisecond, func() { executed = true })
+					time.AfterFunc(5*time.Second-time.Millisecond, func() { executed.Store(true) })
 					return verdict{slow: 5 * time.Second}
 				})
 				gone, leave := context.WithCancelCause(ctx)
@@ -105,7 +106,7 @@ func TestP12_NoCallersContextReachesTheStore(t *testing.T) {
 				if err := c.Close(context.Background()); err != nil {
 					t.Errorf("Close = %v", err)
 				}
-				if !executed {
+				if !executed.Load() {
 					t.Errorf("P12: Close returned after %v, while the statement of %s was on its way", time.Since(start), name)
 				}
 			})
