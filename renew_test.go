@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 )
 
 // many takes n leases, with TTLs of 20, 25, … 40 s in turn if mixed.
@@ -183,6 +184,85 @@ func TestP2_TenThousandSignals(t *testing.T) {
 		f.set(nil)
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// partStore answers Unknown to the renewal of some keys, and executes the others.
+type partStore struct {
+	*faultStore
+	fails func(key string, n int) bool // n: how often the key was asked for before
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (p *partStore) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	results, err := p.faultStore.Renew(ctx, holds)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, h := range holds {
+		if p.fails(h.Key, p.asked[h.Key]) {
+			results[i] = driver.Result{Err: errors.New("too large, or blocked")}
+		}
+		p.asked[h.Key]++
+	}
+	return results, err
+}
+
+// TestP26_PartOfABatchFails: of a batch of renewals some are acknowledged and some not.
+// The former are good for a TTL; only the latter go again, soon, and for as long as
+// they are trusted.
+func TestP26_PartOfABatchFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leases, failing, tries = 1000, 10, 5
+		p := &partStore{faultStore: newFaultStore(), asked: make(map[string]int)}
+		late := func(key string) bool {
+			var n int
+			_, err := fmt.Sscanf(key, "k%d", &n)
+			return err == nil && n < failing
+		}
+		p.fails = func(key string, n int) bool { return key == "never" || late(key) && n < tries }
+		c, err := rowlock.New(p, rowlock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		var held []*rowlock.Lease
+		for i := range leases {
+			held = append(held, acquire(t, c, fmt.Sprint("k", i)))
+		}
+		never := acquire(t, c, "never")
+		start := p.Store.Now()
+		time.Sleep(2 * time.Minute)
+		for _, l := range held {
+			if l.Err() != nil {
+				t.Error(l.Err())
+			}
+		}
+		if reason(never.Err()) != rowlock.ReasonExpired {
+			t.Errorf("a lease that was never renewed: %v", never.Err())
+		}
+		first := make(map[string][]time.Duration)
+		for _, c := range p.seen("renew") {
+			for _, k := range c.keys {
+				first[k] = append(first[k], c.at-start)
+			}
+		}
+		for k, at := range first {
+			switch {
+			case k == "never":
+				if len(at) < 10 {
+					t.Errorf("%d tries of a renewal that fails", len(at))
+				}
+			case late(k):
+				if d := at[tries] - at[0]; d > tries*time.Second+time.Second {
+					t.Errorf("%q was acknowledged only %v after its first try", k, d)
+				}
+			default:
+				if most := 2 * 60 / 10 * 2; len(at) > most {
+					t.Errorf("%q was renewed %d times in two minutes, want at most %d", k, len(at), most)
+				}
+			}
 		}
 	})
 }
