@@ -13,8 +13,8 @@ import (
 // the background until Release, or until it is lost; see Lease.Err.
 //
 // ctx bounds the wait, never the hold. When it ends first the error matches
-// ctx.Err(), and also ErrHeld if the key was last seen held by another, else the
-// last cause. A failure that will not pass (ErrSchema, wrong credentials) comes
+// ctx.Err(), and also ErrHeld if the key was last seen held, by another program or by
+// another caller of this Client, else the last cause. A failure that will not pass (ErrSchema, wrong credentials) comes
 // back at once; one that may pass (connection lost, failover) is tried again
 // until ctx ends. Other errors: ErrInvalid, ErrClosed, and ErrSelfDeadlock if ctx
 // comes from a lease of the same key. After an error nothing is held: if the
@@ -48,6 +48,12 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 
 // prepare checks what can be checked before anything is sent.
 func (c *Client) prepare(ctx context.Context, key string, opts []Option) (settings, error) {
+	if c == nil {
+		return settings{}, fmt.Errorf("acquire %q: %w: the Client is nil", key, ErrInvalid)
+	}
+	if ctx == nil {
+		return settings{}, fmt.Errorf("acquire %q: %w: the context is nil", key, ErrInvalid)
+	}
 	if err := checkKey(key); err != nil {
 		return settings{}, err
 	}
@@ -134,7 +140,7 @@ func (c *Client) hold(l *Lease) error {
 	c.keeper.add(l) // before the look at closed: Close ends what it finds in care
 	c.mu.Lock()
 	closed := c.closed
-	c.addLocal(l.hold.Key)
+	c.addLocal(l)
 	if !closed {
 		c.startReaping()
 	}

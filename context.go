@@ -2,12 +2,15 @@ package rowlock
 
 import "context"
 
-// Context returns a child of parent that ends with the hold: context.Cause is then
+// Context returns a child of parent (nil: of the background) that ends with the hold: context.Cause is then
 // what Err says. Work under a lock should use it. Its Err looks at the clock, as
 // Lease.Err does. No goroutine is started.
 func (l *Lease) Context(parent context.Context) context.Context { return l.newContext(parent) }
 
 func (l *Lease) newContext(parent context.Context) *leaseContext {
+	if parent == nil {
+		parent = context.Background()
+	}
 	ctx, cancel := context.WithCancelCause(parent)
 	lc := &leaseContext{Context: ctx, lease: l, cancel: cancel}
 	l.mu.Lock()
@@ -55,14 +58,14 @@ func (lc *leaseContext) Value(k any) any {
 	return lc.Context.Value(k)
 }
 
-// holds tells whether ctx comes from a lease of key of this client.
+// holds reports whether ctx comes from a lease of key of this client that is held.
 func (c *Client) holds(ctx context.Context, key string) bool {
 	for {
 		lc, ok := ctx.Value(lastLease{}).(*leaseContext)
 		if !ok {
 			return false
 		}
-		if lc.lease.c == c && lc.lease.hold.Key == key {
+		if lc.lease.c == c && lc.lease.hold.Key == key && lc.lease.Err() == nil {
 			return true
 		}
 		ctx = lc.Context

@@ -25,9 +25,20 @@ import (
 //	err := rowlock.Do(ctx, locks, "report", job, rowlock.NoWait(), rowlock.MinHold(10*time.Minute))
 //	if errors.Is(err, rowlock.ErrHeld) { return nil } // another has it, or had it within the last 10 minutes
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context, *Lease) error, opts ...Option) (err error) {
+	switch {
+	case l == nil:
+		return fmt.Errorf("do %q: %w: the Locker is nil", key, ErrInvalid)
+	case fn == nil:
+		return fmt.Errorf("do %q: %w: the function is nil", key, ErrInvalid)
+	case ctx == nil:
+		return fmt.Errorf("do %q: %w: the context is nil", key, ErrInvalid)
+	}
 	lease, err := l.Acquire(ctx, key, opts...)
 	if err != nil {
 		return err
+	}
+	if lease == nil || lease.c == nil {
+		return fmt.Errorf("do %q: %w: the Locker (%T) gave neither a lease nor an error", key, ErrInvalid, l)
 	}
 	running, open := lease.c.doBegins(lease, ctx)
 	if !open {

@@ -16,6 +16,9 @@ import (
 // that matches ErrInvalid; a lease that ended, ErrReleased or ErrLost. Nothing was
 // marked then.
 func (l *Lease) Guarding(s driver.Store) (driver.Hold, error) {
+	if l == nil {
+		return driver.Hold{}, fmt.Errorf("guard: %w", errNilLease)
+	}
 	if !stands(l.c.store, s) {
 		return driver.Hold{}, fmt.Errorf("guard %q: %w: the lease was granted by another Store (%T): use the one that its Client was made with", l.hold.Key, ErrInvalid, l.c.store)
 	}

@@ -56,6 +56,9 @@ func (c *Client) handOn(l *Lease, now time.Duration) bool {
 	next.task.lease = next
 	c.keeper.add(next)
 	c.keeper.remove(l)
+	k := c.local[l.hold.Key]
+	k.holder = next
+	c.local[l.hold.Key] = k
 	q.pop(next, nil)
 	if len(q.waiters) > 0 {
 		q.rest(localProbe)

@@ -19,6 +19,12 @@ const inspectPatience = 30 * time.Second
 // ErrClosed, ErrSchema, the database's own, ctx's. ctx bounds the wait, as the client
 // does: after 30 seconds without an answer the error matches context.DeadlineExceeded.
 func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
+	switch {
+	case c == nil:
+		return Info{Key: key}, fmt.Errorf("inspect %q: %w: the Client is nil", key, ErrInvalid)
+	case ctx == nil:
+		return Info{Key: key}, fmt.Errorf("inspect %q: %w: the context is nil", key, ErrInvalid)
+	}
 	if err := checkKey(key); err != nil {
 		return Info{Key: key}, err
 	}
@@ -54,6 +60,9 @@ type Stats struct {
 
 // Stats tells what the client does now and did so far.
 func (c *Client) Stats() Stats {
+	if c == nil {
+		return Stats{}
+	}
 	c.mu.Lock()
 	waiting := c.waiting
 	c.mu.Unlock()

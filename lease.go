@@ -99,6 +99,9 @@ func (l *Lease) Done() <-chan struct{} {
 // that was frozen for longer than the lease gets the truth at its first look.
 // After the end it is ErrReleased, or a *LostError with its Reason.
 func (l *Lease) Err() error {
+	if l == nil {
+		return errNilLease
+	}
 	l.mu.Lock()
 	lost := l.checkLocked()
 	err := l.ended
@@ -108,6 +111,9 @@ func (l *Lease) Err() error {
 	}
 	return err
 }
+
+// errNilLease: what Acquire returns beside an error was used.
+var errNilLease = fmt.Errorf("%w: the Lease is nil: was the error of Acquire looked at?", ErrInvalid)
 
 // Hold is what the database knows of the lease; for implementations of Store.
 func (l *Lease) Hold() driver.Hold { return l.hold }
@@ -184,6 +190,12 @@ func (l *Lease) afterLoss(undo bool) {
 // matches ErrLost or ErrReleased says that it is over. ctx bounds the wait only: a
 // renewal that a caller has left goes on, and extends the lease when it is answered.
 func (l *Lease) Renew(ctx context.Context) error {
+	switch {
+	case l == nil:
+		return fmt.Errorf("renew: %w", errNilLease)
+	case ctx == nil:
+		return fmt.Errorf("renew %q: %w: the context is nil", l.hold.Key, ErrInvalid)
+	}
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
 	}
@@ -217,7 +229,8 @@ func (l *Lease) renewNow(ctx context.Context) (struct{}, error) {
 
 // Release ends the hold and frees the key (with MinHold: when that is over). It
 // may be called more than once and from a defer; the answer is the same ever
-// after: nil, or a *LostError if the hold was lost before.
+// after: nil, or a *LostError if the hold was lost before. Release of a nil Lease is
+// nil: a defer after a failed Acquire does nothing.
 //
 // It is sent even when ctx is cancelled, and waits for the answer at most
 // Options.ReleaseWait and never past the trust deadline. If none came it is nil
@@ -225,6 +238,12 @@ func (l *Lease) renewNow(ctx context.Context) (struct{}, error) {
 // background, and at the latest the TTL frees the key. Err and Done tell of the
 // end before the release is sent.
 func (l *Lease) Release(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	if l.c.work.enter() {
 		defer l.c.work.exit()
 	} else {

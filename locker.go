@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,9 @@ type Client struct {
 func New(store driver.Store, o Options) (*Client, error) {
 	if store == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalid)
+	}
+	if v := reflect.ValueOf(store); v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w: the store is a nil %T: was the error of the call that made it looked at?", ErrInvalid, store)
 	}
 	limits := store.Limits()
 	if limits.Batch < 1 {

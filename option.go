@@ -144,7 +144,10 @@ func (c *Client) settingsFor(opts []Option) (settings, error) {
 	s := settings{ttl: c.opts.TTL, maxHold: c.opts.MaxHold}
 	if len(opts) > 0 {
 		own := s // goes to the heap
-		for _, opt := range opts {
+		for i, opt := range opts {
+			if opt == nil {
+				return s, fmt.Errorf("%w: option %d of %d is nil: leave it out", ErrInvalid, i+1, len(opts))
+			}
 			opt(&own)
 		}
 		s = own

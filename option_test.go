@@ -86,7 +86,7 @@ func TestP9_BadCall(t *testing.T) {
 			defer c.Close(ctx)
 			_, err1 := c.Acquire(ctx, tc.key, tc.opts...)
 			_, err2 := c.TryAcquire(ctx, tc.key, tc.opts...)
-			err3 := rowlock.Do(ctx, c, tc.key, nil, tc.opts...)
+			err3 := rowlock.Do(ctx, c, tc.key, never, tc.opts...)
 			for _, err := range []error{err1, err2, err3} {
 				if !errors.Is(err, rowlock.ErrInvalid) {
 					t.Fatalf("error %v", err)
@@ -106,5 +106,86 @@ func TestP9_BadCall(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func never(context.Context, *rowlock.Lease) error { panic("called without a lease") }
+
+// nobody is a Locker that breaks its contract.
+type nobody struct{}
+
+func (nobody) Acquire(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error) {
+	return nil, nil
+}
+func (nobody) TryAcquire(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error) {
+	return nil, nil
+}
+
+// TestP9_NilArguments: what is nil is named before anything is sent.
+func TestP9_NilArguments(t *testing.T) {
+	ctx := context.Background()
+	store := memory.New()
+	c := newClient(t, store, rowlock.Options{})
+	var none context.Context
+	var noClient *rowlock.Client
+	var noLease *rowlock.Lease
+	lease := acquire(t, c, "held")
+	sent := store.Statements()
+	for name, tc := range map[string]struct {
+		do   func() error
+		want string
+	}{
+		"option":            {func() error { _, err := c.Acquire(ctx, "k", rowlock.NoWait(), nil); return err }, "option"},
+		"option of a try":   {func() error { _, err := c.TryAcquire(ctx, "k", nil); return err }, "option"},
+		"function of Do":    {func() error { return rowlock.Do(ctx, c, "k", nil) }, "function"},
+		"Locker of Do":      {func() error { return rowlock.Do(ctx, nil, "k", never) }, "Locker"},
+		"Client of Do":      {func() error { return rowlock.Do(ctx, noClient, "k", never) }, "Client"},
+		"Locker without":    {func() error { return rowlock.Do(ctx, nobody{}, "k", never) }, "nobody"},
+		"Client":            {func() error { _, err := noClient.TryAcquire(ctx, "k"); return err }, "Client"},
+		"Client of Inspect": {func() error { _, err := noClient.Inspect(ctx, "k"); return err }, "Client"},
+		"ctx":               {func() error { _, err := c.Acquire(none, "k"); return err }, "context"},
+		"ctx of a try":      {func() error { _, err := c.TryAcquire(none, "k"); return err }, "context"},
+		"ctx of Do":         {func() error { return rowlock.Do(none, c, "k", never) }, "context"},
+		"ctx of Inspect":    {func() error { _, err := c.Inspect(none, "k"); return err }, "context"},
+		"ctx of Renew":      {func() error { return lease.Renew(none) }, "context"},
+		"ctx of Close":      {func() error { return c.Close(none) }, "context"},
+		"store":             {func() error { _, err := rowlock.New(nil, rowlock.Options{}); return err }, "store"},
+		"typed store": {func() error {
+			var s *memory.Store
+			_, err := rowlock.New(s, rowlock.Options{})
+			return err
+		}, "*memory.Store"},
+		"lease of Renew":    {func() error { return noLease.Renew(ctx) }, "Lease"},
+		"lease of Err":      {func() error { return noLease.Err() }, "Lease"},
+		"lease of Guarding": {func() error { _, err := noLease.Guarding(store); return err }, "Lease"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("P9: panic: %v", p)
+				}
+			}()
+			if err := tc.do(); !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("P9: %v, want ErrInvalid and %q", err, tc.want)
+			}
+		})
+	}
+	if n := store.Statements() - sent; n != 0 {
+		t.Errorf("P9: %d statements were sent", n)
+	}
+	if err := noLease.Release(ctx); err != nil { // as a defer after a failed Acquire does
+		t.Errorf("Release of no lease = %v", err)
+	}
+	if err := noClient.Close(ctx); err != nil { // as a defer after a failed New does
+		t.Errorf("Close of no client = %v", err)
+	}
+	if s := noClient.Stats(); s != (rowlock.Stats{}) {
+		t.Errorf("Stats of no client: %+v", s)
+	}
+	if err := lease.Context(none).Err(); err != nil {
+		t.Errorf("a context without a parent: %v", err)
+	}
+	if err := lease.Release(none); err != nil {
+		t.Errorf("Release with a nil context = %v", err)
 	}
 }

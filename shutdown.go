@@ -31,11 +31,17 @@ import (
 //
 // Close may be called by many and more than once: all wait for the first call and get
 // its answer. From inside a function of Do it would wait for itself: with a context of
-// that function it changes nothing and gives ErrSelfDeadlock.
+// that function it changes nothing and gives ErrSelfDeadlock. Close of a nil Client is nil.
 //
 // What was logged reaches the handler of Options.Logger before Close returns, unless
 // the handler takes longer than ctx allows, or than Options.ReleaseWait for one record.
 func (c *Client) Close(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	if ctx == nil {
+		return fmt.Errorf("close: %w: the context is nil", ErrInvalid)
+	}
 	if key, inside := c.insideDo(ctx); inside {
 		return fmt.Errorf("close: %w: Close waits for the function that Do runs under %q, which called it", ErrSelfDeadlock, key)
 	}

@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -130,15 +131,37 @@ func (q *queue) begin() *flight[driver.Request] {
 // localKey is a key that leases of this client hold, or whose release is under way.
 type localKey struct {
 	leases int
+	holder *Lease // the last of them
 	series series
 }
 
-// addLocal notes that a lease of key has begun. Called under Client.mu.
-func (c *Client) addLocal(key string) {
-	k := c.local[key]
+// addLocal notes that a lease of its key has begun. Called under Client.mu.
+func (c *Client) addLocal(l *Lease) {
+	k := c.local[l.hold.Key]
 	k.leases++
-	c.local[key] = k
+	k.holder = l
+	c.local[l.hold.Key] = k
 }
+
+// heldHere says what stands in the way of key within this client, if anything does:
+// a lease of another caller, or a release that is not answered. Called under Client.mu.
+func (c *Client) heldHere(key string) error {
+	k := c.local[key]
+	if k.leases == 0 {
+		return nil
+	}
+	l := k.holder
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.deadline - c.now()
+	if l.ended != nil || left <= 0 {
+		return errReleasing
+	}
+	return &HeldError{Key: key, Owner: c.opts.Owner, Left: left + l.set.margin}
+}
+
+// errReleasing: who has the key is not known.
+var errReleasing = errors.New("the release of the hold that this client had of the key is not answered")
 
 // keepSeries keeps what the queue of key knew beyond its end, for as long as the
 // key is held. Called under Client.mu.

@@ -209,7 +209,9 @@ func (c *Client) leave(w *waiter) bool {
 		c.withdraw(w)
 		return true
 	}
-	if q.state == queued && w.last == nil {
+	if here := c.heldHere(q.key); here != nil {
+		w.last = here
+	} else if q.state == queued && w.last == nil {
 		w.last = &HeldError{Key: q.key} // who stands in the server's queue waits for another
 	}
 	c.waiting--

@@ -212,5 +212,63 @@ func TestSelfDeadlock(t *testing.T) {
 		if _, err := c.Acquire(ctx, "k"); !errors.Is(err, context.Canceled) {
 			t.Errorf("Acquire with the context of a released lease = %v", err)
 		}
+		next, err := c.Acquire(context.WithoutCancel(ctx), "k")
+		if err != nil {
+			t.Fatalf("Acquire of a key that nobody holds, with what is left of an ended lease's context: %v", err)
+		}
+		next.Release(ctx)
+	})
+}
+
+// TestHeldByAnotherCallerOfTheClient: a wait that ends behind a holder in the same
+// program says so, as one behind another program does.
+func TestHeldByAnotherCallerOfTheClient(t *testing.T) {
+	for name, wait := range map[string]func(context.Context, *rowlock.Client) error{
+		"Acquire": func(ctx context.Context, c *rowlock.Client) error { _, err := c.Acquire(ctx, "k"); return err },
+		"Do": func(ctx context.Context, c *rowlock.Client) error {
+			return rowlock.Do(ctx, c, "k", func(context.Context, *rowlock.Lease) error { return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c := newClient2(t, f, rowlock.Options{Owner: "pod-7:12"})
+				a, _ := two(t, c, 0, nil, nil) // b has it by handoff
+				if a.Err() == nil {
+					t.Fatal("not handed on")
+				}
+				for _, d := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
+					ctx, cancel := context.WithTimeout(context.Background(), d)
+					err := wait(ctx, c)
+					cancel()
+					var held *rowlock.HeldError
+					if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rowlock.ErrHeld) || !errors.As(err, &held) {
+						t.Fatalf("a wait of %v behind a holder of the same client: %v, want its context's error and ErrHeld", d, err)
+					}
+					if held.Key != "k" || held.Owner != "pod-7:12" || held.Left <= 0 || held.Left > 30*time.Second {
+						t.Errorf("%+v", held)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOwnReleaseIsNotAHolder: the key that a caller waits for was released by the same
+// client, and the release is not answered. Whether somebody has it is not known.
+func TestOwnReleaseIsNotAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		l := acquire(t, c, "k")
+		f.set(on("release", verdict{slow: 2 * time.Second}))
+		go l.Release(context.Background())
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_, err := c.Acquire(ctx, "k")
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rowlock.ErrHeld) || !strings.Contains(err.Error(), "release") {
+			t.Errorf("%v, want the context's error and that the own release is not answered", err)
+		}
 	})
 }
