@@ -266,3 +266,38 @@ func TestP26_PartOfABatchFails(t *testing.T) {
 		}
 	})
 }
+
+// oneBatch is a store with which batches leave one after the other.
+type oneBatch struct{ *faultStore }
+
+func (s oneBatch) Limits() driver.Limits {
+	l := s.faultStore.Limits()
+	l.Flights = 1
+	return l
+}
+
+// TestP26_LeastTrustGoesFirst: of the batches that are due the one that ends first
+// leaves first, also in a 32-bit program, where 2.7 s are more nanoseconds than an int
+// has.
+func TestP26_LeastTrustGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, err := rowlock.New(oneBatch{f}, rowlock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		f.set(on("renew", verdict{slow: 10 * time.Millisecond}))
+		for i := range 20 { // which batch is found first is up to a map
+			late, early := acquire(t, c, fmt.Sprint("late", i)), acquire(t, c, fmt.Sprint("early", i), rowlock.TTL(27*time.Second))
+			before := len(f.seen("renew"))
+			time.Sleep(9*time.Second + time.Millisecond*100) // a third of 27 s; the other is taken along
+			sent := f.seen("renew")[before:]
+			if len(sent) != 2 || sent[0].keys[0] != early.Key() || sent[1].keys[0] != late.Key() {
+				t.Fatalf("P26: renewals of %v, want that of the TTL of 27s and then that of 30s", sent)
+			}
+			late.Release(context.Background())
+			early.Release(context.Background())
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -51,7 +52,7 @@ func (r *renewals) add(batches [][]*Lease) {
 		}
 		r.waiting = append(r.waiting, &renewal{leases: leases, deadline: deadline})
 	}
-	slices.SortStableFunc(r.waiting, func(a, b *renewal) int { return int(a.deadline - b.deadline) })
+	slices.SortStableFunc(r.waiting, func(a, b *renewal) int { return cmp.Compare(a.deadline, b.deadline) })
 	r.start()
 }
 

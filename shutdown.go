@@ -46,12 +46,10 @@ func (c *Client) Close(ctx context.Context) error {
 		return fmt.Errorf("close: %w: Close waits for the function that Do runs under %q, which called it", ErrSelfDeadlock, key)
 	}
 	if !c.closes() {
-		select {
-		case <-c.done:
-			return c.closeErr
-		case <-ctx.Done():
+		if !waitFor(ctx, c.done) {
 			return fmt.Errorf("close: %w", waitError(ctx, nil))
 		}
+		return c.closeErr
 	}
 	defer close(c.done)
 	defer c.endLog(ctx)

@@ -6,6 +6,7 @@
 package locktest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -129,7 +130,7 @@ func checkSpans(t testing.TB, spans []span) {
 	if len(spans) < 3 {
 		t.Fatalf("only %d leases were seen", len(spans))
 	}
-	slices.SortFunc(spans, func(a, b span) int { return int(a.first - b.first) })
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
 	for i := 1; i < len(spans); i++ {
 		a, b := spans[i-1], spans[i]
 		if b.first < a.last {

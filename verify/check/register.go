@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -129,7 +130,7 @@ func firstImpossible(k *key) history.Event {
 			answered = append(answered, e)
 		}
 	}
-	slices.SortStableFunc(answered, func(a, b history.Event) int { return int(a.End - b.End) })
+	slices.SortStableFunc(answered, func(a, b history.Event) int { return cmp.Compare(a.End, b.End) })
 	i := sort.Search(len(answered)-1, func(i int) bool {
 		return porcupine.CheckOperationsTimeout(registerModel, calls(until(k.register, answered[i].End)), k.Patience) == porcupine.Illegal
 	})

@@ -1,6 +1,7 @@
 package number
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -46,7 +47,7 @@ func summarize(found []contested) (s summary) {
 		}
 	}
 	s.share = float64(most) / max(float64(least), 0.5)
-	slices.SortFunc(all, func(a, b owned) int { return int(a.Got - b.Got) })
+	slices.SortFunc(all, func(a, b owned) int { return cmp.Compare(a.Got, b.Got) })
 	for i := 1; i < len(all); i++ {
 		before, now := all[i-1], all[i]
 		if before.process == now.process {

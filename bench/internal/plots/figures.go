@@ -77,7 +77,7 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) (p
 		p := panel{title: where}
 		for _, key := range order {
 			if points := lines[key]; key.panel == where && len(points) > 1 {
-				slices.SortFunc(points, func(a, b plotter.XY) int { return int(a.X - b.X) })
+				slices.SortFunc(points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 				p.lines = append(p.lines, line{key.name, points, true})
 			}
 		}
