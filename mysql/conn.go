@@ -70,13 +70,16 @@ const (
 )
 
 // open takes a connection out of the pool and prepares it.
-func (s *Store) open(ctx context.Context) (*conn, error) { return s.openAs(ctx, prepare, true) }
+func (s *Store) open(ctx context.Context) (*conn, error) {
+	return s.openAs(ctx, openWait, prepare, true)
+}
 
-// openAs is open with other settings, under which autocommit is on or off.
-func (s *Store) openAs(ctx context.Context, prepare []string, autocommit bool) (*conn, error) {
+// openAs is open with another wait for the pool, and with other settings, under which
+// autocommit is on or off.
+func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string, autocommit bool) (*conn, error) {
 	c := &conn{s: s, opened: time.Now()}
 	var err error
-	if c.sc, err = s.db.Conn(ctx); err != nil {
+	if c.sc, err = s.connect(ctx, wait); err != nil {
 		return nil, notSent("connect", err)
 	}
 	if c.line, err = lineOf(c.sc); err != nil {

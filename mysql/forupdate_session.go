@@ -21,10 +21,6 @@ type session struct {
 	rested  time.Time // when it was put to rest
 }
 
-// openWait is how long an acquire waits for a connection of a caller's pool that
-// is exhausted.
-const openWait = 2 * time.Second
-
 // lookAfter is how long a session must have rested to be looked at before it is used.
 // A dead one costs its attempt another try, no more.
 const lookAfter = time.Second
@@ -124,17 +120,11 @@ func (p *sessions) start(ctx context.Context, seconds int) (n *session, err erro
 		}
 	}()
 	p.s.control.keep(ctx) // must be older than what it may have to KILL
-	opening := ctx
-	if most, _ := p.room(); most > 0 {
-		var cancel context.CancelFunc
-		opening, cancel = context.WithTimeout(ctx, openWait)
-		defer cancel()
+	c, err := p.s.open(ctx)
+	if errors.Is(err, errPoolBusy) {
+		err = &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: %w", err)}
 	}
-	c, err := p.s.open(opening)
 	if err != nil {
-		if stats := p.s.db.Stats(); opening.Err() != nil && ctx.Err() == nil && stats.InUse >= stats.MaxOpenConnections {
-			err = &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: none of the pool's %d was free for %v: SetMaxOpenConns to more: %w", stats.MaxOpenConnections, openWait, err)}
-		}
 		return nil, err
 	}
 	n = &session{c: c, heard: c.opened}

@@ -37,20 +37,36 @@ import (
 // that match rowlock.ErrLost or rowlock.ErrReleased: the lease is over.
 // rowlock.ErrInvalid: tx is a pool, or has no open transaction, or reaches another
 // server; the lease is nil or another Store's. rowlock.ErrConflict: the server
-// chose the transaction as the victim of a deadlock, or a lock was waited for too
-// long; run it again from its beginning. Others come from the connection. ctx
-// bounds both statements, one on a connection of the Store and one on yours; what
-// cancelling it does to your connection is up to database/sql and the driver.
+// chose the transaction as the victim of a deadlock, a lock was waited for too long,
+// or the Store, on a pool of yours that is used up, found no connection for a second:
+// transactions that guard have them all; run it again from its beginning. Others come
+// from the connection. ctx and the end of the lease bound both statements, one on a
+// connection of the Store and one on yours; what that does to your connection is up
+// to database/sql and the driver.
 //
 // A host that falls silent inside a guarded transaction keeps the key from
 // everybody until the server ends the session, by default after a wait_timeout of
 // eight hours. Set a smaller one, or use InTx. Guard may be called concurrently.
 func (s *Store) Guard(ctx context.Context, tx Tx, lease *rowlock.Lease) error {
+	ctx, free := upTo(ctx, lease)
+	defer free()
 	_, err := s.guard(ctx, tx, lease, "")
 	return err
 }
 
-// guard is Guard, which also asks whether a run has its mark.
+// upTo is ctx, and ends with the lease too. In a pool that is used up the
+// transactions that wait for a connection have those that they wait for, so none
+// may wait without an end of its own.
+func upTo(ctx context.Context, lease *rowlock.Lease) (context.Context, context.CancelFunc) {
+	within, free := context.WithCancel(ctx) // a lease that lives on forgets it
+	if lease == nil {
+		return within, free
+	}
+	return lease.Context(within), free
+}
+
+// guard is Guard, which also asks whether a run has its mark. Its caller gives it a
+// context that ends with the lease: see upTo.
 func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) (standing, error) {
 	h, err := s.guarding(ctx, lease)
 	if err != nil {
@@ -66,7 +82,7 @@ func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run stri
 		err = cmp.Or(st.lost(h), lease.Err())
 	}
 	if err != nil || st.marked {
-		return st, wrap("guard", h.Key, orEnded(lease, err))
+		return st, wrap("guard", h.Key, orEnded(lease, poolConflict(err)))
 	}
 	locked, err := s.lock(ctx, tx, st.database, h)
 	switch n := number(err); {
@@ -78,13 +94,28 @@ func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run stri
 	if err == nil {
 		err = lease.Err() // it may have ended meanwhile
 	}
-	return st, wrap("guard", h.Key, orEnded(lease, err))
+	return st, wrap("guard", h.Key, orEnded(lease, poolConflict(err)))
 }
 
-// orEnded prefers what the lease says of its end to what its row looks like then.
+// orEnded prefers what the lease says of its end to what its row looks like then, and
+// to what came of a statement or a wait that its end cut off.
 func orEnded(lease *rowlock.Lease, err error) error {
-	if errors.Is(err, rowlock.ErrLost) {
-		return cmp.Or(lease.Err(), err)
+	for _, said := range []error{driver.ErrInvalid, driver.ErrSchema, driver.ErrAlreadyRan} {
+		if errors.Is(err, said) {
+			return err
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(lease.Err(), err)
+}
+
+// poolConflict marks the error of a wait for the pool: transactions that use it up
+// stand in each other's way.
+func poolConflict(err error) error {
+	if errors.Is(err, errPoolBusy) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w: roll back, so that its connection is free: %w", driver.ErrConflict, err)
 	}
 	return err
 }
@@ -103,7 +134,7 @@ func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold
 		return driver.Hold{}, fmt.Errorf("guard: %w: the lease is nil", driver.ErrInvalid)
 	}
 	if err := s.ready(ctx); err != nil {
-		return driver.Hold{}, err
+		return driver.Hold{}, orEnded(lease, poolConflict(err))
 	}
 	return lease.Guarding(s)
 }

@@ -1,8 +1,11 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -17,7 +20,8 @@ type lane struct {
 	beyond *lane         // lends a free connection when all of this one are in use; may be nil
 
 	shelf[*conn]
-	keepFrom time.Time // keep does nothing before; guarded by mu
+	keepFrom time.Time    // keep does nothing before; guarded by mu
+	opening  atomic.Int32 // those that wait for the pool, or for a new connection
 }
 
 func newLane(s *Store, size int) *lane {
@@ -43,11 +47,19 @@ func (l *lane) get(ctx context.Context) (*conn, error) {
 }
 
 // slot waits for the right to use a connection, and names the lane that gave it.
+// Behind one that waits for a pool which is used up nobody waits longer than that
+// does: see openWait.
 func (l *lane) slot(ctx context.Context) (from *lane, err error) {
 	select {
 	case l.slots <- struct{}{}:
 		return l, nil
 	default:
+	}
+	var late <-chan time.Time
+	if busy := l.s.usedUp(); busy != nil && l.opening.Load() > 0 {
+		t := time.NewTimer(openWait)
+		defer t.Stop()
+		late = t.C
 	}
 	var lent chan struct{}
 	if l.beyond != nil {
@@ -60,6 +72,8 @@ func (l *lane) slot(ctx context.Context) (from *lane, err error) {
 		return l.beyond, nil
 	case <-ctx.Done():
 		return nil, notSent("wait for a connection", ctx.Err())
+	case <-late:
+		return nil, notSent("wait for a connection", cmp.Or(l.s.usedUp(), errPoolBusy))
 	}
 }
 
@@ -70,7 +84,16 @@ func (l *lane) take(ctx context.Context) (*conn, error) {
 			return nil, notSent("wait for a connection", fmt.Errorf("%w: the store was closed", driver.ErrClosed))
 		}
 		if c == nil {
-			return l.s.open(ctx)
+			l.opening.Add(1)
+			c, err := l.s.open(ctx)
+			l.opening.Add(-1)
+			if !errors.Is(err, errPoolBusy) {
+				return c, err
+			}
+			if c, _ = l.pop(); c == nil { // put back meanwhile
+				return nil, err
+			}
+			return c, nil
 		}
 		if c.alive(ctx) {
 			return c, nil

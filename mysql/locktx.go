@@ -38,6 +38,8 @@ import (
 //     (1020, MariaDB with innodb_snapshot_isolation). The server's error is in the
 //     chain, for errors.As. Roll back and begin again; after 1213 and 1020 the server has
 //     undone all of it already, and what is sent on it now takes effect by itself.
+//     Or the Store, on a pool of yours that is used up, found no connection for a
+//     second: see New.
 //   - rowlock.ErrHeld together with the context's error: ctx ended. The transaction
 //     is as it was, but may have some of the keys until it ends.
 //
@@ -104,7 +106,7 @@ func (s *Store) lockTx(ctx context.Context, tx Tx, keys []string, lock func(*txL
 		return fmt.Errorf("mysql: %s: %w", what, err)
 	}
 	if err := s.ready(ctx); err != nil {
-		return err
+		return poolConflict(err)
 	}
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
@@ -112,7 +114,7 @@ func (s *Store) lockTx(ctx context.Context, tx Tx, keys []string, lock func(*txL
 	l := &txLock{s: s, tx: tx}
 	for batch := range slices.Chunk(keys, txLockBatch) {
 		if err := l.batch(ctx, batch, lock); err != nil {
-			return fmt.Errorf("mysql: %s: %w", what, err)
+			return fmt.Errorf("mysql: %s: %w", what, poolConflict(err))
 		}
 	}
 	return nil

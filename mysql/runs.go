@@ -39,6 +39,8 @@ func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run st
 	if err := checkRun(run); err != nil {
 		return err
 	}
+	ctx, free := upTo(ctx, lease)
+	defer free()
 	st, err := s.guard(ctx, tx, lease, run)
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run st
 	if err == nil {
 		err = lease.Err() // it may have waited
 	}
-	return wrapRun(run, lease.Key(), err)
+	return wrapRun(run, lease.Key(), orEnded(lease, err))
 }
 
 func checkRun(run string) error {

@@ -110,10 +110,18 @@ func Open(dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// New makes a Store on the caller's pool. It takes up to Options.Connections
-// connections out of it and keeps them until Close; they never come back, because
+// New makes a Store on the caller's pool. It takes up to Options.Connections and
+// Options.Bells connections out of it and keeps them until Close, SelectForUpdate one
+// more for each key, InTx and Once one while they run; they never come back, because
 // their settings are changed. The pool is not closed by the Store and must outlive
 // it. It does no I/O.
+//
+// SetMaxOpenConns must leave room for all of them beside every connection that the
+// program uses at once, or be 0. The Store's connections can be lost, and then it
+// needs new ones: where the program's transactions have taken all, leases cannot be
+// renewed, and Guard, MarkRun and LockTx wait for a connection that only the end of
+// another transaction gives back; they do so for a second, see Guard. A Store that
+// Open made does not depend on the program's pool.
 //
 // A pool that is nil or closed, one whose SetMaxOpenConns leaves too little beside
 // the Store's connections, and a bad option are errors that match

@@ -45,7 +45,9 @@ const (
 // begin begins a guarded transaction, and marks the run in it if one is named. The
 // caller calls end.
 func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*transaction, error) {
-	h, err := s.guarding(ctx, lease)
+	within, free := upTo(ctx, lease)
+	defer free()
+	h, err := s.guarding(within, lease)
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +59,12 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 	}
 	for try := 1; ; try++ {
 		t := &transaction{s: s, lease: lease, hold: h}
-		if t.n, err = s.transactions.get(ctx, h.TTL); err != nil {
-			return nil, named(err)
+		t.work, t.free = upTo(ctx, lease)
+		if t.n, err = s.transactions.get(t.work, h.TTL); err != nil {
+			t.free()
+			return nil, named(orEnded(lease, err))
 		}
 		t.open = true
-		within, free := context.WithCancel(ctx) // a lease that lives on forgets it
-		t.work, t.free = lease.Context(within), free
 		if err = t.start(); err == nil && run != "" {
 			err = t.judge(s.mark(t.work, t.tx, "", h, run))
 		}
@@ -77,7 +79,7 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 		again := (t.n.c.broken || t.n.stale) && try < 3 && t.work.Err() == nil
 		t.end()
 		if errors.Is(err, errNotLocked) {
-			err = s.whyNot(ctx, h)
+			err = orEnded(lease, s.whyNot(within, h))
 		}
 		if !again {
 			return nil, named(err)

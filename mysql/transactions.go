@@ -47,7 +47,7 @@ func (p *transactions) get(ctx context.Context, ttl time.Duration) (*txConn, err
 			return nil, errClosed()
 		}
 		if n == nil {
-			c, err := p.s.openAs(ctx, prepareTx, false)
+			c, err := p.s.openAs(ctx, 0, prepareTx, false) // as long as the lease lasts
 			if err != nil {
 				return nil, err
 			}

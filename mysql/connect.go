@@ -1,0 +1,48 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// openWait is how long a step waits for a connection of a caller's pool that is
+// used up. It is the caller's transactions that use it up, and they may be waiting
+// for this step: a guard that gives up lets one of them end.
+const openWait = time.Second
+
+var errPoolBusy = errors.New("no connection of the pool was free")
+
+// connect takes a connection out of the pool. Where that is used up it waits, for
+// most at the longest (0: until ctx ends), and says so.
+func (s *Store) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+	busy := s.usedUp()
+	if busy == nil {
+		return s.db.Conn(ctx)
+	}
+	waiting := ctx
+	if most > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
+	sc, err := s.db.Conn(waiting)
+	if err == nil || waiting.Err() == nil {
+		return sc, err
+	}
+	if ctx.Err() != nil {
+		busy = fmt.Errorf("%w: %w", busy, ctx.Err())
+	}
+	return nil, busy
+}
+
+// usedUp is nil if the pool has a connection to give, or may open one.
+func (s *Store) usedUp() error {
+	stats := s.db.Stats()
+	if stats.MaxOpenConnections == 0 || stats.InUse < stats.MaxOpenConnections {
+		return nil
+	}
+	return fmt.Errorf("%w (%d of %d in use): SetMaxOpenConns to more, or use Open", errPoolBusy, stats.InUse, stats.MaxOpenConnections)
+}

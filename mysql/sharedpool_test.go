@@ -1,0 +1,190 @@
+package mysqllock
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// sharedPool is a pool of the program's, on which its Store is made too. The user is
+// its own, so that its connections can be told from the lab's.
+func (l *lab) sharedPool(t testing.TB, most int, o Options) (pool *sql.DB, s *Store, user string) {
+	t.Helper()
+	user = "s" + strings.ToLower(rand.Text()[:12])
+	exec(t, l.db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'pw'")
+	t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + user + "@'%'") })
+	exec(t, l.db, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+l.config.DBName+".* TO "+user+"@'%'")
+	config := l.config.Clone()
+	config.User, config.Passwd = user, "pw"
+	pool = l.open(config)
+	pool.SetMaxOpenConns(most)
+	o.Strategy = l.strategy
+	s, err := New(pool, o)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return pool, s, user
+}
+
+// TestP26_GuardsOnASharedPool: more workers than the pool has connections begin a
+// transaction and guard it; the server ends the Store's connections. The Store then
+// needs connections that the waiting transactions have.
+func TestP26_GuardsOnASharedPool(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		l.store()
+		for _, verb := range []string{"Guard", "MarkRun", "LockTx"} {
+			t.Run(verb, func(t *testing.T) {
+				pool, s, user := l.sharedPool(t, 20, Options{})
+				p := l.programOn(t, s, rowlock.Options{TTL: 15 * time.Second})
+				ctx := within(t, time.Minute)
+				const workers = 30
+				leases := make([]*rowlock.Lease, workers)
+				for i := range leases {
+					leases[i] = p.lock(t, fmt.Sprint("k", i))
+				}
+
+				ofStore := sessionsOf(t, l, user)
+				ended := make(chan struct{})
+				var all sync.WaitGroup
+				for i, lease := range leases {
+					all.Go(func() {
+						for try := 0; ; try++ {
+							tx, err := pool.BeginTx(ctx, nil)
+							if err != nil {
+								t.Errorf("P26: worker %d: begin, try %d: %v", i, try, err)
+								return
+							}
+							<-ended
+							switch verb {
+							case "Guard":
+								err = s.Guard(ctx, tx, lease)
+							case "MarkRun":
+								err = s.MarkRun(ctx, tx, lease, "run")
+							case "LockTx":
+								err = s.LockTx(ctx, tx, lease.Key())
+							}
+							if err == nil {
+								err = tx.Commit()
+							} else {
+								_ = tx.Rollback()
+							}
+							switch {
+							case err == nil:
+								return
+							case ctx.Err() != nil:
+								t.Errorf("P26: worker %d waited until its own context ended: %v", i, err)
+								return
+							case !errors.Is(err, rowlock.ErrConflict):
+								t.Errorf("P26: worker %d: %v", i, err)
+								return
+							}
+						}
+					})
+				}
+				eventually(t, "the pool is used up", func() bool { return pool.Stats().InUse == 20 && pool.Stats().WaitCount > 0 })
+				for _, id := range ofStore {
+					exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", id))
+				}
+				close(ended)
+				all.Wait()
+				for _, lease := range leases {
+					if err := lease.Err(); err != nil {
+						t.Errorf("P26: a lease was lost: %v", err)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestPoolUsedUp: who cannot get a connection of the caller's pool is told so, and
+// the log too.
+func TestPoolUsedUp(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		l.store()
+		const most = 16
+		pool, s, _ := l.sharedPool(t, most, Options{})
+		var mu sync.Mutex
+		var log bytes.Buffer
+		p := l.programOn(t, s, rowlock.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
+		for range most {
+			c, err := pool.Conn(within(t, time.Minute))
+			must(t, err)
+			defer c.Close()
+		}
+		const busy = "no connection of the pool was free (16 of 16 in use)"
+		short := func() context.Context { return within(t, 3*openWait) }
+		says := func(what string, err error, passing bool) {
+			t.Helper()
+			switch {
+			case err == nil || !strings.Contains(err.Error(), busy):
+				t.Errorf("%s: %v: does not say %q", what, err, busy)
+			case driver.IsLasting(err):
+				t.Errorf("%s: %v: lasting", what, err)
+			case passing && !errors.Is(err, context.DeadlineExceeded):
+				t.Errorf("%s: %v: does not match the context's error", what, err)
+			}
+		}
+		says("Check", s.Check(short()), false)
+		_, err := p.TryAcquire(short(), "a")
+		says("TryAcquire", err, false)
+		_, err = p.Client.Acquire(short(), "a")
+		says("Acquire", err, true)
+		mu.Lock()
+		if !strings.Contains(log.String(), busy) {
+			t.Errorf("the log does not say it: %s", log.String())
+		}
+		mu.Unlock()
+	})
+}
+
+// TestPoolUsedUpByTransactions is TestPoolUsedUp for those who hold a lease.
+func TestPoolUsedUpByTransactions(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		l.store()
+		pool, s, _ := l.sharedPool(t, 16, Options{})
+		p := l.programOn(t, s, rowlock.Options{})
+		lease := p.lock(t, "a")
+		short := p.lock(t, "b", rowlock.TTL(10*l.shortest()), rowlock.NoRenew())
+		for pool.Stats().InUse < 16 {
+			c, err := pool.Conn(within(t, time.Minute))
+			must(t, err)
+			defer c.Close()
+		}
+		const busy = "no connection of the pool was free (16 of 16 in use)"
+		for what, err := range map[string]error{
+			"InTx": s.InTx(within(t, time.Second), lease, func(context.Context, *sql.Tx) error { return nil }),
+			"Once": s.Once(within(t, time.Second), lease, "run", func(context.Context, *sql.Tx) error { return nil }),
+		} {
+			if err == nil || !strings.Contains(err.Error(), busy) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v: does not say %q and that ctx ended", what, err, busy)
+			}
+		}
+		err := s.InTx(within(t, time.Minute), short, func(context.Context, *sql.Tx) error { return nil })
+		if reasonOf(err) != rowlock.ReasonExpired {
+			t.Errorf("P26: InTx that waits for a connection longer than its lease: %v", err)
+		}
+	})
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (w lockedWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.w.Write(b)
+}
