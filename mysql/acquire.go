@@ -105,9 +105,21 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		}
 	}
 	for _, i := range open {
-		if blocked {
+		var err error
+		alone := []int{i}
+		if !blocked {
+			// It was refused, and let go before it was looked at. The answer to the upsert
+			// of a single key says which.
+			if alone, err = a.take(ctx, c, alone, a.s.bound(len(bounds)-1)); len(alone) == 0 && err == nil {
+				continue
+			}
+		}
+		switch {
+		case blocked:
 			a.results[i] = driver.Result{Status: driver.Pinned}
-		} else {
+		case err != nil:
+			a.results[i] = driver.Result{Err: maybeApplied(a.what("acquire"), err)}
+		default:
 			a.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: %s: the row of %q shows neither this hold nor another one: is there a proxy that reads from a replica?", a.what("acquire"), a.reqs[i].Key)}}
 		}
 	}

@@ -25,6 +25,7 @@ import (
 type switcher struct {
 	listener net.Listener
 	server   atomic.Pointer[string]
+	asks     func([]byte)        // is shown what is sent, before the server is; nil: nobody
 	answers  func([]byte) []byte // what becomes of the server's; nil: nothing
 
 	mu    sync.Mutex
@@ -69,7 +70,7 @@ func (s *switcher) serve(client net.Conn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], answers{way[1], way[1] == server, s.answers})
+			_, _ = io.Copy(way[0], shown{way[1], way[1] == server, s})
 			_ = way[0].Close()
 			_ = way[1].Close()
 		})
@@ -77,17 +78,20 @@ func (s *switcher) serve(client net.Conn) {
 	both.Wait()
 }
 
-// answers are a server's as a proxy hands them on.
-type answers struct {
+// shown is what one side sends.
+type shown struct {
 	io.Reader
 	ofServer bool
-	change   func([]byte) []byte
+	to       *switcher
 }
 
-func (a answers) Read(b []byte) (int, error) {
+func (a shown) Read(b []byte) (int, error) {
 	n, err := a.Reader.Read(b)
-	if a.ofServer && a.change != nil {
-		copy(b[:n], a.change(b[:n]))
+	switch {
+	case a.ofServer && a.to.answers != nil:
+		copy(b[:n], a.to.answers(b[:n]))
+	case !a.ofServer && a.to.asks != nil:
+		a.to.asks(b[:n])
 	}
 	return n, err
 }
