@@ -180,7 +180,7 @@ func (s *Store) told(ctx context.Context, q driver.Request, r row, wait time.Dur
 	if !errors.Is(err, errPinned) {
 		failed := s.fail(ctx, what, err)
 		// The fence may not have moved, but the hold is there.
-		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err})
+		return unknown(&driver.Error{Lasting: failed.Lasting, Silent: failed.Silent, Err: failed.Err})
 	}
 	own.unused()
 	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true}, blockWait)

@@ -143,7 +143,7 @@ func (b *batch) fail(ctx context.Context, entries []int, err error) {
 
 // sent takes the proof out of an error of a later step: the first one was applied.
 func (b *batch) sent(e *driver.Error) error {
-	return &driver.Error{Lasting: e.Lasting, Err: e.Err}
+	return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
 }
 
 func (b *batch) keys(entries []int) []string {

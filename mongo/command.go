@@ -43,11 +43,26 @@ func (c callContext) Err() error {
 }
 
 // send sends one command to the primary, in sess or in none of the caller's, and
-// returns when it is answered or ctx ends; then its connection is closed. A reply
+// returns when it is answered or ctx ends; then its connection is closed. So it is, with
+// errSilent, if the command is overdue and its connection dead (silence.go). A reply
 // with write errors or a write concern error comes with an error too.
-func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
+func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D, limit time.Duration) (bson.Raw, error) {
+	if limit > 0 {
+		cmd = append(cmd[:len(cmd):len(cmd)], maxTime(limit))
+	}
+	watched, stop := s.attentive(ctx, limit)
+	defer stop()
+	return s.sendIn(watched, sess, cmd)
+}
+
+// sendIn is send as it is, for a command that may take as long as ctx lasts.
+func (s *Store) sendIn(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
 	s.statements.Add(1)
-	return s.db.RunCommand(mongo.NewSessionContext(callContext{ctx}, sess), cmd).Raw()
+	raw, err := s.db.RunCommand(mongo.NewSessionContext(callContext{ctx}, sess), cmd).Raw()
+	if err != nil && context.Cause(ctx) == errSilent {
+		err = fmt.Errorf("%w (%w)", errSilent, err)
+	}
+	return raw, err
 }
 
 var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}}
@@ -66,7 +81,8 @@ var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majo
 //
 // A numbered write also goes out again if its connection broke. An answer then
 // says nothing about the sending before, unless it wrote something (session.go):
-// o is late, and an error proves nothing about any command of o.
+// o is late, and an error proves nothing about any command of o. If its connection was
+// silent every write goes out again, because it may be repeated.
 func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Duration) (answer, error) {
 	cmd = append(cmd, majority)
 	var sess *mongo.Session
@@ -76,22 +92,25 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 		cmd = append(cmd, bson.E{Key: "txnNumber", Value: o.number})
 	}
 	doubt := false // an earlier sending may have been applied
+	lost := false
 	earlier := int64(0)
 	for tries := 0; ; tries++ {
 		limit := min(wait, left(ctx))
-		raw, err := s.send(ctx, sess, append(cmd[:len(cmd):len(cmd)], maxTime(limit)))
+		raw, err := s.send(ctx, sess, cmd, limit)
 		again := err != nil && ctx.Err() == nil && tries < 3
 		switch {
 		case again && majorityLate(err):
 			wait, doubt = time.Minute, true
 			earlier = max(earlier, matched(raw))
 		case again && (nothingSent(err) || sess != nil && notPrimary(err)):
-		case again && sess != nil && repeatable(err):
+		case again && sess != nil && (silent(err) || repeatable(err)):
 			doubt, o.late = true, true
+		case again && silent(err):
+			doubt, lost = true, true
 		case err != nil && (doubt || o != nil && o.late):
-			return answer{raw, earlier}, &doubtful{err}
+			return answer{raw, earlier, lost}, &doubtful{err}
 		default:
-			return answer{raw, earlier}, err
+			return answer{raw, earlier, lost}, err
 		}
 	}
 }
@@ -114,7 +133,7 @@ const insistMost = 10 * time.Second
 func (s *Store) once(ctx context.Context, cmd bson.D, wait time.Duration) error {
 	cmd = append(cmd, majority)
 	for tries := 0; ; tries++ {
-		_, err := s.send(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(min(wait, left(ctx)))))
+		_, err := s.send(ctx, nil, cmd, min(wait, left(ctx)))
 		if tries == 3 || ctx.Err() != nil || !nothingSent(err) {
 			return err
 		}
@@ -125,6 +144,7 @@ func (s *Store) once(ctx context.Context, cmd bson.D, wait time.Duration) error 
 type answer struct {
 	bson.Raw
 	earlier int64 // documents that an earlier sending of it matched
+	lost    bool  // what an earlier sending matched, if it arrived, is not known
 }
 
 // doubtful is an error that says nothing about an earlier sending of the same
@@ -133,11 +153,14 @@ type doubtful struct{ error }
 
 func (e *doubtful) Unwrap() error { return e.error }
 
-// read sends a command that changes nothing.
+// read sends a command that changes nothing, and that a server which is not too busy
+// answers at once.
 func (s *Store) read(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 	for tries := 0; ; tries++ {
-		raw, err := s.send(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
-		if err == nil || ctx.Err() != nil || tries == 2 || !(nothingSent(err) || repeatable(err)) {
+		watched, stop := s.attentive(ctx, 0)
+		raw, err := s.sendIn(watched, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
+		stop()
+		if err == nil || ctx.Err() != nil || tries == 2 || !(nothingSent(err) || repeatable(err) || silent(err)) {
 			return raw, err
 		}
 	}
@@ -165,10 +188,20 @@ func millis(d time.Duration) int64 {
 	return n
 }
 
+// scan is documents by a command that may have to read a whole collection.
+func (s *Store) scan(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
+	reply, err := s.sendIn(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
+	return documentsOf(cmd, reply, err)
+}
+
 // documents reads by a command whose answer has a cursor: the documents of its only
 // batch.
 func (s *Store) documents(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
 	reply, err := s.read(ctx, cmd)
+	return documentsOf(cmd, reply, err)
+}
+
+func documentsOf(cmd bson.D, reply bson.Raw, err error) ([]bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -122,8 +122,8 @@ func nothingSent(err error) bool {
 
 func noServer(err error) bool {
 	text := err.Error()
-	return strings.HasPrefix(text, "server selection error") ||
-		strings.HasPrefix(text, "timed out while checking out a connection")
+	return strings.Contains(text, "server selection error") ||
+		strings.Contains(text, "while checking out a connection from")
 }
 
 // fail is the one place where an error of the driver gets its meaning and its
@@ -140,6 +140,8 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 	case ctx.Err() != nil:
 		e.NotApplied = noServer(err)
 		cause = fmt.Errorf("%w (%w)", ctx.Err(), err)
+	case silent(err):
+		e.Silent, e.NotApplied = true, noServer(err)
 	case errors.Is(err, mongo.ErrClientDisconnected):
 		e.Lasting, e.NotApplied = true, true
 		advice = ": the mongo.Client was disconnected before the Store was closed"

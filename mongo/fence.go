@@ -109,7 +109,7 @@ func (s *Store) endOlder(ctx context.Context, key string, token int64) (bool, er
 	if parse(docs[0]).token >= token || id.Type != bson.TypeBinary {
 		return false, nil
 	}
-	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: a{op("id", id)}}, maxTime(undoWait)})
+	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: a{op("id", id)}}}, undoWait)
 	if command, _ := codes(err); command != 0 {
 		return false, nil
 	}

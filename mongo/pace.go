@@ -35,6 +35,9 @@ func (p *pace) wait(n int) time.Duration {
 	return min(partWait+min(3*usual, max(75*time.Millisecond, usual*3/2)), longWait)
 }
 
+// usual is what a command with one key takes.
+func (p *pace) usual() time.Duration { return time.Duration(p.share.Load()) * (1 + overhead) }
+
 // waitOne is how long a command with one key may take, where an idle server gets idle.
 // It learns by tookOne, in a pace of its own: of several keys one says nothing.
 func (p *pace) waitOne(idle time.Duration) time.Duration {

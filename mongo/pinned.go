@@ -35,8 +35,7 @@ func (s *Store) written(ctx context.Context, key string) (bool, error) {
 		{Key: "txnNumber", Value: o.number},
 		{Key: "autocommit", Value: false},
 		{Key: "startTransaction", Value: true},
-		maxTime(min(undoWait, left(ctx))),
-	})
+	}, min(undoWait, left(ctx)))
 	switch command, _ := codes(err); {
 	case err == nil: // no fence, nothing written
 	case command == codeWriteConflict || command == codeImmutableField:

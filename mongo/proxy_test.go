@@ -27,7 +27,8 @@ type proxy struct {
 	arrive  chan struct{} // closed: it arrives
 	free    chan struct{} // closed: what is kept goes on
 	kept    int
-	replies bytes.Buffer // to commands that were kept
+	replies bytes.Buffer   // to commands that were kept
+	pooled  map[*bool]bool // the connections of the pool: whether what goes over them is lost, guarded by mu
 }
 
 // newProxy returns a proxy before the server of uri, and the uri of the proxy.
@@ -41,7 +42,7 @@ func newProxy(t testing.TB, uri string) (*proxy, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{t: t, listen: listen, server: u.Host, free: make(chan struct{}), arrive: make(chan struct{})}
+	p := &proxy{t: t, listen: listen, server: u.Host, free: make(chan struct{}), arrive: make(chan struct{}), pooled: make(map[*bool]bool)}
 	t.Cleanup(func() { _ = listen.Close(); p.letGo() })
 	go func() {
 		for {
@@ -68,6 +69,18 @@ func (p *proxy) keepAfter(n int, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.skip = n
+}
+
+// deaden loses all that goes over the connections of the pool from now on, in both
+// directions, as a firewall does that has forgotten them. It returns their number. Those
+// on which the driver watches the server, and new ones, work.
+func (p *proxy) deaden() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for dead := range p.pooled {
+		*dead = true
+	}
+	return len(p.pooled)
 }
 
 // cut breaks the client's connection while the next command that contains text is
@@ -157,10 +170,24 @@ func (p *proxy) serve(client net.Conn) {
 	defer server.Close()
 	var mu sync.Mutex
 	late, cut := false, false
+	dead := new(bool)
+	isDead := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return *dead
+	}
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.pooled, dead)
+	}()
 	go func() { // replies
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(buf)
+			if err == nil && isDead() {
+				continue
+			}
 			mu.Lock()
 			isLate, isCut := late, cut
 			mu.Unlock()
@@ -183,7 +210,13 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
+		if isDead() {
+			continue
+		}
 		p.mu.Lock()
+		if !bytes.Contains(message, []byte("hello")) && !bytes.Contains(message, []byte("isMaster")) {
+			p.pooled[dead] = true
+		}
 		free, then := p.free, p.then
 		hold := p.hold != nil && bytes.Contains(message, p.hold)
 		if hold && p.skip > 0 {

@@ -39,7 +39,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 }
 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	docs, err := s.documents(ctx, d{
+	docs, err := s.scan(ctx, d{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: append(op("_id", op("$type", "binData")), dead(olderThan)...)},
 		{Key: "projection", Value: fields},

@@ -96,6 +96,9 @@ func (e *releasing) send(ctx context.Context, entries []int, wait time.Duration)
 	for n, i := range entries {
 		e.results[i] = s.ended(fates[n], e.holds[i])
 	}
+	if reply.lost {
+		e.notLost(entries)
+	}
 	return nil
 }
 
@@ -164,6 +167,9 @@ func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driv
 			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h})
 			if err != nil {
 				return unknown(s.fail(ctx, what, err))
+			}
+			if reply.lost && (fates[0] == driver.Taken || fates[0] == driver.Removed) {
+				return driver.Result{Status: driver.Released} // it may have been there the first time
 			}
 			return s.ended(fates[0], h)
 		case conflicted(err) && tries < 3:

@@ -29,7 +29,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		{Key: "at", Value: op("$type", "date")},
 		{Key: "$expr", Value: op("$lte", a{"$at", op("$subtract", a{now, millis(olderThan)})})},
 	}
-	docs, err := s.documents(ctx, d{
+	docs, err := s.scan(ctx, d{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
 		{Key: "projection", Value: op("_id", 1)},

@@ -58,6 +58,7 @@ type Store struct {
 	statements atomic.Uint64
 	sessions   sessions
 	own        ownSessions
+	asking     asking
 	paces      struct{ renew, release, acquire, numbered, one, raise pace }
 }
 
@@ -128,6 +129,7 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s.endSessions(ctx, append(s.sessions.close(), s.own.close()...))
+	s.asking.close()
 	return nil
 }
 
@@ -135,7 +137,7 @@ func (s *Store) Close() error {
 // by itself after 30 minutes.
 func (s *Store) endSessions(ctx context.Context, ids []bson.Raw) {
 	if len(ids) > 0 {
-		_, _ = s.send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}})
+		_, _ = s.send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}}, 0)
 	}
 }
 

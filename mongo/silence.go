@@ -1,0 +1,156 @@
+package mongolock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A connection can die without a word: a firewall forgets it, and what is sent on it is
+// lost. The pool of the driver does not notice, and keeps such connections for the next
+// commands. So when a command has had no answer for longer than it may take, the Store
+// asks the server on others (ask). One answer proves that the server lives: the silent
+// connection is given up, and the command goes out again. Without one the command waits
+// on, and the question is repeated every second.
+//
+// The pool hands out the connections it has before it dials, and says neither how many
+// there are nor which it gives. So the question goes out on more and more of them, until
+// one answers, at the latest on one that was dialled for it. Those that do not answer
+// within a second are closed, which the driver does with a connection whose command is
+// cancelled; nobody else has them meanwhile. All others stay as they are: no pool is
+// cleared, because it is the application's.
+
+const (
+	// silentFor is how long an answer may be overdue. A call that has less than four
+	// times as much left doubts sooner: what is left must do for another try.
+	silentFor   = time.Second
+	silentLeast = 50 * time.Millisecond
+
+	// askStep is the time between two rounds of questions, of which each is twice the
+	// size of the one before, askMost the number of questions, askFor how long one waits.
+	askStep = 30 * time.Millisecond
+	askMost = 127
+	askFor  = time.Second
+)
+
+var errSilent = errors.New("its connection gave no byte, while the server answers on another")
+
+// silent reports whether err is that of a command whose connection was given up.
+func silent(err error) bool { return errors.Is(err, errSilent) }
+
+// attentive is ctx for a command that the server answers, or ends, within limit. It ends
+// with the cause errSilent when the connection is silent. stop ends the watch.
+func (s *Store) attentive(ctx context.Context, limit time.Duration) (watched context.Context, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	usual := s.paces.one.usual()
+	overdue := limit + max(2*usual, min(max(left(ctx)/4, silentLeast), silentFor))
+	timer := time.AfterFunc(overdue, func() {
+		for watched.Err() == nil {
+			if s.asking.answers(watched, s.ping, max(askStep, 2*usual)) {
+				cancel(errSilent)
+				return
+			}
+			select {
+			case <-time.After(silentFor):
+			case <-watched.Done():
+			}
+		}
+	})
+	return watched, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// ping reports whether the server answers, whatever it says.
+func (s *Store) ping(ctx context.Context) bool {
+	s.statements.Add(1)
+	err := s.db.RunCommand(callContext{ctx}, op("ping", 1)).Err()
+	command, _ := codes(err)
+	return err == nil || command != 0
+}
+
+// asking is the question whether the server answers, one at a time for all commands.
+type asking struct {
+	mu     sync.Mutex
+	now    *question
+	closed bool
+	life   context.Context
+	end    context.CancelFunc
+	open   sync.WaitGroup
+}
+
+type question struct {
+	done  chan struct{} // closed: decided
+	alive bool
+}
+
+// answers waits for the answer.
+func (a *asking) answers(ctx context.Context, ping func(context.Context) bool, step time.Duration) bool {
+	a.mu.Lock()
+	q := a.now
+	if q == nil && !a.closed {
+		if a.life == nil {
+			a.life, a.end = context.WithCancel(context.Background())
+		}
+		q = &question{done: make(chan struct{})}
+		a.now = q
+		a.open.Go(func() { a.ask(q, ping, step) })
+	}
+	a.mu.Unlock()
+	if q == nil {
+		return false
+	}
+	select {
+	case <-q.done:
+		return q.alive
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ask decides q.
+func (a *asking) ask(q *question, ping func(context.Context) bool, step time.Duration) {
+	answered := make(chan struct{}, askMost)
+	timer := time.NewTicker(step)
+	defer timer.Stop()
+	deadline := time.After(askFor)
+	for sent, size, over := 0, 1, false; !q.alive && !over; {
+		for range min(size, askMost-sent) {
+			sent++
+			a.open.Go(func() {
+				ctx, cancel := context.WithTimeout(a.life, askFor)
+				defer cancel()
+				if ping(ctx) {
+					answered <- struct{}{}
+				}
+			})
+		}
+		size *= 2
+		select {
+		case <-answered:
+			q.alive = true
+		case <-timer.C:
+		case <-deadline:
+			over = true
+		case <-a.life.Done():
+			over = true
+		}
+	}
+	a.mu.Lock()
+	a.now = nil
+	a.mu.Unlock()
+	close(q.done)
+}
+
+// close ends all questions, and waits for their goroutines.
+func (a *asking) close() {
+	a.mu.Lock()
+	a.closed = true
+	if a.end != nil {
+		a.end()
+	}
+	a.mu.Unlock()
+	a.open.Wait()
+}
