@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,21 +11,35 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
 
-// sentBy collects the commands that a Store sends in its life: grants, refusals,
-// renewals and releases of one key and of many, an undo, and what operators do.
-func sentBy(t *testing.T) (commands []bson.Raw) {
+// monitored opens a Store whose commands are collected.
+func monitored(t *testing.T) (s *Store, sent func() []bson.Raw) {
 	t.Helper()
 	var mu sync.Mutex
+	var commands []bson.Raw
 	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
 		mu.Lock()
 		defer mu.Unlock()
 		commands = append(commands, bson.Raw(append([]byte(nil), e.Command...)))
 	}}
-	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
+	s = open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
+	return s, func() []bson.Raw {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(commands)
+	}
+}
+
+// sentBy collects the commands that a Store sends in its life: grants, refusals,
+// renewals and releases of one key and of many, an undo, guarded transactions, and
+// what operators do.
+func sentBy(t *testing.T) []bson.Raw {
+	t.Helper()
+	s, sent := monitored(t)
 	ctx := t.Context()
 	for key, guarded := range map[string]bool{"plain": false, "guarded": true} {
 		q := request(key)
@@ -56,9 +71,11 @@ func sentBy(t *testing.T) (commands []bson.Raw) {
 			t.Fatal(err)
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return commands
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "transactions")
+	nothing := func(context.Context) error { return nil }
+	must(t, s.InTx(ctx, lease, nothing))
+	must(t, s.Once(ctx, lease, "run", nothing))
+	return sent()
 }
 
 // TestP1_OnlyTheServersClock: no command carries a time of this machine's clock.
@@ -83,21 +100,64 @@ func TestP1_OnlyTheServersClock(t *testing.T) {
 // forgotten, and a lock be granted twice.
 func TestEveryWriteIsAcknowledgedByTheMajority(t *testing.T) {
 	t.Parallel()
-	writes := 0
+	writes, commits := 0, 0
 	for _, c := range sentBy(t) {
 		switch name := nameOf(t, c); name {
-		case "findAndModify", "update", "delete", "insert":
-			if testsOwn(c) {
+		case "commitTransaction", "findAndModify", "update", "delete", "insert":
+			if name == "commitTransaction" {
+				commits++
+			} else if _, err := c.LookupErr("autocommit"); err == nil || testsOwn(c) { // its commit counts
 				continue
+			} else {
+				writes++
 			}
-			writes++
 			if w, _ := c.Lookup("writeConcern", "w").StringValueOK(); w != "majority" {
 				t.Errorf("P1: %s with the write concern %v", name, c.Lookup("writeConcern"))
 			}
 		}
 	}
-	if writes < 10 {
-		t.Errorf("only %d writes were seen", writes)
+	if writes < 10 || commits < 2 {
+		t.Errorf("only %d writes and %d commits were seen", writes, commits)
+	}
+}
+
+// TestWhatIsToldIsReadAtTheMajority: what a hold came to and whether a run was marked
+// is read as the majority has it. (What goes wrong otherwise: TestP2_FateThatNoMajorityHas,
+// TestP13_MarkThatNoMajorityHas.)
+func TestWhatIsToldIsReadAtTheMajority(t *testing.T) {
+	t.Parallel()
+	s, sent := monitored(t)
+	ctx := t.Context()
+	var gone []driver.Hold
+	for _, key := range []string{"one", "two"} {
+		gone = append(gone, granted(t, s, request(key)))
+		release(t, s, gone[len(gone)-1])
+	}
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	once := func() error { return s.Once(ctx, lease, "run", func(context.Context) error { return nil }) }
+	must(t, once())
+	for name, call := range map[string]func() error{
+		"renew one":    func() error { _, err := s.Renew(ctx, gone[:1]); return err },
+		"renew two":    func() error { _, err := s.Renew(ctx, gone); return err },
+		"release one":  func() error { _, err := s.Release(ctx, gone[:1]); return err },
+		"release two":  func() error { _, err := s.Release(ctx, gone); return err },
+		"a marked run": func() error { wants(t, "Once", once(), rowlock.ErrAlreadyRan); return nil },
+	} {
+		before := len(sent())
+		must(t, call())
+		reads := 0
+		for _, c := range sent()[before:] {
+			if nameOf(t, c) != "find" {
+				continue
+			}
+			reads++
+			if level, _ := c.Lookup("readConcern", "level").StringValueOK(); level != "majority" {
+				t.Errorf("P2, P13: %s reads with the concern %v", name, c.Lookup("readConcern"))
+			}
+		}
+		if reads == 0 {
+			t.Errorf("%s: no read was seen", name)
+		}
 	}
 }
 
