@@ -39,7 +39,7 @@ test-here: $(TOOLS)/gotestsum $(TOOLS)/reruns
 race: test ## the same: tests always run with the race detector
 
 .PHONY: bench
-bench: testenv ## every number beside its floors and peers; SHORT=1: in two minutes (ARGS="-only N1")
+bench: testenv ## every number beside its floors and peers; SHORT=1: in a few minutes (ARGS="-only N1")
 	@cd bench && GOWORK=off go build -o $(TOOLS)/bench .
 	@$(TESTENV) run -- $(TOOLS)/bench $(if $(SHORT),-short) $(ARGS)
 

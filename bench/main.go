@@ -3,12 +3,13 @@
 // what the numbers mean.
 //
 //	make bench               everything; about half an hour
-//	make bench SHORT=1       the same with little of each, in about two minutes
+//	make bench SHORT=1       the same with little of each, in a few minutes
 //	make bench ARGS="-only N1,N4 -servers mysql"
 //
 // It runs on the servers that ROWLOCK_TEST_MYSQL_DSN, ROWLOCK_TEST_MARIADB_DSN and
 // ROWLOCK_TEST_MONGO_URI name, in a database of its own that it removes at the end;
-// `make bench` starts servers where these name none.
+// `make bench` starts servers where these name none. A run that is interrupted (SIGINT,
+// SIGTERM) writes what it has, marked as partial; a second signal ends it at once.
 package main
 
 import (
@@ -49,7 +50,7 @@ type options struct {
 func main() {
 	fleet.Run(number.Roles)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	o, err := parse(os.Args[1:])
 	if err == nil {
 		err = run(ctx, o)
@@ -64,7 +65,7 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.short, "short", false, "little of everything, in about two minutes")
+	flags.BoolVar(&o.short, "short", false, "little of everything, in a few minutes")
 	flags.BoolVar(&o.peers, "peers", true, "measure Redis, etcd and ZooKeeper too, where their servers can be had")
 	flags.BoolVar(&o.check, "check", false, "fail if a ratio is far below its number")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each comparison (default 3, with -short 1)")
@@ -136,14 +137,18 @@ func run(ctx context.Context, o options) (err error) {
 	} else {
 		f, err = measureAll(ctx, o)
 	}
-	if err != nil {
+	if f == nil || len(f.Measurements) == 0 && err != nil {
 		return err
 	}
-	if err := write(f, o); err != nil {
-		return err
+	if f.Partial != "" && o.docs != "" {
+		o.docs = "" // a page of half a run is worse than the page that is there
+		err = errors.Join(err, errors.New("-docs: nothing is written there: the run is partial"))
+	}
+	if e := write(f, o); e != nil {
+		return errors.Join(err, e)
 	}
 	if len(f.Failed) > 0 {
-		err = fmt.Errorf("could not be measured:\n  %s", strings.Join(f.Failed, "\n  "))
+		err = errors.Join(err, fmt.Errorf("could not be measured:\n  %s", strings.Join(f.Failed, "\n  ")))
 	}
 	if o.check {
 		err = errors.Join(err, target.Check(f))

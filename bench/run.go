@@ -16,8 +16,10 @@ import (
 	"github.com/rowlock/rowlock/bench/internal/result"
 )
 
-// measureAll opens the servers and measures what is asked for.
-func measureAll(ctx context.Context, o options) (_ *result.File, err error) {
+// measureAll opens the servers and measures what is asked for. When it is interrupted,
+// or a number fails as a whole, it returns what it has with the error, and the file
+// says why it is partial.
+func measureAll(ctx context.Context, o options) (f *result.File, err error) {
 	p := newProgress()
 	defer p.clear()
 	plan := number.Full
@@ -33,7 +35,7 @@ func measureAll(ctx context.Context, o options) (_ *result.File, err error) {
 	if o.keep > 0 {
 		plan.Keep = o.keep
 	}
-	f := &result.File{Started: time.Now(), Short: o.short, Rounds: plan.Rounds, Machine: measure.Machine(),
+	f = &result.File{Started: time.Now(), Short: o.short, Rounds: plan.Rounds, Machine: measure.Machine(),
 		Command: strings.Join(append([]string{"bench"}, os.Args[1:]...), " ")}
 	f.Machine.LoadBefore = measure.Load()
 	if o.peers && f.Machine.SlowSync != "" {
@@ -44,7 +46,11 @@ func measureAll(ctx context.Context, o options) (_ *result.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() {
+		if e := l.Close(); e != nil && ctx.Err() == nil {
+			err = errors.Join(err, e)
+		} // else the signal has reached the servers too
+	}()
 	for _, s := range l.All() {
 		f.Servers = append(f.Servers, result.Server{Name: s.Name, Version: s.Version, Durability: s.Durability})
 	}
@@ -57,17 +63,23 @@ func measureAll(ctx context.Context, o options) (_ *result.File, err error) {
 			continue
 		}
 		begin := time.Now()
-		if err := n.Run(b, ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil, errors.New("interrupted")
-			}
-			return nil, fmt.Errorf("%s: %w", n.Name, err)
+		err = n.Run(b, ctx)
+		f.Machine.LoadMost = max(f.Machine.LoadMost, measure.LoadNow())
+		if ctx.Err() != nil {
+			f.Partial = fmt.Sprintf("it was interrupted in %s, %.0f s after its start", n.Name, time.Since(f.Started).Seconds())
+			err = errors.New("interrupted: the files have what was measured until then")
+			break
+		}
+		if err != nil {
+			f.Partial = fmt.Sprintf("it ended in %s: %v", n.Name, err)
+			err = fmt.Errorf("%s: %w", n.Name, err)
+			break
 		}
 		p.print(fmt.Sprintf("\n%s: %s (%.0f s)\n%s", n.Name, n.Title, time.Since(begin).Seconds(), report.Of(f, n.Name).Text()))
 	}
 	f.Seconds = time.Since(f.Started).Seconds()
 	f.Machine.LoadAfter = measure.Load()
-	return f, nil
+	return f, err
 }
 
 // progress is a line on the terminal that says what is measured now.

@@ -49,6 +49,7 @@ func openMongo3(ctx context.Context) (*Server, string, error) {
 		_ = s.Close()
 		return nil, "", err
 	}
+	s.closes = s.closes[:1] // the database goes with the server
 	return s, "", nil
 }
 

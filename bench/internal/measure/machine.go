@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -51,6 +52,12 @@ func Load() string {
 		return "unknown"
 	}
 	return strings.Join(strings.Fields(string(text))[:3], " ")
+}
+
+// LoadNow is that of the last minute; 0 where the system does not tell.
+func LoadNow() (load float64) {
+	_, _ = fmt.Sscan(Load(), &load)
+	return load
 }
 
 // fsync is how many milliseconds an append of 512 bytes and a sync takes, where

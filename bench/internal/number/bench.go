@@ -1,4 +1,4 @@
-// Package number measures the numbers N1 to N8 and a few more. Whatever is compared
+// Package number measures the numbers N1 to N9 and a few more. Whatever is compared
 // is measured in one run, in rounds, in random order within a round.
 package number
 
@@ -35,6 +35,9 @@ type Plan struct {
 	Waiting time.Duration   // N8: how long
 	Waited  []waited        // N8
 	Renewed []int           // renew
+	Far     []far           // N9
+	Blocked []int           // P15: numbers of blocked keys
+	Beside  time.Duration   // P15: how long the load runs, each time
 	Others  bool            // N4: measure what is not the library's too
 }
 
@@ -46,6 +49,7 @@ var (
 		Leases: 10_000, Keep: time.Minute, KeepTTL: 30 * time.Second,
 		Rows: 1_000_000, KillTTL: 2 * time.Second, Kills: 3, Waiting: 4 * time.Second,
 		Waited: []waited{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}}, Renewed: []int{1, 10, 100, 1000}, Others: true,
+		Far: []far{{time.Millisecond, 100}, {50 * time.Millisecond, 20}, {300 * time.Millisecond, 10}}, Blocked: []int{1, 8, 32, 100}, Beside: time.Second,
 	}
 	Short = Plan{
 		Rounds: 1, Cycles: 60, Block: 250 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
@@ -53,6 +57,7 @@ var (
 		Leases: 2000, Keep: 6 * time.Second, KeepTTL: 6 * time.Second,
 		Rows: 50_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
 		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1, 1000},
+		Far: []far{{time.Millisecond, 30}, {50 * time.Millisecond, 8}, {300 * time.Millisecond, 3}}, Blocked: []int{1, 8, 32, 100}, Beside: 250 * time.Millisecond,
 	}
 )
 
@@ -68,25 +73,29 @@ type Bench struct {
 
 // Number is one measurement.
 type Number struct {
-	Name  string
-	Title string
-	Run   func(*Bench, context.Context) error
+	Name   string
+	Title  string
+	About  string // what is measured, in a line
+	Anchor string // of its part of docs/performance.md
+	Run    func(*Bench, context.Context) error
 }
 
 // Numbers lists all in the order of the report.
 var Numbers = []Number{
-	{"N1", "lease cycle of one worker", (*Bench).N1},
-	{"N2", "distinct keys, many workers in one process", (*Bench).N2},
-	{"N3", "32 waiters for one key in one process, hold 0", (*Bench).N3},
-	{"N4", "several processes want one key", (*Bench).N4},
-	{"N5", "many leases kept alive by one process", (*Bench).N5},
-	{"N6", "a table with many rows", (*Bench).N6},
-	{"N7", "the holder's process is killed", (*Bench).N7},
-	{"N8", "statements of a process that waits", (*Bench).N8},
-	{"refused", "tries and probes of a key that is held", (*Bench).Refused},
-	{"renew", "renewal of many leases", (*Bench).Renew},
-	{"connections", "connections of 200 holders and 200 waiters", (*Bench).Connections},
-	{"engine", "the engine alone, over memory", (*Bench).Engine},
+	{"N1", "lease cycle of one worker", "acquire and release, over and over, beside two commits by hand", "n1-one-worker", (*Bench).N1},
+	{"N2", "distinct keys, many workers in one process", "lease cycles a second of workers that are never in each other's way, beside as many that commit by hand", "n2-many-workers-each-with-a-key-of-its-own", (*Bench).N2},
+	{"N3", "32 waiters for one key in one process, hold 0", "how fast goroutines hand a key on in memory, with a new token for each", "n3-one-hot-key-inside-a-process", (*Bench).N3},
+	{"N4", "several processes want one key", "how a key goes from process to process: the time it takes, the statements it costs, and whether all get their share", "n4-one-hot-key-several-processes", (*Bench).N4},
+	{"N5", "many leases kept alive by one process", "the statements and connections of renewals, and whether a lease is lost", "n5-many-leases-kept-alive", (*Bench).N5},
+	{"N6", "a table with many rows", "N1 in a full table beside an empty one", "n6-a-table-with-many-rows", (*Bench).N6},
+	{"N7", "the holder's process is killed", "how long a waiter still waits after kill -9 of the holder", "n7-the-holder-is-killed", (*Bench).N7},
+	{"N8", "statements of a process that waits", "what waiting costs the server, for any number of waiters", "n8-what-a-waiting-process-sends", (*Bench).N8},
+	{"N9", "a distant server", "a lone caller's cycle, and a client's first use, in round trips to a server behind a delaying proxy", "n9-a-distant-server", (*Bench).N9},
+	{"P15", "blocked keys beside other keys", "how much slower other keys are while foreign transactions block some that the same client waits for: five pairs, with blocked keys and without, in turns", "p15-blocked-keys", (*Bench).P15},
+	{"refused", "tries and probes of a key that is held", "what a refusal costs", "more", (*Bench).Refused},
+	{"renew", "renewal of many leases", "one renewal of them all by the store itself", "more", (*Bench).Renew},
+	{"connections", "connections of 200 holders and 200 waiters", "the most that one client has open", "more", (*Bench).Connections},
+	{"engine", "the engine alone, over memory", "a cycle without a database: what the library itself costs", "more", (*Bench).Engine},
 }
 
 // candidate is a side of a server.
@@ -162,6 +171,25 @@ func (b *Bench) block(ctx context.Context, c candidate, workers int, key func(in
 	}
 	after, _ := side.Statements(l)
 	return run, after - before, nil
+}
+
+// lost is the reason for which metrics are void that rest on n live leases, if r has
+// lost any.
+func lost(r *side.Rowlock, n int) string {
+	if lost := r.Client.Stats().Losses; lost > 0 {
+		return fmt.Sprintf("%d of %d leases were lost", lost, n)
+	}
+	return ""
+}
+
+// void voids some metrics of at if there is a reason to.
+func (b *Bench) void(at result.At, reason string, metrics ...string) {
+	if reason == "" {
+		return
+	}
+	for _, m := range metrics {
+		b.File.Void(at, m, reason)
+	}
 }
 
 // failed notes that a side could not be measured, so that the rest still is; the

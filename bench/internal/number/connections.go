@@ -61,5 +61,7 @@ func (b *Bench) connect(ctx context.Context, c candidate, many int) error {
 	time.Sleep(500 * time.Millisecond)
 	at := c.at("connections", fmt.Sprintf("%d holders, %d waiters", many, many), 0)
 	b.File.Add(at, "connections", float64(spec.Meter.Most()))
+	b.void(at, lost(r, many), "connections")
+	b.void(at, lost(other, many), "connections")
 	return nil
 }

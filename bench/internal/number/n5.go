@@ -57,6 +57,7 @@ func (b *Bench) N5(ctx context.Context) error {
 		b.File.Add(at, "lost", float64(stats.Losses-k.lost)+float64(b.Plan.Leases-stats.Held))
 		b.File.Add(at, "seconds", time.Since(k.began).Seconds())
 		b.File.Add(at, "acquired in s", k.took.Seconds())
+		b.void(at, lost(k.Rowlock, b.Plan.Leases), "statements per TTL/3", "renewals per TTL/3", "connections used", "connections open")
 	}
 	return nil
 }

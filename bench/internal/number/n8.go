@@ -77,5 +77,6 @@ func (b *Bench) await(ctx context.Context, c candidate, keys, waiters int) error
 	}
 	at := c.at("N8", fmt.Sprintf("%d waiters, %d keys", waiters, keys), float64(keys))
 	b.File.Add(at, "statements/s", rate)
+	b.void(at, lost(holder, keys), "statements/s")
 	return ctx.Err()
 }

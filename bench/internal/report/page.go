@@ -20,14 +20,41 @@ type Figure struct {
 func Page(f *result.File, figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("# rowlock: benchmark report\n\n")
-	b.WriteString(Run(f) + "\n## The numbers\n\n" + Targets(f))
+	b.WriteString(Run(f) + "\n## The numbers\n\n" + legend(f) + "\n" + Targets(f))
 	for _, n := range number.Numbers {
 		text := Section(f, n.Name, figures, "", ".svg")
 		if text == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s: %s\n\n%s", n.Name, n.Title, text)
+		fmt.Fprintf(&b, "\n## %s: %s\n\n%s.\n\n%s", n.Name, n.Title, n.About, text)
 	}
+	return b.String()
+}
+
+// explained is where the words and numbers are explained at length. A report may lie
+// anywhere, so it names the place where the page will be read.
+const explained = "https://github.com/rowlock/rowlock/blob/main/docs/performance.md"
+
+// words are those of the tables.
+const words = `* *floor*: the least that a durable lock can do in the same database: two commits written by hand, by a caller who has the key for himself.
+* *× floor*: how many times the floor's speed (above 1 is faster); *by p25*: of the quicker quarter of the cycles, which other work on the machine disturbs less; *÷ floor*: how many times its time.
+* *one by one*: the library's own statements, for one lock at a time.
+* *share max÷min*: the holds of the process that had the most, for one of that which had the fewest. Without any the latter counts as half of one.
+* *hand-over*: from before the release in one process to after the acquire in another.
+* *RTT*: the time of a round trip to the server.
+* *void*: measured, but worth nothing, because leases were lost meanwhile.
+`
+
+// legend explains the numbers of the run, and the words of the tables.
+func legend(f *result.File) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "What each number measures, and the words of the tables ([more](%s)):\n\n", explained)
+	for _, n := range number.Numbers {
+		if len(Of(f, n.Name).Rows) > 0 {
+			fmt.Fprintf(&b, "* [%s](%s#%s), %s: %s.\n", n.Name, explained, n.Anchor, n.Title, n.About)
+		}
+	}
+	b.WriteString(words)
 	return b.String()
 }
 
@@ -35,7 +62,13 @@ func Page(f *result.File, figures []Figure) string {
 func Run(f *result.File) string {
 	m := f.Machine
 	var b strings.Builder
-	fmt.Fprintf(&b, "`%s`, %s, %.0f s, medians of %d rounds (smallest–largest in brackets).\n\n", f.Command, f.Started.Format("2006-01-02 15:04"), f.Seconds, f.Rounds)
+	if f.Partial != "" {
+		fmt.Fprintf(&b, "**This run is partial: %s. Numbers that are missing were not measured; the last one may have fewer rounds.**\n\n", f.Partial)
+	}
+	if busy := f.Machine.Busy(); busy != "" {
+		fmt.Fprintf(&b, "**The machine was busy: %s. Times and ratios are those of a busy machine; a \"no\" below may be its fault.**\n\n", busy)
+	}
+	fmt.Fprintf(&b, "`%s`, %s, %.0f s, %s.\n\n", f.Command, f.Started.Format("2006-01-02 15:04"), f.Seconds, rounds(f))
 	fmt.Fprintf(&b, "* Machine: %s, %d cores, %.0f GB, %s, %s.\n", m.CPU, m.Cores, m.MemoryGB, m.System, m.Go)
 	fmt.Fprintf(&b, "* Disk: an append of 512 bytes and its sync take %s ms (p50), %s ms (p99)", Number(m.FsyncP50), Number(m.FsyncP99))
 	if m.SlowSync != "" {
@@ -69,6 +102,14 @@ func Run(f *result.File) string {
 	return b.String()
 }
 
+// rounds says what stands in a cell.
+func rounds(f *result.File) string {
+	if f.Rounds == 1 {
+		return "one round of each comparison, so the numbers of another run may differ by far (where there are several values: their median, smallest–largest in brackets)"
+	}
+	return fmt.Sprintf("medians of %d rounds (smallest–largest in brackets)", f.Rounds)
+}
+
 // Targets is the table of wanted and measured, as Markdown.
 func Targets(f *result.File) string { return TargetTable(f).Markdown() }
 
@@ -77,7 +118,10 @@ func TargetTable(f *result.File) Table {
 	t := Table{Head: []string{"name", "server", "side", "case", "metric", "wanted", "measured", "reached"}}
 	for _, o := range target.Judge(f) {
 		reached := "yes"
-		if !o.Reached() {
+		switch {
+		case o.Void != "":
+			reached = "**void**: " + o.Void
+		case !o.Reached():
 			reached = "**no**"
 		}
 		t.Rows = append(t.Rows, []string{o.Measurement.Number, o.Server, o.Side, o.Measurement.Case, o.Measurement.Metric, o.Wanted(), cell(&o.Measurement), reached})

@@ -80,6 +80,9 @@ func rank(server string) int {
 }
 
 func cell(m *result.Measurement) string {
+	if m.Void != "" {
+		return "void"
+	}
 	if len(m.Values) == 1 {
 		return Number(m.Median())
 	}

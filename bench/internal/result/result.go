@@ -4,6 +4,7 @@ package result
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -12,7 +13,7 @@ import (
 
 // At says what was measured.
 type At struct {
-	Number string  `json:"number"` // N1 to N8, or the name of another measurement
+	Number string  `json:"number"` // N1 to N9, or the name of another measurement
 	Server string  `json:"server"`
 	Side   string  `json:"side"`
 	Case   string  `json:"case,omitempty"` // "8 workers", "hold 20ms"
@@ -24,6 +25,7 @@ type Measurement struct {
 	At
 	Metric string    `json:"metric"` // with its unit: "p50 ms"
 	Values []float64 `json:"values"`
+	Void   string    `json:"void,omitempty"` // why the values say nothing
 }
 
 // Median is the middle of the rounds.
@@ -44,6 +46,7 @@ func (m *Measurement) Spread() (least, most float64) {
 type Distribution struct {
 	At
 	Metric    string    `json:"metric"`
+	Count     int       `json:"count,omitempty"` // of the values
 	Quantiles []float64 `json:"quantiles"`
 }
 
@@ -66,6 +69,7 @@ type File struct {
 	Seconds       float64         `json:"seconds"`
 	Command       string          `json:"command"`
 	Short         bool            `json:"short"`
+	Partial       string          `json:"partial,omitempty"` // why the run ended before its time
 	Rounds        int             `json:"rounds"`
 	Machine       Machine         `json:"machine"`
 	Servers       []Server        `json:"servers"`
@@ -90,6 +94,21 @@ type Machine struct {
 	SlowSync   string  `json:"slow_sync,omitempty"` // how much slower the syncs of the servers were made
 	LoadBefore string  `json:"load_before"`
 	LoadAfter  string  `json:"load_after"`
+	LoadMost   float64 `json:"load_most,omitempty"` // the largest seen between two numbers
+}
+
+// Busy says that more processes wanted the processors than there are; empty where
+// that was not seen. Where load is not known nothing is said.
+func (m Machine) Busy() string {
+	var before float64
+	_, _ = fmt.Sscan(m.LoadBefore, &before)
+	switch cores := float64(m.Cores); {
+	case before > cores:
+		return fmt.Sprintf("load %.3g on %d cores before the run: other programs wanted the processors", before, m.Cores)
+	case m.LoadMost > cores:
+		return fmt.Sprintf("load up to %.3g on %d cores during the run, its own included", m.LoadMost, m.Cores)
+	}
+	return ""
 }
 
 // Add adds a round's value.
@@ -102,6 +121,15 @@ func (f *File) Add(at At, metric string, value float64) {
 		f.Measurements = append(f.Measurements, m)
 	}
 	m.Values = append(m.Values, value)
+}
+
+// Void marks what was measured of a metric as worth nothing, for a reason.
+func (f *File) Void(at At, metric, reason string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.find(at, metric); m != nil {
+		m.Void = reason
+	}
 }
 
 // Find is the measurement of that name, or nil. The X of at is not compared.
@@ -126,7 +154,7 @@ func (f *File) Distribute(at At, metric string, values []float64) {
 		return
 	}
 	slices.Sort(values)
-	d := &Distribution{At: at, Metric: metric}
+	d := &Distribution{At: at, Metric: metric, Count: len(values)}
 	for i := range 201 {
 		d.Quantiles = append(d.Quantiles, values[(len(values)-1)*i/200])
 	}

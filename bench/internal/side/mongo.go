@@ -3,6 +3,7 @@ package side
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -21,7 +22,35 @@ func connectMongo(s Spec) (*mongo.Client, error) {
 	if s.Meter != nil {
 		o.SetPoolMonitor(s.Meter.pool())
 	}
+	if s.Via != nil {
+		o.SetDialer(detour(s.Via))
+	}
 	return mongo.Connect(o)
+}
+
+// detour dials other addresses than it is told: the members of a replica set name
+// each other to the client, so a proxy cannot be put into the URI.
+type detour map[string]string
+
+// DialContext implements options.ContextDialer.
+func (d detour) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if other, ok := d[address]; ok {
+		address = other
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// MongoHosts are the addresses by which the members of the replica set know each
+// other.
+func MongoHosts(ctx context.Context, s Spec) ([]string, error) {
+	c, err := connectMongo(s)
+	if err != nil {
+		return nil, err
+	}
+	defer disconnect(c)
+	var hello struct{ Hosts []string }
+	err = c.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+	return hello.Hosts, err
 }
 
 // PrepareMongo makes the floors' documents.

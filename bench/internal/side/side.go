@@ -41,12 +41,13 @@ func Statements(l Locker) (n uint64, ok bool) {
 type Spec struct {
 	Kind    string
 	Address string
-	Space   string        // the database of this run, where the address does not name it
-	Prefix  string        // of the tables, or the collection's name
-	TTL     time.Duration // 0: the library's default
-	Callers int           // goroutines that will use it at once
-	NoHand  bool          // rowlock: no handing on inside the process
-	Meter   *Meter        `json:"-"` // counts the connections of a Rowlock
+	Space   string            // the database of this run, where the address does not name it
+	Prefix  string            // of the tables, or the collection's name
+	TTL     time.Duration     // 0: the library's default
+	Callers int               // goroutines that will use it at once
+	NoHand  bool              // rowlock: no handing on inside the process
+	Via     map[string]string // MongoDB: where to dial instead of a member's address
+	Meter   *Meter            `json:"-"` // counts the connections of a Rowlock
 }
 
 // The kinds, by the names that reports show.

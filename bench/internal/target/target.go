@@ -32,11 +32,11 @@ type Outcome struct {
 	result.Measurement
 }
 
-// Reached tells whether the median is as wanted.
-func (o Outcome) Reached() bool { return o.within(o.Want) }
+// Reached reports whether the median is as wanted. What is void is not.
+func (o Outcome) Reached() bool { return o.Void == "" && o.within(o.Want) }
 
-// Broken tells whether the median is far off.
-func (o Outcome) Broken() bool { return o.Fail != 0 && !o.within(o.Fail) }
+// Broken reports whether the median is far off. What is void says nothing.
+func (o Outcome) Broken() bool { return o.Void == "" && o.Fail != 0 && !o.within(o.Fail) }
 
 func (o Outcome) within(bound float64) bool {
 	if o.Most {

@@ -1,0 +1,142 @@
+package side
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock"
+	mongolock "github.com/rowlock/rowlock/mongo"
+)
+
+// Blocker blocks free keys: MySQL and MariaDB by a stranger's locks on their rows,
+// MongoDB by guarded transactions that were left open.
+type Blocker struct {
+	spec    Spec
+	rowlock *Rowlock
+	client  *mongo.Client // MongoDB
+}
+
+// OpenBlocker opens one for a strategy.
+func OpenBlocker(s Spec) (*Blocker, error) {
+	if s.Kind == Mongo {
+		s.Kind = Guarded
+	}
+	r, err := OpenRowlock(s)
+	if err != nil {
+		return nil, err
+	}
+	b := &Blocker{spec: s, rowlock: r}
+	if isMongo(s) {
+		if b.client, err = connectMongo(s); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+	}
+	return b, nil
+}
+
+// Close closes it; what it blocks must be unblocked before.
+func (b *Blocker) Close() error {
+	err := b.rowlock.Close()
+	if b.client != nil {
+		err = errors.Join(err, disconnect(b.client))
+	}
+	return err
+}
+
+// Block blocks keys until unblock is called.
+func (b *Blocker) Block(ctx context.Context, keys []string) (unblock func(), err error) {
+	if b.client != nil {
+		return b.guard(ctx, keys)
+	}
+	return b.lockRows(ctx, keys)
+}
+
+// lockRows locks the rows of keys, which it makes first. (A release with a MinHold
+// keeps the row, of every strategy.)
+func (b *Blocker) lockRows(ctx context.Context, keys []string) (unblock func(), err error) {
+	err = together(keys, func(key string) error {
+		lease, err := b.rowlock.Client.Acquire(ctx, key, rowlock.MinHold(time.Millisecond))
+		if err != nil {
+			return err
+		}
+		return lease.Release(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	db, err := OpenSQL(b.spec.Address, 1)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	table := map[string]string{Version: "_version", Unique: "_unique", ForUpdate: "_session"}[b.spec.Kind]
+	unblock = func() { _, _ = tx.Rollback(), db.Close() }
+	for _, key := range keys { // one by one: a list may be looked up by a scan, which locks every row
+		var name string
+		if err := tx.QueryRowContext(ctx, fmt.Sprintf("SELECT name FROM %s%s WHERE name=x'%x' FOR UPDATE", b.spec.Prefix, table, key)).Scan(&name); err != nil {
+			unblock()
+			return nil, fmt.Errorf("lock the row of %q: %w", key, err)
+		}
+	}
+	return unblock, nil
+}
+
+// guard leaves a transaction open for each key that was guarded by a lease which has
+// been released.
+func (b *Blocker) guard(ctx context.Context, keys []string) (unblock func(), err error) {
+	store := b.rowlock.Store.(*mongolock.Store)
+	var mu sync.Mutex
+	var open []*mongo.Session
+	unblock = func() {
+		for _, s := range open {
+			_ = s.AbortTransaction(context.Background())
+			s.EndSession(context.Background())
+		}
+	}
+	err = together(keys, func(key string) error {
+		lease, err := b.rowlock.Client.Acquire(ctx, key, rowlock.Guarded())
+		if err != nil {
+			return err
+		}
+		sess, err := b.client.StartSession()
+		if err == nil {
+			mu.Lock()
+			open = append(open, sess)
+			mu.Unlock()
+			err = sess.StartTransaction()
+		}
+		if err == nil {
+			err = store.Guard(mongo.NewSessionContext(ctx, sess), lease)
+		}
+		return errors.Join(err, lease.Release(ctx))
+	})
+	if err != nil {
+		unblock()
+		return nil, err
+	}
+	return unblock, nil
+}
+
+// together does something with each key, some at a time.
+func together(keys []string, do func(string) error) error {
+	errs := make([]error, len(keys))
+	var wg sync.WaitGroup
+	room := make(chan struct{}, 16)
+	for i, key := range keys {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			errs[i] = do(key)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
