@@ -205,10 +205,6 @@ func documentsOf(cmd bson.D, reply bson.Raw, err error) ([]bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	return documentsOf(reply, cmd)
-}
-
-func documentsOf(reply bson.Raw, cmd bson.D) ([]bson.Raw, error) {
 	docs, err := firstBatch(reply)
 	if err != nil {
 		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)

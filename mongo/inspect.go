@@ -43,10 +43,7 @@ func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) 
 		cmd = append(cmd, majorityAfter(after))
 	}
 	reply, err := s.read(ctx, cmd)
-	if err != nil {
-		return nil, err
-	}
-	docs, err := documentsOf(reply, cmd)
+	docs, err := documentsOf(cmd, reply, err)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package plots
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -27,18 +28,46 @@ func Write(f *result.File, folder string) (figures []report.Figure, err error) {
 		{report.Figure{Name: "cycles", Number: "N2", Title: "Cycles a second over workers, each with a key of its own"}, cycles(f)},
 		{report.Figure{Name: "handover", Number: "N4", Title: "Hand-over between processes: 4 processes × 8 waiters for one key, hold 20 ms"}, handover(f)},
 		{report.Figure{Name: "statements", Number: "N4", Title: "Statements for a hand-over between 4 processes, hold 20 ms"}, statements(f)},
+		{report.Figure{Name: "distance", Number: "N9", Title: "A lone caller's cycle over the distance of the server"}, distance(f)},
+		{report.Figure{Name: "blocked", Number: "P15", Title: "p99 of other keys while some are blocked, less that without and 4 round trips"}, blocked(f)},
 		{report.Figure{Name: "renew", Number: "renew", Title: "Renewal of many leases"}, renewals(f)},
 	} {
 		if len(g.panels) == 0 {
 			continue
 		}
-		g.drawing.title = g.Figure.Title
+		g.drawing.title, g.drawing.caption = g.Figure.Title, caption(f, g.note)
 		if err := g.write(folder, g.Name); err != nil {
 			return nil, err
 		}
 		figures = append(figures, g.Figure)
 	}
 	return figures, nil
+}
+
+// caption says what the values are worth, without the report beside them.
+func caption(f *result.File, note string) []string {
+	if note == "" {
+		note = fmt.Sprintf("Medians of n = %d rounds, bars from the smallest to the largest.", f.Rounds)
+		if f.Rounds == 1 {
+			note = "One round (n = 1), so no bars show its spread."
+		}
+	}
+	var servers []string
+	for _, s := range f.Servers {
+		servers = append(servers, s.Name+": "+s.Version)
+	}
+	lines := []string{
+		note,
+		fmt.Sprintf("%s. %s, %d cores, %s, a sync takes %s ms.", f.Started.Format("2006-01-02 15:04"), f.Machine.CPU, f.Machine.Cores, f.Machine.System, report.Number(f.Machine.FsyncP50)),
+		strings.Join(servers, "; ") + ".",
+	}
+	if busy := f.Machine.Busy(); busy != "" {
+		lines = append(lines, "The machine was busy: "+busy+".")
+	}
+	if f.Partial != "" {
+		lines = append(lines, "The run is partial: "+f.Partial+".")
+	}
+	return lines
 }
 
 // peers is the panel of all servers that are no databases of the library's.
@@ -59,10 +88,11 @@ func panelOf(at result.At) (panel, name string) {
 // a line.
 func curves(f *result.File, number, metric string, pick func(result.At) bool) (panels []panel) {
 	type id struct{ panel, name string }
-	lines := map[id]plotter.XYs{}
+	type value struct{ x, y, low, high float64 }
+	lines := map[id][]value{}
 	var order []id
 	for _, m := range f.Measurements {
-		if m.Number != number || m.Metric != metric || m.Median() <= 0 || !pick(m.At) {
+		if m.Number != number || m.Metric != metric || m.Void != "" || (m.Median() <= 0 && number != "P15") || !pick(m.At) {
 			continue
 		}
 		where, name := panelOf(m.At)
@@ -70,16 +100,28 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) (p
 		if lines[key] == nil {
 			order = append(order, key)
 		}
-		lines[key] = append(lines[key], plotter.XY{X: m.X, Y: m.Median()})
+		least, most := m.Spread()
+		lines[key] = append(lines[key], value{m.X, m.Median(), m.Median() - least, most - m.Median()})
 	}
 	slices.SortFunc(order, func(a, b id) int { return inOrder(a.name, b.name) })
 	for _, where := range slices.Concat(lab.Databases, []string{peers}) {
 		p := panel{title: where}
 		for _, key := range order {
-			if points := lines[key]; key.panel == where && len(points) > 1 {
-				slices.SortFunc(points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
-				p.lines = append(p.lines, line{key.name, points, true})
+			values := lines[key]
+			if key.panel != where || len(values) < 2 {
+				continue
 			}
+			slices.SortFunc(values, func(a, b value) int { return cmp.Compare(a.x, b.x) })
+			l, spread := line{name: key.name, marks: true}, false
+			for _, v := range values {
+				l.points = append(l.points, plotter.XY{X: v.x, Y: v.y})
+				spread = spread || v.low > 0 || v.high > 0
+				l.bars = append(l.bars, struct{ Low, High float64 }{v.low, v.high})
+			}
+			if !spread { // one value each
+				l.bars = nil
+			}
+			p.lines = append(p.lines, l)
 		}
 		if len(p.lines) > 0 {
 			panels = append(panels, p)
@@ -122,7 +164,7 @@ func cycles(f *result.File) drawing {
 }
 
 func handover(f *result.File) drawing {
-	d := drawing{x: "ms from release to the next holder", y: "share of hand-overs", logX: true, minX: 0.1, maxX: 1000, minY: 0, maxY: 1}
+	d := drawing{note: "Of all hand-overs of all rounds; n is their number: where it is small the steps are single ones.", x: "ms from release to the next holder", y: "share of hand-overs", logX: true, minX: 0.1, maxX: 1000, minY: 0, maxY: 1}
 	for _, where := range slices.Concat(lab.Databases, []string{peers}) {
 		p := panel{title: where}
 		for _, q := range f.Distributions {
@@ -133,6 +175,9 @@ func handover(f *result.File) drawing {
 			points := make(plotter.XYs, len(q.Quantiles))
 			for i, v := range q.Quantiles {
 				points[i] = plotter.XY{X: min(max(v, d.minX), d.maxX), Y: float64(i) / float64(len(q.Quantiles)-1)}
+			}
+			if q.Count > 0 {
+				name = fmt.Sprintf("%s (n = %d)", name, q.Count)
 			}
 			p.lines = append(p.lines, line{name: name, points: points})
 		}
@@ -154,4 +199,14 @@ func statements(f *result.File) drawing {
 func renewals(f *result.File) drawing {
 	return drawing{x: "leases", y: "ms for all of them", logX: true, logY: true,
 		panels: curves(f, "renew", "p50 ms", func(result.At) bool { return true })}
+}
+
+func distance(f *result.File) drawing {
+	return drawing{x: "ms of a round trip", y: "round trips for a cycle", logX: true, ticksX: []float64{1, 50, 300},
+		panels: curves(f, "N9", "cycle ÷ RTT", func(result.At) bool { return true })}
+}
+
+func blocked(f *result.File) drawing {
+	return drawing{note: "Medians of five pairs, with blocked keys and without, bars from the smallest to the largest.", x: "blocked keys", y: "ms", logX: true, ticksX: []float64{1, 8, 32, 100},
+		panels: curves(f, "P15", "p99 more, less 4 trips, ms", func(result.At) bool { return true })}
 }

@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -34,13 +35,14 @@ var (
 	purple = color.RGBA{R: 204, G: 121, B: 167, A: 255}
 	sky    = color.RGBA{R: 86, G: 180, B: 233, A: 255}
 	amber  = color.RGBA{R: 230, G: 159, B: 0, A: 255}
+	wine   = color.RGBA{R: 136, G: 34, B: 85, A: 255} // of Tol's, which go with them
 )
 
 var looks = map[string]look{
 	side.Version:       {blue, nil, draw.CircleGlyph{}},
 	side.Unique:        {orange, nil, draw.SquareGlyph{}},
 	side.ForUpdate:     {green, nil, draw.PyramidGlyph{}},
-	side.Mongo:         {blue, nil, draw.CircleGlyph{}},
+	side.Mongo:         {wine, nil, draw.CircleGlyph{}},
 	side.Guarded:       {purple, nil, draw.SquareGlyph{}},
 	side.VersionBells:  {blue, dashed, draw.RingGlyph{}},
 	side.UniqueBells:   {orange, dashed, draw.BoxGlyph{}},
@@ -48,8 +50,8 @@ var looks = map[string]look{
 	side.FloorInsert:   {grey, dashed, draw.PlusGlyph{}},
 	side.SingleVersion: {sky, dashed, draw.RingGlyph{}},
 	side.SingleUnique:  {amber, dashed, draw.BoxGlyph{}},
-	side.SingleMongo:   {sky, dashed, draw.RingGlyph{}},
-	side.Poller:        {purple, dashed, draw.CrossGlyph{}},
+	side.SingleMongo:   {purple, dashed, draw.RingGlyph{}},
+	side.Poller:        {amber, dashed, draw.CrossGlyph{}},
 	side.GetLock:       {grey, dashed, draw.PlusGlyph{}},
 }
 
@@ -62,6 +64,7 @@ var others = []look{
 var given = map[string]look{}
 
 func lookOf(name string) look {
+	name, _, _ = strings.Cut(name, " (n = ")
 	if l, ok := looks[name]; ok {
 		return l
 	}
