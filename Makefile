@@ -76,8 +76,9 @@ mutations: $(if $(SHORT),,testenv) ## deliberate bugs, and whether a test catche
 	@$(if $(SHORT),,$(TESTENV) run --) $(TOOLS)/mutations $(if $(SHORT),-short) $(ARGS) $(MUTATION)
 
 .PHONY: lint
-lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck and untidy go.mod files, in every module; the tests of CI's tools
+lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck, untidy go.mod files, in every module; a complete go.work.sum; the tests of CI's tools
 	@bad=$$(gofmt -l . .ci); [ -z "$$bad" ] || { echo "not gofmt-clean:"; echo "$$bad"; exit 1; }
+	@sums=$$(cat go.work.sum); go doc -all . >/dev/null; [ "$$sums" = "$$(cat go.work.sum)" ] || { echo "go doc adds to go.work.sum: commit what it added"; exit 1; }
 	@$(call each,go vet ./... && $(TOOLS)/staticcheck ./... && go mod tidy -diff)
 	@cd .ci/tools && export GOWORK=off && go vet ./... && $(TOOLS)/staticcheck ./... && go test ./...
 
