@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -186,6 +187,38 @@ func TestDocumentedExamples(t *testing.T) {
 			if want := literals.Replace(body(t, b[1], b[2])); b[3] != want {
 				t.Errorf("%s has another body of %s in %s. It should be:\n%s", page, b[2], b[1], want)
 			}
+		}
+	}
+}
+
+var (
+	quickstart   = regexp.MustCompile("(?m)^<!-- imports -->\n```go\n((?s:.*?))^```\n\n<!-- example: .* -->\n```go\n((?s:.*?))^```$")
+	wholeProgram = regexp.MustCompile("(?m)^```go\n(package main\n(?s:.*?))^```$")
+)
+
+// TestDocumentedPrograms: programs that the pages show as a whole compile, and so does each example that comes with its
+// imports.
+func TestDocumentedPrograms(t *testing.T) {
+	var programs []string
+	for _, page := range pages(t) {
+		text := read(t, page)
+		for _, m := range quickstart.FindAllStringSubmatch(text, -1) {
+			programs = append(programs, "package main\n\n"+m[1]+"\nfunc main() {\n"+m[2]+"}\n")
+		}
+		for _, m := range wholeProgram.FindAllStringSubmatch(text, -1) {
+			programs = append(programs, m[1])
+		}
+	}
+	if len(programs) < 4 {
+		t.Errorf("only %d programs found: does the search still work?", len(programs))
+	}
+	for i, text := range programs {
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("program%d.go", i))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s\n%s", err, out, text)
 		}
 	}
 }

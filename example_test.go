@@ -104,3 +104,39 @@ func ExampleLease_Context() {
 	fmt.Println(ctx.Err(), "because", context.Cause(ctx))
 	// Output: context canceled because rowlock: released
 }
+
+// shutdown is the end of a program, after the signal that ends ctx.
+func shutdown(ctx context.Context, locks *rowlock.Client) error {
+	// ctx is signal.NotifyContext(…, os.Interrupt, syscall.SIGTERM), and what each Do was given.
+	<-ctx.Done()
+	ending, cancel := context.WithTimeout(context.Background(), 25*time.Second) // Kubernetes kills after 30 s
+	defer cancel()
+	return locks.Close(ending) // waits for the functions of Do, then releases what is left; store.Close() comes after it
+}
+
+// The end of a program: the context of its work ends, Close waits for the work, and
+// until then nobody else can begin it.
+func ExampleClient_Close() {
+	store := memory.New()
+	locks, err := rowlock.New(store, rowlock.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, sigterm := context.WithCancel(context.Background()) // signal.NotifyContext(…)
+	works := make(chan struct{})
+	go rowlock.Do(ctx, locks, "report", func(ctx context.Context, _ *rowlock.Lease) error {
+		close(works)
+		<-ctx.Done()
+		fmt.Println("the work ends")
+		return ctx.Err()
+	})
+	<-works
+	sigterm()
+	if err := shutdown(ctx, locks); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the keys are free")
+	// Output:
+	// the work ends
+	// the keys are free
+}
