@@ -25,6 +25,7 @@ type Options struct {
 	Spaces   map[string]history.Space // TTL and Strategy of each space in the history
 	Begin    time.Duration            // of the round: texts count from here; default: the first event
 	Slack    time.Duration            // how late a server may execute what it was sent, without a fault; default a quarter of the space's TTL
+	Kept     time.Duration            // the least TTL with which P26 is promised; default 3s
 	Patience time.Duration            // how long Porcupine may think about a key; default 30s. What it cannot decide is a Violation too
 }
 
@@ -34,7 +35,7 @@ func ForRound(m history.Meta) Options {
 }
 
 // checkers judge one key each.
-var checkers = []func(*key) []Violation{loss, lock, tokens, stale, ledger, register, orphan}
+var checkers = []func(*key) []Violation{loss, lock, tokens, stale, ledger, register, orphan, conflict, runs, reaped, kept}
 
 // Run judges a history. A history that is not whole is not judged any further: its
 // violations are all of the checker shape. The violations of a key come in the order

@@ -23,7 +23,7 @@ var spaces = map[string]history.Space{
 // promises are what each checker may say was broken.
 var promises = map[string][]string{
 	"shape": {"history"}, "lock": {"P1"}, "loss": {"P2"}, "tokens": {"P3"}, "stale": {"P4"}, "ledger": {"P4"},
-	"register": {"fencing"}, "orphan": {"P6", "P7"},
+	"register": {"fencing"}, "orphan": {"P6", "P7"}, "conflict": {"P8"}, "runs": {"P1", "P13"}, "reaped": {"P10"}, "kept": {"P15", "P26"},
 }
 
 // Each history in testdata/bad is rejected by the checker that its name begins with,
@@ -89,7 +89,7 @@ func TestLockAgreesWithLoss(t *testing.T) {
 
 func run(t *testing.T, file string) []Violation {
 	t.Helper()
-	return Run(load(t, file), Options{Spaces: spaces, Patience: time.Minute})
+	return Run(load(t, file), Options{Spaces: spaces, Kept: 1000, Patience: time.Minute})
 }
 
 func load(t *testing.T, file string) []history.Event {

@@ -19,7 +19,7 @@ type Count struct {
 	HandedOn int                                     // of these: local holders, to whom a hold was handed on
 	Refused  int                                     // acquires that were told that the key is held
 	Losses   int                                     // leases that were lost
-	Unknown  int                                     // commits and writes of unknown outcome
+	Unknown  int                                     // commits, runs and writes of unknown outcome
 }
 
 // Pending stands in Count.Kinds for a call without a reply.
@@ -45,7 +45,7 @@ func Counts(events []history.Event) []Count {
 			c.Kinds[e.Kind] = make(map[history.Result]int)
 		}
 		result := e.Result
-		if result == "" && slices.Contains([]history.Kind{history.Acquire, history.Commit, history.Write, history.Read}, e.Kind) {
+		if result == "" && slices.Contains([]history.Kind{history.Acquire, history.Commit, history.Write, history.Read, history.Once, history.Locked}, e.Kind) {
 			result = Pending
 		}
 		c.Kinds[e.Kind][result]++
@@ -55,10 +55,10 @@ func Counts(events []history.Event) []Count {
 			granted[grant{e.Space, e.Key, e.Client, e.Token}] = true
 		case e.Kind == history.Acquire && result == history.Refused:
 			c.Refused++
-		case (e.Kind == history.Commit || e.Kind == history.Write) && undecided(e):
+		case slices.Contains([]history.Kind{history.Commit, history.Write, history.Once, history.Locked}, e.Kind) && undecided(e):
 			c.Unknown++
 		}
-		if e.Lease != 0 && e.Kind != history.Commit && (result == history.Lost || e.Kind == history.Done) && !lost[leaseID{e.Client, e.Lease}] {
+		if e.Lease != 0 && e.Kind != history.Commit && e.Kind != history.Once && (result == history.Lost || e.Kind == history.Done) && !lost[leaseID{e.Client, e.Lease}] {
 			lost[leaseID{e.Client, e.Lease}] = true
 			c.Losses++
 		}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/verify/history"
@@ -25,19 +26,28 @@ type effect struct {
 	// It happens to clients only: what was sent is executed, and time goes on for
 	// holds (P6, P7). In the time of all other faults a hold may live on.
 	clients bool
+
+	// The server stays well for keys that the fault does not touch: their leases are kept
+	// (P15, P26). In the time of all others they may be lost, with the signal.
+	calm bool
+
+	// It blocks some keys, and no lease of another is to be lost by that (P15).
+	blocks bool
 }
 
 // effects are those of all faults, by name. A fault that is missing here makes a
 // history unfit to be judged.
 var effects = map[string]effect{
-	"client-killed":        {clients: true},
-	"client-frozen-long":   {clients: true},
-	"client-frozen-short":  {clients: true},
-	"client-clock-stepped": {clients: true},
+	"client-killed":        {clients: true, calm: true},
+	"client-frozen-long":   {clients: true, calm: true},
+	"client-frozen-short":  {clients: true, calm: true},
+	"client-clock-stepped": {clients: true, calm: true},
 
 	"slow":          {},
 	"trickle":       {},
 	"half-open":     {sessions: true}, // its end is a reset
+	"idle-dead":     {sessions: true}, // its end is a reset
+	"distance":      {},
 	"cut":           {sessions: true},
 	"refused":       {sessions: true},
 	"reply-dropped": {sessions: true},
@@ -58,16 +68,16 @@ var effects = map[string]effect{
 	"primary-frozen":       {},
 	"secondary-killed":     {},
 
-	"rows-locked":         {},
+	"rows-locked":         {calm: true, blocks: true},
 	"gaps-locked":         {},
-	"deadlocks":           {},
-	"long-transaction":    {},
+	"deadlocks":           {calm: true, blocks: true},
+	"long-transaction":    {calm: true},
 	"table-locked":        {},
 	"writes-stopped":      {},
-	"documents-written":   {},
-	"documents-contended": {},
+	"documents-written":   {calm: true, blocks: true},
+	"documents-contended": {calm: true, blocks: true},
 	"fsync-locked":        {},
-	"reaping":             {},
+	"reaping":             {calm: true},
 	"force-release":       {forced: true},
 }
 
@@ -103,16 +113,16 @@ func (k *key) tokensRise(t time.Duration) bool {
 	if k.on.Strategy != unique {
 		return true
 	}
-	for _, f := range k.faults {
-		if effects[f.Key].clock && k.hitBy(f) && f.Begin <= t {
-			return false
-		}
-	}
-	return true
+	return !k.clockSet(t)
 }
 
 // always is a time after all faults.
 const always = 1<<63 - 1
+
+// clockSet tells whether the clock of the server was ever set until t.
+func (k *key) clockSet(t time.Duration) bool {
+	return slices.ContainsFunc(k.faults, func(f history.Event) bool { return effects[f.Key].clock && k.hitBy(f) && f.Begin <= t })
+}
 
 // undisturbed is the time from which on nothing stood in the way of the end of a hold
 // until t: from itself, or the end of the last fault or freeze between. False: t

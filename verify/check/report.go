@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (r *round) report(name string, v Violation, origin string) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for _, e := range r.events {
-		if e.Space == v.Space && e.Key == v.Key || e.Kind == history.Fault || e.Kind == history.Killed || e.Kind == history.Frozen {
+		if e.Space == v.Space && e.Key == v.Key || slices.Contains(system, e.Kind) {
 			if err := encoder.Encode(e); err != nil {
 				return err
 			}
@@ -116,7 +117,7 @@ const around = 3
 func (k *key) picture(file string, v Violation) error {
 	from, to := time.Duration(math.MaxInt64), time.Duration(0)
 	for _, e := range v.Events {
-		if e.Kind != history.Ledger {
+		if !slices.Contains(afterwards, e.Kind) {
 			from, to = min(from, e.Begin), max(to, e.Begin, e.End)
 		}
 	}
@@ -159,7 +160,7 @@ func (k *key) annotations(v Violation, from, to time.Duration) (list []porcupine
 		})
 	}
 	for _, e := range v.Events {
-		if e.Kind != history.Ledger {
+		if !slices.Contains(afterwards, e.Kind) {
 			add("the violation", "#ffb3b3", e)
 		}
 	}
@@ -174,7 +175,7 @@ func (k *key) annotations(v Violation, from, to time.Duration) (list []porcupine
 	for _, e := range k.killed {
 		add("killed", "#d9d9d9", e)
 	}
-	for _, list := range [][]history.Event{k.tries, k.commits, k.observed} {
+	for _, list := range [][]history.Event{k.tries, k.commits, k.tried, k.observed} {
 		for _, e := range list {
 			add(e.Client+" "+string(e.Kind), "", e)
 		}

@@ -23,7 +23,9 @@ func TestReport(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := load(t, file)
-			found := Run(events, ForRound(meta))
+			o := ForRound(meta)
+			o.Kept = 1000
+			found := Run(events, o)
 			if err := Report(folder, found, events); err != nil {
 				t.Fatal(err)
 			}

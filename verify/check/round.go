@@ -15,6 +15,7 @@ type round struct {
 	keys   []*key
 	faults []history.Event
 	frozen []history.Event
+	pulses []history.Event          // by Begin
 	killed map[string]history.Event // by client
 }
 
@@ -30,6 +31,9 @@ type key struct {
 	ledger   []history.Event // in the order of the database
 	register []history.Event // writes and reads
 	observed []history.Event
+	tried    []history.Event // Once and Locked
+	effects  []history.Event // and marks, in the order of the database
+	raised   []history.Event // calls that gave a conflict of the database to their caller
 	grants   grants
 }
 
@@ -85,6 +89,10 @@ func newRound(events []history.Event, o Options) *round {
 		k.holds = append(k.holds, h)
 	}
 	for _, e := range events {
+		if e.Raised != "" {
+			k := of(e)
+			k.raised = append(k.raised, e)
+		}
 		switch e.Kind {
 		case history.Renew, history.Look, history.Done, history.Release:
 			if h := leases[leaseID{e.Client, e.Lease}]; h != nil {
@@ -102,6 +110,14 @@ func newRound(events []history.Event, o Options) *round {
 		case history.Ledger:
 			k := of(e)
 			k.ledger = append(k.ledger, e)
+		case history.Once, history.Locked:
+			k := of(e)
+			k.tried = append(k.tried, e)
+		case history.Effect, history.Mark:
+			k := of(e)
+			k.effects = append(k.effects, e)
+		case history.Pulse:
+			r.pulses = append(r.pulses, e)
 		case history.Fault:
 			r.faults = append(r.faults, e)
 		case history.Frozen:
@@ -110,6 +126,7 @@ func newRound(events []history.Event, o Options) *round {
 			r.killed[e.Client] = e
 		}
 	}
+	slices.SortStableFunc(r.pulses, byBegin)
 	for _, k := range r.keys {
 		k.sort()
 	}
@@ -119,7 +136,7 @@ func newRound(events []history.Event, o Options) *round {
 // sort brings all into the order of time, whatever order the events came in; the
 // ledger has the database's.
 func (k *key) sort() {
-	for _, list := range [][]history.Event{k.tries, k.commits, k.register, k.observed} {
+	for _, list := range [][]history.Event{k.tries, k.commits, k.register, k.observed, k.tried, k.raised} {
 		slices.SortStableFunc(list, byBegin)
 	}
 	slices.SortStableFunc(k.holds, func(a, b *hold) int { return byBegin(a.acquire, b.acquire) })
@@ -195,6 +212,7 @@ func (k *key) lastEvent() (last time.Duration) {
 	see(k.commits)
 	see(k.register)
 	see(k.observed)
+	see(k.tried)
 	for _, h := range k.holds {
 		last = max(last, h.acquire.End)
 		see(h.uses)

@@ -18,21 +18,30 @@ var results = map[history.Kind][]history.Result{
 	history.Write:   {history.OK, history.Stale, history.Failed, history.Unknown},
 	history.Read:    {history.OK, history.Failed},
 	history.Observe: {history.Held, history.Free, history.Failed},
+	history.Once:    {history.OK, history.Ran, history.Lost, history.Conflict, history.Failed, history.Unknown},
+	history.Locked:  {history.OK, history.Conflict, history.Failed, history.Unknown},
+	history.Pulse:   {history.OK, history.Failed},
 	history.Killed:  {""},
 	history.Frozen:  {""},
 	history.Fault:   {""},
 	history.Ledger:  {""},
+	history.Effect:  {""},
+	history.Mark:    {""},
 }
 
 // mayBePending are the kinds of which the reply may be missing: they were sent, and
-// then their process was killed. Done and Ledger have no end at all.
-var mayBePending = []history.Kind{history.Acquire, history.Commit, history.Write, history.Read, history.Done, history.Ledger}
+// then their process was killed. Done and what is read from
+// the database afterwards have no end at all.
+var mayBePending = []history.Kind{history.Acquire, history.Commit, history.Write, history.Read, history.Once, history.Locked, history.Done, history.Ledger, history.Effect, history.Mark}
 
 // needsLease are the kinds that are about a lease.
-var needsLease = []history.Kind{history.Renew, history.Look, history.Done, history.Release, history.Commit}
+var needsLease = []history.Kind{history.Renew, history.Look, history.Done, history.Release, history.Commit, history.Once}
+
+// afterwards are the kinds of what the database has after the round.
+var afterwards = []history.Kind{history.Ledger, history.Effect, history.Mark}
 
 // system are the kinds that are about no key.
-var system = []history.Kind{history.Killed, history.Frozen, history.Fault}
+var system = []history.Kind{history.Killed, history.Frozen, history.Fault, history.Pulse}
 
 // shape finds what cannot be in a history that was recorded well: then the recording
 // is wrong, or the clock, or this package does not know enough to judge.
@@ -99,7 +108,7 @@ func (r *round) misshapen(e history.Event, leases map[leaseID]history.Event) (ot
 	if !space || r.Spaces[e.Space].TTL <= 0 {
 		return nil, fmt.Sprintf("nothing is known of space %q: its TTL is missing in the options", e.Space)
 	}
-	if dead, ok := r.killed[e.Client]; ok && e.Begin > dead.End && e.Kind != history.Ledger {
+	if dead, ok := r.killed[e.Client]; ok && e.Begin > dead.End && !slices.Contains(afterwards, e.Kind) {
 		return []history.Event{dead}, "its process was gone"
 	}
 	if a, ok := leases[leaseID{e.Client, e.Lease}]; ok && e.Lease != 0 {
@@ -135,6 +144,10 @@ func wrongNumbers(e history.Event) string {
 		return "it has no token"
 	case e.Value == 0 && (e.Kind == history.Write || e.Kind == history.Ledger || e.Kind == history.Commit && (e.Result == history.OK || e.Sent != 0)):
 		return "it has no value"
+	case e.Run == "" && (e.Kind == history.Once || e.Kind == history.Locked && e.Result == history.OK || e.Kind == history.Effect || e.Kind == history.Mark):
+		return "it does not name its run"
+	case e.Kind == history.Effect && (e.Value == 0 || e.Owner == ""):
+		return "it does not say who wrote it"
 	case e.Kind == history.Commit && e.Result == history.OK && e.Sent == 0:
 		return "it was never sent"
 	}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,11 +28,14 @@ func (r *round) tell(e history.Event) string {
 	if e.Value != 0 {
 		fmt.Fprintf(&b, ", value %d", e.Value)
 	}
+	if e.Run != "" {
+		fmt.Fprintf(&b, ", run %s", e.Run)
+	}
 	if e.Owner != "" {
 		fmt.Fprintf(&b, ", owner %s", e.Owner)
 	}
 	switch {
-	case e.Kind == history.Ledger:
+	case slices.Contains(afterwards, e.Kind):
 		return b.String()
 	case e.End == 0:
 		fmt.Fprintf(&b, " (%s, no reply)", r.at(e.Begin))

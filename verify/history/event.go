@@ -28,13 +28,19 @@ type Event struct {
 	Owner string `json:"owner,omitempty"` // Observe: whose hold it is (the Client that holds it)
 	Error string `json:"error,omitempty"`
 
-	Age time.Duration `json:"age,omitempty"` // Observe: how long ago the hold was granted, by the database's clock; 0: not known
+	Reason string `json:"reason,omitempty"` // of a lease that was lost: rowlock.Reason
+	Raised string `json:"raised,omitempty"` // the database's conflict (deadlock, lock wait, write conflict, duplicate key) that the library gave to its caller without saying so: its number or name
+	Run    string `json:"run,omitempty"`    // Once, Locked, Effect and Mark: what takes effect once, unique per Space and Key
+
+	// Observe: how long ago the hold was granted, by the database's clock; 0: not known. Look: the longest time that
+	// its worker, which looks again and again, got no processor in the last TTL.
+	Age time.Duration `json:"age,omitempty"`
 }
 
 // Kind is the kind of an event.
 type Kind string
 
-// The kinds. A Write, Read or Commit is recorded before it is sent too, with End 0.
+// The kinds. A Write, Read, Commit, Once or Locked is recorded before it is sent too, with End 0.
 const (
 	Acquire Kind = "acquire" // Acquire or TryAcquire. OK: a lease with Token. Refused: held by another. Failed: any other error
 	Renew   Kind = "renew"   // Lease.Renew. OK, Lost or Failed
@@ -46,12 +52,18 @@ const (
 	Write  Kind = "write"  // a write of Value, unique per key, with Token to a fenced register. OK, Stale, Failed (nothing took effect), Unknown
 	Read   Kind = "read"   // a read of the register: OK with Value and Token, or Failed
 
+	Once   Kind = "once"   // Once, or MarkRun in a transaction of the caller's, of Run. OK: its effect was committed; Ran: ErrAlreadyRan; Lost, Conflict, Failed (nothing took effect), Unknown
+	Locked Kind = "locked" // a transaction of the caller's under LockTx, which found so many effects of its key as Run says and added one. No lease. OK, Conflict, Failed (nothing took effect), Unknown
+
 	Observe Kind = "observe" // Inspect, by a program that takes no locks. Held or Free, or Failed
 
 	Killed Kind = "killed" // the process Client was killed: at End it was gone. Client is not the recorder
 	Frozen Kind = "frozen" // the process Client stood still from Begin to End
 	Fault  Kind = "fault"  // the fault named by Key, from Begin until all was whole again at End, in Space, or in all if that is empty; Error: what it did, for people
 	Ledger Kind = "ledger" // one row of a ledger as the database has it after the round, in the order of commits: Value its number, Token whose it is
+	Effect Kind = "effect" // one row of the effects as the database has it after the round: of Run, written in the event Value of the Client Owner
+	Mark   Kind = "mark"   // the mark of a Run as the database has it after the round, made with Token
+	Pulse  Kind = "pulse"  // a durable write of one row on a new connection, beside the locks. OK or Failed
 )
 
 // Result is what came of a call.
@@ -69,4 +81,5 @@ const (
 	Unknown  Result = "unknown"
 	Held     Result = "held"
 	Free     Result = "free"
+	Ran      Result = "ran"
 )

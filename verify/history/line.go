@@ -24,6 +24,10 @@ func appendLine(b []byte, e *Event) []byte {
 	b = appendInt(b, "value", e.Value, false)
 	b = appendString(b, "owner", e.Owner, false)
 	b = appendString(b, "error", e.Error, false)
+	b = appendString(b, "reason", e.Reason, false)
+	b = appendString(b, "raised", e.Raised, false)
+	b = appendString(b, "run", e.Run, false)
+	b = appendTime(b, "age", e.Age, false)
 	return append(b, "}\n"...)
 }
 

@@ -1,0 +1,81 @@
+package check
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// kept is P26, a live holder keeps its lease, and P15: what blocks other keys loses none
+// of theirs. It looks at holders that look again and again, and say how long their
+// process got no processor; and at the pulses of the supervisor, which say how the
+// server was.
+//
+// A lease that was lost for want of a renewal was owed to its holder if for a TTL
+// before that the process was awake (a tenth of the TTL), each pulse came in time and
+// was answered within a sixth of the TTL, and no fault was there, nor within a TTL
+// before, but those that leave the server well. So nothing is said of a machine that is
+// too slow, nor of times in which the supervisor itself stood still. P26 is judged with
+// TTLs from which on it is promised.
+func kept(k *key) (found []Violation) {
+	for _, h := range k.holds {
+		for _, e := range h.uses {
+			if e.Kind != history.Look || e.Reason != string(rowlock.ReasonExpired) || e.Age == 0 {
+				continue
+			}
+			if promise, by := k.owed(e); promise != "" {
+				found = append(found, k.violation("kept", promise, append([]history.Event{h.acquire, e}, by...),
+					"a lease was lost while the server and its holder were well: %s, after %s.", k.tell(e), k.tell(h.acquire)))
+			}
+			break
+		}
+	}
+	return found
+}
+
+// owed is the promise that the loss e broke, with what it was for; empty: none, as far
+// as is known.
+func (k *key) owed(e history.Event) (promise string, by []history.Event) {
+	ttl := k.on.TTL
+	from := e.Begin - ttl
+	if e.Age > ttl/10 || !k.healthy(from, e.Begin, ttl) {
+		return "", nil
+	}
+	for _, f := range k.frozen {
+		if f.Client == e.Client && f.End >= from && f.Begin <= e.Begin {
+			return "", nil
+		}
+	}
+	if ttl >= cmp.Or(k.Kept, 3*time.Second) {
+		promise = "P26"
+	}
+	for _, f := range k.faults {
+		if !k.hitBy(f) || f.End < from-ttl || f.Begin > e.Begin {
+			continue
+		}
+		switch effect := effects[f.Key]; {
+		case !effect.calm:
+			return "", nil
+		case effect.blocks:
+			promise, by = "P15", append(by, f)
+		}
+	}
+	return promise, by
+}
+
+// healthy tells whether the pulses show that the server did its work all the time.
+func (r *round) healthy(from, to, ttl time.Duration) bool {
+	last := from
+	for _, p := range r.pulses {
+		if p.Begin < from-ttl/4 || p.Begin > to {
+			continue
+		}
+		if p.Result != history.OK || p.End-p.Begin > ttl/6 || p.Begin-last > ttl/4 {
+			return false
+		}
+		last = p.Begin
+	}
+	return last > from && to-last <= ttl/4
+}
