@@ -121,3 +121,18 @@ func TestReaping(t *testing.T) {
 		t.Errorf("%d times, %q, %v", n, what, err)
 	}
 }
+
+func TestForceRelease(t *testing.T) {
+	n := 0
+	f := reaperFaults()[1]
+	e := &Env{TTL: time.Second, Rand: seeded(1), Spaces: []Space{{Name: "version", Keys: []string{"a", "b"}}},
+		Force: func(_ context.Context, space string, keys []string) error {
+			if n += len(keys); space != "version" {
+				t.Errorf("in space %s", space)
+			}
+			return nil
+		}}
+	if what, err := f.Inject(t.Context(), e); err != nil || n < 1 || what == "" {
+		t.Errorf("%d keys, %q, %v", n, what, err)
+	}
+}

@@ -17,7 +17,7 @@ import (
 )
 
 // Env is what the faults of a round act on. NewEnv fills in all but Clients, Spaces,
-// Reap and TTL, which are the caller's.
+// Reap, Force and TTL, which are the caller's.
 type Env struct {
 	Kind    testenv.Kind
 	Server  *testenv.Server // the round's own
@@ -26,10 +26,11 @@ type Env struct {
 	Mongo   *mongo.Client   // MongoDB: not through a proxy; else nil
 	Rand    *rand.Rand      // seeded; Inject takes one number from it, under a lock of the Env
 
-	Clients func() []Client                 // the client processes that live now; may be nil
-	Spaces  []Space                         // where the locks are
-	Reap    func(ctx context.Context) error // one run of the reaper over all spaces; may be nil
-	TTL     time.Duration                   // of the leases
+	Clients func() []Client                                              // the client processes that live now; may be nil
+	Spaces  []Space                                                      // where the locks are
+	Reap    func(ctx context.Context) error                              // one run of the reaper over all spaces; may be nil
+	Force   func(ctx context.Context, space string, keys []string) error // a forced release; may be nil
+	TTL     time.Duration                                                // of the leases
 
 	mu    sync.Mutex
 	taken map[string]chan struct{} // what a running fault uses

@@ -167,6 +167,26 @@ func (l *line) noise() {
 	}
 }
 
+// bury swallows from now on what goes over the connections that are there, until the
+// function that it returns resets them.
+func (l *line) bury() (exhume func(), n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := make(chan struct{})
+	var mine []*relay
+	for r := range l.relays {
+		if !r.stranded.Load() && r.dead.CompareAndSwap(nil, &until) {
+			mine = append(mine, r)
+		}
+	}
+	return func() {
+		for _, r := range mine {
+			r.reset()
+		}
+		close(until)
+	}, len(mine)
+}
+
 // heard waits until the end of a connection passes.
 func (l *line) heard() {
 	l.mu.Lock()

@@ -30,6 +30,13 @@ func networkFaults() []Fault {
 			Expect: "everything; leases are lost, with the signal. What a hold leaves behind ends within a TTL; a SelectForUpdate session " +
 				"that the server still has ends by its wait_timeout, the TTL in whole seconds, or when the silence ends, " +
 				"by a reset: the exception to P2, as with cut"}.by(halfOpen),
+		Fault{Name: "idle-dead", Kinds: everywhere, Weight: 3, Uses: []string{network},
+			What: "what goes over the connections that are there is swallowed, as by a firewall that has forgotten them; new ones work; in the end the old are reset",
+			Expect: "everything: the server is well, and after a second without a byte the library asks on a new connection; leases whose TTL leaves no " +
+				"time for that are lost, with the signal. SelectForUpdate: the exception to P2, as with half-open"}.by(idleDead),
+		Fault{Name: "distance", Kinds: everywhere, Weight: 2, Uses: []string{network},
+			What:   "the server is far away: a round trip takes 50 or 300 ms, evenly",
+			Expect: "everything; with a TTL of a few round trips leases may be lost, with the signal. A key that nobody has is not told to be held"}.by(distance),
 		Fault{Name: "reply-dropped", Kinds: everywhere, Weight: 4, Uses: []string{network},
 			What: "requests are executed; replies to acquire, renew, release or commit vanish at random, with the connection",
 			Expect: "everything: no second holder, no hold longer than a TTL that nobody knows of (P7), an effect of Once exactly once (P13). " +
@@ -106,6 +113,30 @@ func halfOpen(ctx context.Context, s *scene) (string, error) {
 		l.noise()
 	}
 	return fmt.Sprintf("%s for %v", text, d), err
+}
+
+func idleDead(ctx context.Context, s *scene) (string, error) {
+	lines, text := s.linesOf()
+	d, n := s.between(s.TTL, 2*s.TTL), 0
+	for _, l := range lines {
+		exhume, dead := l.bury()
+		defer exhume()
+		n += dead
+	}
+	timed.Rest(ctx, d)
+	return fmt.Sprintf("%s, %d connections for %v", text, n, d), nil
+}
+
+func distance(ctx context.Context, s *scene) (string, error) {
+	lines, text := s.linesOf()
+	d, trip := s.between(s.TTL, 3*s.TTL), 50*time.Millisecond
+	if s.rand.IntN(2) == 0 {
+		trip = 300 * time.Millisecond
+	}
+	err := shape(ctx, lines, d, func(l *line) error {
+		return l.add("latency", map[string]any{"latency": (trip / 2).Milliseconds()})
+	})
+	return fmt.Sprintf("%s, %v for %v", text, trip, d), err
 }
 
 func cut(ctx context.Context, s *scene) (string, error) {

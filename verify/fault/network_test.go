@@ -57,6 +57,27 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
+// TestIdleDead: a call on a connection that was there hangs until its deadline and is
+// not executed, and the next is, on a new one.
+func TestIdleDead(t *testing.T) {
+	each(t, "idle-dead", func(t *testing.T, l *lab, f Fault) {
+		l.until(t, f, func(_ string, ops []op) bool {
+			hung := slices.IndexFunc(ops, func(o op) bool { return o.err != nil && o.took() >= l.TTL && !l.applied(t, o) })
+			return hung >= 0 && slices.ContainsFunc(ops, func(o op) bool { return o.err == nil && o.begin.After(ops[hung].begin) && o.end.Before(ops[hung].end) }) ||
+				hung >= 0 && slices.ContainsFunc(ops[hung:], func(o op) bool { return o.err == nil })
+		})
+	})
+}
+
+// TestDistance: every call takes a round trip at least.
+func TestDistance(t *testing.T) {
+	each(t, "distance", func(t *testing.T, l *lab, f Fault) {
+		l.until(t, f, func(what string, ops []op) bool {
+			return !strings.Contains(what, "member") && slices.ContainsFunc(ops, func(o op) bool { return o.err == nil && o.took() >= 50*time.Millisecond })
+		})
+	})
+}
+
 // TestReplyDropped: a statement was executed, and its reply never came.
 func TestReplyDropped(t *testing.T) {
 	each(t, "reply-dropped", func(t *testing.T, l *lab, f Fault) {

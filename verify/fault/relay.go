@@ -55,6 +55,14 @@ func (c *chance) hits() int {
 type relay struct {
 	client, server net.Conn // server: toxiproxy
 	stranded       atomic.Bool
+	dead           atomic.Pointer[chan struct{}] // not nil: what comes is swallowed, and its end too until this is closed
+}
+
+// buried waits until the end of a dead connection may pass.
+func (r *relay) buried() {
+	if until := r.dead.Load(); until != nil {
+		<-*until
+	}
 }
 
 // reset ends both sides at once, without the farewell.
@@ -94,6 +102,7 @@ func (l *line) serve(client net.Conn) {
 	replies.Go(func() { l.replies(r) })
 	l.requests(r)
 	l.heard()
+	r.buried()
 	_ = r.client.Close()
 	// No more than the farewell: toxiproxy can lock itself up over a connection that
 	// ends while it writes. What still comes is read, by replies.
@@ -109,7 +118,7 @@ func (l *line) requests(r *relay) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.client.Read(buf)
-		if n > 0 {
+		if n > 0 && r.dead.Load() == nil {
 			if c := l.chance(); c != nil && c.hit(c.late) {
 				l.strand(r, c, buf[:n])
 				return
@@ -144,7 +153,7 @@ func (l *line) replies(r *relay) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.server.Read(buf)
-		if n > 0 {
+		if n > 0 && r.dead.Load() == nil {
 			if c := l.chance(); c != nil && !r.stranded.Load() && c.hit(c.drop) {
 				r.reset()
 				return
@@ -160,6 +169,7 @@ func (l *line) replies(r *relay) {
 	_, _ = io.Copy(io.Discard, r.server) // the client is gone; or the server, and this is its end
 	if !r.stranded.Load() {
 		l.heard()
+		r.buried()
 		_ = r.client.Close()
 	}
 }
