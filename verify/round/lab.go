@@ -34,7 +34,7 @@ func OpenLab(ctx context.Context, kind testenv.Kind, seed uint64) (l *Lab, err e
 	if l.direct, err = workload.OpenDirect(ctx, l.Spaces, env.Server.DSN()); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", kind, err), env.Close())
 	}
-	env.Reap = l.direct.Reap
+	env.Reap, env.Force = l.direct.Reap, l.direct.Force
 	return l, nil
 }
 

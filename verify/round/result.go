@@ -99,7 +99,7 @@ func (r *Result) judge() error {
 	return nil
 }
 
-var operations = []history.Kind{history.Acquire, history.Renew, history.Release, history.Commit, history.Write}
+var operations = []history.Kind{history.Acquire, history.Renew, history.Release, history.Commit, history.Write, history.Once, history.Locked}
 
 // count takes the numbers from the events.
 func (r *Result) count(events []history.Event) {

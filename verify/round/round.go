@@ -86,6 +86,14 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 			timed.Rest(watching, 300*time.Millisecond)
 		}
 	}()
+	pulsed := make(chan struct{})
+	go func() {
+		defer close(pulsed)
+		for watching.Err() == nil {
+			l.direct.Pulse(watching, rec)
+			timed.Rest(watching, c.TTL/10)
+		}
+	}()
 	working := time.Now()
 	busy, rest := context.WithTimeout(ctx, c.Duration)
 	in := &injector{env: l.Env, faults: c.Faults, rec: rec, gap: c.Gap}
@@ -97,17 +105,25 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	timed.Rest(ctx, c.TTL+c.TTL/4) // what nobody could release ends by itself
 	unwatch()
 	<-watched
+	<-pulsed
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	all := slices.Clone(keys)
 	for _, name := range crew.Names() {
-		all = append(all, workload.LightKeys(prefix, name)...)
+		all = append(append(all, workload.LightKeys(prefix, name)...), workload.KeptKey(prefix, name))
 	}
 	if err := l.direct.Observe(ctx, rec, all); err != nil {
 		return fmt.Errorf("observe the end: %w", err)
 	}
 	if err := l.direct.Ledgers(ctx, rec, keys); err != nil {
+		return err
+	}
+	effects := slices.Clone(keys)
+	for _, space := range l.Spaces {
+		effects = append(effects, workload.TxKeys(prefix, space)...)
+	}
+	if err := l.direct.Effects(ctx, rec, effects); err != nil {
 		return err
 	}
 	meta.End = history.Now()

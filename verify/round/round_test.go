@@ -96,7 +96,8 @@ func everyKind(t *testing.T, folder string) {
 		n[e.Kind]++
 	}
 	for _, kind := range []history.Kind{history.Acquire, history.Renew, history.Look, history.Done, history.Release,
-		history.Commit, history.Write, history.Read, history.Observe, history.Fault, history.Ledger} {
+		history.Commit, history.Write, history.Read, history.Observe, history.Fault, history.Ledger,
+		history.Once, history.Locked, history.Effect, history.Mark, history.Pulse} {
 		if n[kind] == 0 {
 			t.Errorf("no %s in %d events", kind, len(events))
 		}

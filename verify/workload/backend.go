@@ -21,6 +21,14 @@ type backend interface {
 	// with the row's number when the commit comes next.
 	commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(number int64)) error
 
+	// once makes the effect r of a run, by Once, or with MarkRun in a transaction of the
+	// caller's.
+	once(ctx context.Context, lease *rowlock.Lease, run string, r row, own bool) error
+
+	// locked makes the next effect of key in a transaction of the caller's under LockTx.
+	// It calls sending with its run when the commit comes next.
+	locked(ctx context.Context, key string, r row, sending func(run string)) error
+
 	// write writes to the register of key, read reads it.
 	write(ctx context.Context, key string, token, value int64) error
 	read(ctx context.Context, key string) (value, token int64, err error)
@@ -31,7 +39,7 @@ type backend interface {
 	close() error
 }
 
-// row is what a ledger keeps beside key and number.
+// row is what a ledger keeps beside key and number, and an effect beside key and run.
 type row struct {
 	Space, Client string
 	Event, Token  int64
@@ -53,6 +61,14 @@ func committed(err error) history.Result {
 		return history.Conflict
 	}
 	return history.Failed
+}
+
+// ran says what came of a run.
+func ran(err error) history.Result {
+	if errors.Is(err, rowlock.ErrAlreadyRan) {
+		return history.Ran
+	}
+	return committed(err)
 }
 
 // written says what came of a write to a register.

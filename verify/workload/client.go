@@ -72,6 +72,7 @@ type space struct {
 	rec    *history.Recorder
 	hot    []string
 	light  []string
+	tx     []string
 	values values
 }
 
@@ -93,7 +94,7 @@ func newSpace(name string, number int, t Task, rec *history.Recorder) (*space, e
 	}
 	return &space{
 		backend: b, name: name, number: number, task: t, locks: locks, rec: rec,
-		hot: HotKeys(t.Round), light: LightKeys(t.Round, t.Name), values: values{client: t.Name},
+		hot: HotKeys(t.Round), light: LightKeys(t.Round, t.Name), tx: TxKeys(t.Round, name), values: values{client: t.Name},
 	}, nil
 }
 
@@ -131,5 +132,11 @@ func (s *space) work(ctx context.Context) {
 			}
 		})
 	}
+	one := newWorker(s, s.task.Hot+light)
+	all.Go(func() {
+		for ctx.Err() == nil {
+			one.kept(ctx)
+		}
+	})
 	all.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -22,6 +23,7 @@ type Direct struct {
 type observed interface {
 	driver.Store
 	driver.Reaper
+	driver.Forcer
 	driver.Closer
 	Migrate(context.Context) error
 }
@@ -32,6 +34,9 @@ type side interface {
 	tune(ctx context.Context) error
 	registers(ctx context.Context, space string, keys []string) error
 	ledger(ctx context.Context, space, key string) ([]history.Event, error)
+	effects(ctx context.Context, space, key string) ([]history.Event, error)
+	marks(ctx context.Context, space, key string) ([]history.Event, error)
+	pulse(ctx context.Context) error // a durable write of one row on a new connection
 	close() error
 }
 
@@ -108,6 +113,28 @@ func (d *Direct) Reap(ctx context.Context) (err error) {
 	return err
 }
 
+// Force releases keys of one space by force, as an operator does.
+func (d *Direct) Force(ctx context.Context, space string, keys []string) (err error) {
+	for _, key := range keys {
+		_, e := d.locks[slices.Index(d.spaces, space)].ForceRelease(ctx, key)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// Pulse writes a row, durably and on a new connection, and records how long that took.
+func (d *Direct) Pulse(ctx context.Context, rec *history.Recorder) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	e := rec.Begin(history.Event{Kind: history.Pulse})
+	err := d.side.pulse(ctx)
+	e.Result, e.Error = history.OK, text(err)
+	if err != nil {
+		e.Result = history.Failed
+	}
+	rec.End(e)
+}
+
 // Observe asks for the state of keys in each space and records it. The error is that
 // of the last space that did not answer.
 func (d *Direct) Observe(ctx context.Context, rec *history.Recorder, keys []string) (failed error) {
@@ -136,7 +163,7 @@ func observe(ctx context.Context, rec *history.Recorder, space string, s driver.
 		}
 		switch {
 		case err != nil:
-			e.Result, e.Error = history.Failed, text(err)
+			e.Result, e.Error, e.Raised = history.Failed, text(err), raised(err)
 		case infos[i].Held:
 			e.Result, e.Owner, e.Token = history.Held, infos[i].Owner, infos[i].Token
 			if !infos[i].Since.IsZero() {
@@ -161,6 +188,27 @@ func (d *Direct) Ledgers(ctx context.Context, rec *history.Recorder, keys []stri
 			}
 			for _, e := range rows {
 				e.Kind, e.Space, e.Key = history.Ledger, space, key
+				rec.Add(e)
+			}
+		}
+	}
+	return nil
+}
+
+// Effects records the effects and the marks of keys.
+func (d *Direct) Effects(ctx context.Context, rec *history.Recorder, keys []string) error {
+	for _, space := range d.spaces {
+		for _, key := range keys {
+			made, err := d.side.effects(ctx, space, key)
+			if err != nil {
+				return fmt.Errorf("read the effects of %s: %w", key, err)
+			}
+			marks, err := d.side.marks(ctx, space, key)
+			if err != nil {
+				return fmt.Errorf("read the marks of %s: %w", key, err)
+			}
+			for _, e := range append(made, marks...) {
+				e.Space, e.Key = space, key
 				rec.Add(e)
 			}
 		}

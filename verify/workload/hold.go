@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,7 @@ func (h *hold) watch() {
 		<-h.lease.Done()
 		if !h.over.Load() {
 			e := h.rec.Begin(h.event(history.Done))
-			e.Error = text(h.lease.Err())
+			e.Error, e.Reason = text(h.lease.Err()), reason(h.lease.Err())
 			h.rec.End(e)
 		}
 	}()
@@ -40,7 +41,7 @@ func (h *hold) watch() {
 func (h *hold) look(keep bool) {
 	e := h.rec.Begin(h.event(history.Look))
 	err := h.lease.Err()
-	e.Result, e.Error = held(err), text(err)
+	e.Result, e.Error, e.Reason, e.Raised = held(err), text(err), reason(err), raised(err)
 	if keep && !h.lost || e.Result != history.OK && !h.lost {
 		h.rec.End(e)
 	}
@@ -52,7 +53,7 @@ func (h *hold) renew(ctx context.Context) {
 	defer cancel()
 	e := h.rec.Begin(h.event(history.Renew))
 	err := h.lease.Renew(ctx)
-	e.Result, e.Error = held(err), text(err)
+	e.Result, e.Error, e.Reason, e.Raised = held(err), text(err), reason(err), raised(err)
 	h.rec.End(e)
 }
 
@@ -71,8 +72,39 @@ func (h *hold) commit(ctx context.Context) {
 		e.Value, e.Sent = number, history.Now()
 		h.rec.Add(e) // before it is sent: the reply may never come
 	})
-	e.Result, e.Error = committed(err), text(err)
+	e.Result, e.Error, e.Raised = committed(err), text(err), raised(err)
 	h.rec.End(e)
+}
+
+// once makes the effect of a run that others try too, in this moment or in one just past.
+func (h *hold) once(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, h.task.TTL)
+	defer cancel()
+	e := h.event(history.Once)
+	e.Run = fmt.Sprintf("%s.%d", h.name, int64(history.Now()/(h.task.TTL/3))-h.rand.Int64N(3))
+	e = h.rec.Open(e)
+	r := row{Space: h.name, Client: h.task.Name, Event: e.ID, Token: h.lease.Token()}
+	err := h.backend.once(ctx, h.lease, e.Run, r, h.chance(40))
+	e.Result, e.Error, e.Raised = ran(err), text(err), raised(err)
+	h.rec.End(e)
+}
+
+// locked makes the next effect of a key under LockTx.
+func (w *worker) locked(ctx context.Context, key string) {
+	ctx, cancel := context.WithTimeout(ctx, w.task.TTL)
+	defer cancel()
+	e := w.rec.Open(w.event(history.Locked, key))
+	pause := time.Duration(0)
+	if w.chance(10) {
+		pause = w.upTo(w.task.TTL / 4)
+	}
+	err := w.backend.locked(ctx, key, row{Space: w.name, Client: w.task.Name, Event: e.ID}, func(run string) {
+		timed.Rest(ctx, pause)
+		e.Run = run
+		w.rec.Add(e) // before it is sent: the reply may never come
+	})
+	e.Result, e.Error, e.Raised = committed(err), text(err), raised(err)
+	w.rec.End(e)
 }
 
 // write writes to the key's register, which has nothing to do with the lease but its
@@ -112,6 +144,6 @@ func (h *hold) release(ctx context.Context) {
 	h.over.Store(true)
 	e := h.rec.Begin(h.event(history.Release))
 	err := h.lease.Release(ctx)
-	e.Result, e.Error = held(err), text(err)
+	e.Result, e.Error, e.Reason, e.Raised = held(err), text(err), reason(err), raised(err)
 	h.rec.End(e)
 }

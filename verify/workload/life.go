@@ -38,8 +38,15 @@ func (w *worker) hot(ctx context.Context) {
 		longest, unrenewed = 2*w.task.TTL, 40
 	}
 	var opts []rowlock.Option
-	if w.name == Mongo && w.chance(60) {
+	guarded := w.name != Mongo || w.chance(60)
+	if w.name == Mongo && guarded {
 		opts = append(opts, rowlock.Guarded())
+	}
+	if w.chance(8) { // so short that a hold is over by it a TTL after its grant
+		opts = append(opts, rowlock.MinHold(w.upTo(w.task.TTL/2)))
+	}
+	if w.chance(8) {
+		opts = append(opts, rowlock.MaxHold(w.task.TTL+w.upTo(w.task.TTL)))
 	}
 	alone := w.chance(unrenewed)
 	if alone {
@@ -47,8 +54,7 @@ func (w *worker) hot(ctx context.Context) {
 	}
 	wait, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
-	guarded := w.name != Mongo || len(opts) > 0 && !alone || len(opts) > 1
-	switch w.rand.IntN(10) {
+	switch w.rand.IntN(11) {
 	case 0:
 		w.do(wait, key, w.upTo(longest), guarded, opts)
 	case 1, 2:
@@ -61,6 +67,8 @@ func (w *worker) hot(ctx context.Context) {
 		if w.chance(50) {
 			timed.Rest(ctx, w.upTo(20*time.Millisecond))
 		}
+	case 4:
+		w.locked(ctx, w.tx[w.rand.IntN(len(w.tx))])
 	default:
 		if h := w.take(wait, key, false, opts...); h != nil {
 			h.use(ctx, w.upTo(longest), guarded)
@@ -96,11 +104,11 @@ func (w *worker) do(ctx context.Context, key string, d time.Duration, guarded bo
 		return nil
 	}, opts...)
 	if h != nil {
-		release.Result, release.Error = held(err), text(err)
+		release.Result, release.Error, release.Raised = held(err), text(err), raised(err)
 		w.rec.End(release)
 		return
 	}
-	acquire.Result, acquire.Error = acquired(err), text(err)
+	acquire.Result, acquire.Error, acquire.Raised = acquired(err), text(err), raised(err)
 	w.rec.End(acquire)
 	if acquire.Result == history.Failed && ctx.Err() == nil {
 		timed.Rest(ctx, w.upTo(40*time.Millisecond))
@@ -117,10 +125,14 @@ func (h *hold) use(ctx context.Context, d time.Duration, guarded bool) {
 		if ctx.Err() != nil || steps > 0 && history.Now() >= end || h.lost && h.chance(50) {
 			return
 		}
-		switch h.rand.IntN(8) {
+		switch h.rand.IntN(9) {
 		case 0, 1:
 			if guarded {
 				h.commit(ctx)
+			}
+		case 8:
+			if guarded {
+				h.once(ctx)
 			}
 		case 2, 3:
 			h.write(ctx)
@@ -140,4 +152,54 @@ func (h *hold) end(ctx context.Context, alone bool) {
 		return
 	}
 	h.release(ctx)
+}
+
+// kept holds a key of the own client for as long as it can, and looks at the lease all
+// the time: it tells a lease that was lost for want of a renewal from a process that
+// got no processor.
+func (w *worker) kept(ctx context.Context) {
+	bound, cancel := context.WithTimeout(ctx, 2*w.task.TTL)
+	defer cancel()
+	h := w.take(bound, KeptKey(w.task.Round, w.task.Name), false)
+	if h == nil {
+		return
+	}
+	step := w.task.TTL / 100
+	last, said := history.Now(), time.Duration(0)
+	var slept longest
+	for end := last + 8*w.task.TTL; ctx.Err() == nil && last < end; {
+		timed.Rest(ctx, step)
+		e := w.rec.Begin(h.event(history.Look))
+		slept.add(e.Begin, max(e.Begin-last-step, 1))
+		last = e.Begin
+		err := h.lease.Err()
+		e.Result, e.Error, e.Reason = held(err), text(err), reason(err)
+		if err != nil {
+			e.Age = slept.since(e.Begin - w.task.TTL)
+			w.rec.End(e)
+			break
+		}
+		if e.Begin-said > w.task.TTL/25 { // each would be too many
+			said = e.Begin
+			w.rec.End(e)
+		}
+	}
+	h.release(ctx)
+}
+
+// longest keeps times that something took, and when that was.
+type longest []struct{ at, took time.Duration }
+
+func (l *longest) add(at, took time.Duration) {
+	*l = append(*l, struct{ at, took time.Duration }{at, took})
+}
+
+// since is the longest from a moment on.
+func (l longest) since(from time.Duration) (most time.Duration) {
+	for _, s := range l {
+		if s.at >= from {
+			most = max(most, s.took)
+		}
+	}
+	return most
 }

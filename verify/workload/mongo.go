@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,6 +26,8 @@ const (
 	MongoCollection = "rowlock"
 
 	mongoLedger   = "verify_ledger"
+	mongoEffect   = "verify_effect"
+	mongoPulse    = "verify_pulse"
 	mongoRegister = "verify_register"
 )
 
@@ -33,6 +36,8 @@ type mongoBackend struct {
 	client         *mongo.Client
 	locks          *mongolock.Store
 	rows, register *mongo.Collection
+	made           *mongo.Collection // effects
+	address        string
 }
 
 func connectMongo(address string, through map[string]string) (*mongo.Client, error) {
@@ -52,7 +57,7 @@ func openMongo(address string, through map[string]string) (*mongoBackend, error)
 		return nil, err
 	}
 	linearizable := options.Collection().SetReadConcern(readconcern.Linearizable())
-	return &mongoBackend{client, locks, db.Collection(mongoLedger), db.Collection(mongoRegister, linearizable)}, nil
+	return &mongoBackend{client, locks, db.Collection(mongoLedger), db.Collection(mongoRegister, linearizable), db.Collection(mongoEffect), address}, nil
 }
 
 func (b *mongoBackend) store() lockdriver.Store { return b.locks }
@@ -74,6 +79,16 @@ func (b *mongoBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, 
 	if !own {
 		return b.locks.InTx(ctx, lease, add)
 	}
+	return b.inTx(ctx, func(ctx context.Context) error {
+		if err := b.locks.Guard(ctx, lease); err != nil {
+			return err
+		}
+		return add(ctx)
+	})
+}
+
+// inTx runs fn in a transaction of the caller's.
+func (b *mongoBackend) inTx(ctx context.Context, fn func(ctx context.Context) error) error {
 	session, err := b.client.StartSession()
 	if err != nil {
 		return err
@@ -84,12 +99,7 @@ func (b *mongoBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, 
 	if err != nil {
 		return err
 	}
-	in := mongo.NewSessionContext(ctx, session)
-	err = b.locks.Guard(in, lease)
-	if err == nil {
-		err = add(in)
-	}
-	if err != nil {
+	if err := fn(mongo.NewSessionContext(ctx, session)); err != nil {
 		abort, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = session.AbortTransaction(abort)
@@ -102,6 +112,44 @@ func (b *mongoBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, 
 		return fmt.Errorf("%w: %w", errCommit, err)
 	}
 	return nil
+}
+
+func (b *mongoBackend) once(ctx context.Context, lease *rowlock.Lease, run string, r row, own bool) error {
+	if !own {
+		return b.locks.Once(ctx, lease, run, func(ctx context.Context) error { return b.effect(ctx, lease.Key(), run, r) })
+	}
+	return b.inTx(ctx, func(ctx context.Context) error {
+		if err := b.locks.MarkRun(ctx, lease, run); err != nil {
+			return err
+		}
+		return b.effect(ctx, lease.Key(), run, r)
+	})
+}
+
+func (b *mongoBackend) locked(ctx context.Context, key string, r row, sending func(string)) error {
+	if err := b.locks.WaitTx(ctx, key); err != nil {
+		return err
+	}
+	return b.inTx(ctx, func(ctx context.Context) error {
+		if err := b.locks.LockTx(ctx, key); err != nil {
+			return err
+		}
+		n, err := b.made.CountDocuments(ctx, bson.M{"key": key})
+		if err != nil {
+			return err
+		}
+		run := strconv.FormatInt(n, 10)
+		if err := b.effect(ctx, key, run, r); err != nil {
+			return err
+		}
+		sending(run)
+		return nil
+	})
+}
+
+func (b *mongoBackend) effect(ctx context.Context, key, run string, r row) error {
+	_, err := b.made.InsertOne(ctx, bson.M{"key": key, "run": run, "client": r.Client, "event": r.Event})
+	return err
 }
 
 // add adds the next row to the ledger of key, in the transaction of ctx.

@@ -12,7 +12,61 @@ import (
 
 func (b *mongoBackend) prepare(ctx context.Context) error {
 	_, err := b.rows.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "key", Value: 1}, {Key: "n", Value: 1}}})
+	if err != nil {
+		return err
+	}
+	_, err = b.made.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "key", Value: 1}, {Key: "run", Value: 1}}})
 	return err
+}
+
+// pulse dials a client of its own: the driver has no other way to a new connection.
+func (b *mongoBackend) pulse(ctx context.Context) error {
+	client, err := connectMongo(b.address, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	_, err = client.Database(MongoDatabase).Collection(mongoPulse).InsertOne(ctx, bson.M{})
+	return err
+}
+
+func (b *mongoBackend) effects(ctx context.Context, _, key string) ([]history.Event, error) {
+	found, err := b.made.Find(ctx, bson.M{"key": key}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return nil, err
+	}
+	var docs []struct {
+		Run, Client string
+		Event       int64
+	}
+	if err := found.All(ctx, &docs); err != nil {
+		return nil, err
+	}
+	var list []history.Event
+	for _, d := range docs {
+		list = append(list, history.Event{Kind: history.Effect, Run: d.Run, Owner: d.Client, Value: d.Event})
+	}
+	return list, nil
+}
+
+func (b *mongoBackend) marks(ctx context.Context, _, key string) ([]history.Event, error) {
+	runs := b.client.Database(MongoDatabase).Collection(MongoCollection + "_runs")
+	found, err := runs.Find(ctx, bson.M{"_id.name": bson.Binary{Data: []byte(key)}})
+	if err != nil {
+		return nil, err
+	}
+	var docs []struct {
+		ID    struct{ Run bson.Binary } `bson:"_id"`
+		Token int64
+	}
+	if err := found.All(ctx, &docs); err != nil {
+		return nil, err
+	}
+	var list []history.Event
+	for _, d := range docs {
+		list = append(list, history.Event{Kind: history.Mark, Run: string(d.ID.Run.Data), Token: d.Token})
+	}
+	return list, nil
 }
 
 // tune: a client that is killed in a guarded transaction of its own keeps the key from

@@ -16,13 +16,19 @@ import (
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
-// sqlTables are the ledgers and registers of all rounds on a server.
+// sqlTables are the ledgers, effects and registers of all rounds on a server.
 var sqlTables = []string{
 	`CREATE TABLE IF NOT EXISTS verify_ledger (
 		id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
 		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL, n BIGINT NOT NULL,
 		token BIGINT NOT NULL, client VARCHAR(20) NOT NULL, event BIGINT NOT NULL,
 		KEY (space, name, n)) ENGINE=InnoDB`,
+	`CREATE TABLE IF NOT EXISTS verify_effect (
+		id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL, run VARCHAR(40) NOT NULL,
+		client VARCHAR(20) NOT NULL, event BIGINT NOT NULL,
+		KEY (space, name, run)) ENGINE=InnoDB`,
+	`CREATE TABLE IF NOT EXISTS verify_pulse (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB`,
 	`CREATE TABLE IF NOT EXISTS verify_register (
 		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL,
 		value BIGINT NOT NULL, fence BIGINT NOT NULL,
@@ -31,9 +37,11 @@ var sqlTables = []string{
 
 // sqlBackend is a space on MySQL or MariaDB.
 type sqlBackend struct {
-	space string
-	locks *mysqllock.Store
-	db    *sql.DB
+	space     string
+	locks     *mysqllock.Store
+	db        *sql.DB
+	connector driver.Connector
+	pulses    *sql.DB // of Direct
 }
 
 func openSQL(space, address string) (*sqlBackend, error) {
@@ -57,7 +65,7 @@ func openSQL(space, address string) (*sqlBackend, error) {
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
-	return &sqlBackend{space, locks, db}, nil
+	return &sqlBackend{space: space, locks: locks, db: db, connector: connector}, nil
 }
 
 func (b *sqlBackend) store() lockdriver.Store { return b.locks }
@@ -74,25 +82,72 @@ func (b *sqlBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, ow
 			return err
 		})
 	}
-	tx, err := b.db.BeginTx(ctx, nil)
+	return b.inTx(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+		if err := b.locks.Guard(ctx, tx, lease); err != nil {
+			return err
+		}
+		n, err := b.add(ctx, tx, lease.Key(), r)
+		if err != nil {
+			return conflict(err)
+		}
+		sending(n)
+		return nil
+	})
+}
+
+// inTx runs fn in a transaction of the caller's.
+func (b *sqlBackend) inTx(ctx context.Context, level sql.IsolationLevel, fn func(tx *sql.Tx) error) error {
+	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if err := b.locks.Guard(ctx, tx, lease); err != nil {
+	if err := fn(tx); err != nil {
 		return err
 	}
-	n, err := b.add(ctx, tx, lease.Key(), r)
-	if err != nil {
-		return conflict(err)
-	}
-	sending(n)
 	if err := tx.Commit(); err != nil && !errors.Is(err, sql.ErrTxDone) { // done: rolled back when ctx ended
 		return fmt.Errorf("%w: %w", errCommit, err)
 	} else if err != nil {
 		return err
 	}
 	return nil
+}
+
+func (b *sqlBackend) once(ctx context.Context, lease *rowlock.Lease, run string, r row, own bool) error {
+	if !own {
+		return b.locks.Once(ctx, lease, run, func(ctx context.Context, tx *sql.Tx) error {
+			return b.effect(ctx, tx, lease.Key(), run, r)
+		})
+	}
+	return b.inTx(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+		if err := b.locks.MarkRun(ctx, tx, lease, run); err != nil {
+			return err
+		}
+		return conflict(b.effect(ctx, tx, lease.Key(), run, r))
+	})
+}
+
+// locked reads at READ COMMITTED, where each statement sees what was committed before it.
+func (b *sqlBackend) locked(ctx context.Context, key string, r row, sending func(string)) error {
+	return b.inTx(ctx, sql.LevelReadCommitted, func(tx *sql.Tx) error {
+		if err := b.locks.LockTx(ctx, tx, key); err != nil {
+			return err
+		}
+		var run string
+		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM verify_effect WHERE space = ? AND name = ?", r.Space, key).Scan(&run)
+		if err == nil {
+			err = b.effect(ctx, tx, key, run, r)
+		}
+		if err == nil {
+			sending(run)
+		}
+		return conflict(err)
+	})
+}
+
+func (b *sqlBackend) effect(ctx context.Context, tx *sql.Tx, key, run string, r row) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO verify_effect (space, name, run, client, event) VALUES (?, ?, ?, ?, ?)", r.Space, key, run, r.Client, r.Event)
+	return err
 }
 
 // add adds the next row to the ledger of key.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/rowlock/rowlock/verify/history"
 )
@@ -12,7 +13,14 @@ func (b *sqlBackend) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	b.pulses = sql.OpenDB(b.connector)
+	b.pulses.SetMaxIdleConns(-1) // each on a new connection
 	return nil
+}
+
+func (b *sqlBackend) pulse(ctx context.Context) error {
+	_, err := b.pulses.ExecContext(ctx, "INSERT INTO verify_pulse VALUES ()")
+	return err
 }
 
 func (b *sqlBackend) tune(context.Context) error { return nil }
@@ -38,6 +46,41 @@ func (b *sqlBackend) ledger(ctx context.Context, space, key string) ([]history.E
 	for rows.Next() {
 		var e history.Event
 		if err := rows.Scan(&e.Value, &e.Token, &e.Owner); err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+func (b *sqlBackend) effects(ctx context.Context, space, key string) ([]history.Event, error) {
+	rows, err := b.db.QueryContext(ctx, "SELECT run, client, event FROM verify_effect WHERE space = ? AND name = ? ORDER BY id", space, key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []history.Event
+	for rows.Next() {
+		e := history.Event{Kind: history.Effect}
+		if err := rows.Scan(&e.Run, &e.Owner, &e.Value); err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+// marks are in one table for all spaces, so runs begin with the name of theirs.
+func (b *sqlBackend) marks(ctx context.Context, space, key string) ([]history.Event, error) {
+	rows, err := b.db.QueryContext(ctx, "SELECT run, token FROM rowlock_run WHERE name = ? AND run LIKE ?", []byte(key), space+".%")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []history.Event
+	for rows.Next() {
+		e := history.Event{Kind: history.Mark}
+		if err := rows.Scan(&e.Run, &e.Token); err != nil {
 			return nil, err
 		}
 		list = append(list, e)

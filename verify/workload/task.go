@@ -44,6 +44,18 @@ func HotKeys(round string) (keys []string) {
 	return keys
 }
 
+// TxKeys are the keys that all clients lock in transactions of their own. Those of all
+// spaces of a server are in one table.
+func TxKeys(round, space string) (keys []string) {
+	for i := range 2 {
+		keys = append(keys, fmt.Sprintf("%s/%s/tx%d", round, space, i))
+	}
+	return keys
+}
+
+// KeptKey is the key of a client that it holds all the time.
+func KeptKey(round, client string) string { return fmt.Sprintf("%s/%s/kept", round, client) }
+
 // LightKeys are the keys of one client.
 func LightKeys(round, client string) (keys []string) {
 	for i := range lightKeys {

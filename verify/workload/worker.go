@@ -64,6 +64,15 @@ func held(err error) history.Result {
 	return history.Failed
 }
 
+// reason is why a lease was lost; empty: it was not.
+func reason(err error) string {
+	var lost *rowlock.LostError
+	if errors.As(err, &lost) {
+		return string(lost.Reason)
+	}
+	return ""
+}
+
 // text is an error as it is recorded.
 func text(err error) string {
 	if err == nil {
@@ -86,7 +95,7 @@ func (w *worker) take(ctx context.Context, key string, try bool, opts ...rowlock
 	} else {
 		lease, err = w.locks.Acquire(ctx, key, opts...)
 	}
-	e.Result, e.Error = acquired(err), text(err)
+	e.Result, e.Error, e.Raised = acquired(err), text(err), raised(err)
 	if err != nil {
 		w.rec.End(e)
 		if e.Result == history.Failed && ctx.Err() == nil {
