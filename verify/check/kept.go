@@ -17,8 +17,9 @@ import (
 // before that the process was awake (a tenth of the TTL), each pulse came in time and
 // was answered within a sixth of the TTL, and no fault was there, nor within a TTL
 // before, but those that leave the server well. So nothing is said of a machine that is
-// too slow, nor of times in which the supervisor itself stood still. P26 is judged with
-// TTLs from which on it is promised.
+// too slow, nor of times in which the supervisor itself stood still. P26 is promised with
+// TTLs of some length only; of P15 it judges shorter ones where each pulse was answered
+// within a twentieth.
 func kept(k *key) (found []Violation) {
 	for _, h := range k.holds {
 		for _, e := range h.uses {
@@ -38,18 +39,20 @@ func kept(k *key) (found []Violation) {
 // owed is the promise that the loss e broke, with what it was for; empty: none, as far
 // as is known.
 func (k *key) owed(e history.Event) (promise string, by []history.Event) {
-	ttl := k.on.TTL
-	from := e.Begin - ttl
-	if e.Age > ttl/10 || !k.healthy(from, e.Begin, ttl) {
+	ttl, least := k.on.TTL, cmp.Or(k.Kept, 3*time.Second)
+	from, most := e.Begin-ttl, ttl/6
+	if ttl < least {
+		most = ttl / 20
+	} else {
+		promise = "P26"
+	}
+	if e.Age > ttl/10 || !k.healthy(from, e.Begin, ttl/4, most) {
 		return "", nil
 	}
 	for _, f := range k.frozen {
 		if f.Client == e.Client && f.End >= from && f.Begin <= e.Begin {
 			return "", nil
 		}
-	}
-	if ttl >= cmp.Or(k.Kept, 3*time.Second) {
-		promise = "P26"
 	}
 	for _, f := range k.faults {
 		if !k.hitBy(f) || f.End < from-ttl || f.Begin > e.Begin {
@@ -65,17 +68,18 @@ func (k *key) owed(e history.Event) (promise string, by []history.Event) {
 	return promise, by
 }
 
-// healthy tells whether the pulses show that the server did its work all the time.
-func (r *round) healthy(from, to, ttl time.Duration) bool {
+// healthy tells whether the pulses show that the server did its work all the time: one
+// began in each time of the length apart, and was answered within most.
+func (r *round) healthy(from, to, apart, most time.Duration) bool {
 	last := from
 	for _, p := range r.pulses {
-		if p.Begin < from-ttl/4 || p.Begin > to {
+		if p.Begin < from-apart || p.Begin > to {
 			continue
 		}
-		if p.Result != history.OK || p.End-p.Begin > ttl/6 || p.Begin-last > ttl/4 {
+		if p.Result != history.OK || p.End-p.Begin > most || p.Begin-last > apart {
 			return false
 		}
 		last = p.Begin
 	}
-	return last > from && to-last <= ttl/4
+	return last > from && to-last <= apart
 }

@@ -21,9 +21,9 @@ type backend interface {
 	// with the row's number when the commit comes next.
 	commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(number int64)) error
 
-	// once makes the effect r of a run, by Once, or with MarkRun in a transaction of the
-	// caller's.
-	once(ctx context.Context, lease *rowlock.Lease, run string, r row, own bool) error
+	// once makes the effect r of a run that is marked by the name of mark, by Once, or with
+	// MarkRun in a transaction of the caller's.
+	once(ctx context.Context, lease *rowlock.Lease, mark string, r row, own bool) error
 
 	// locked makes the next effect of key in a transaction of the caller's under LockTx.
 	// It calls sending with its run when the commit comes next.
@@ -43,6 +43,7 @@ type backend interface {
 type row struct {
 	Space, Client string
 	Event, Token  int64
+	Run           string
 }
 
 // errCommit is matched by an error of the commit itself: it took effect, or not.

@@ -9,17 +9,18 @@ import (
 )
 
 // Bugs are deliberate ones, to see that a round finds them.
-var Bugs = []string{bugTTL, bugRelease}
+var Bugs = []string{bugTTL, bugRelease, bugMark}
 
 const (
 	bugTTL     = "ttl"     // the database grants half the time that the client counts on
 	bugRelease = "release" // a release ends whatever hold the key has
+	bugMark    = "mark"    // a run is marked by another name each time
 )
 
 // broken puts a bug before a store.
 func broken(bug string, s driver.Store) (driver.Store, error) {
 	switch bug {
-	case "":
+	case "", bugMark: // that one is of the worker
 		return s, nil
 	case bugTTL:
 		return &halfTTL{s}, nil

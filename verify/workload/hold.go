@@ -83,8 +83,12 @@ func (h *hold) once(ctx context.Context) {
 	e := h.event(history.Once)
 	e.Run = fmt.Sprintf("%s.%d", h.name, int64(history.Now()/(h.task.TTL/3))-h.rand.Int64N(3))
 	e = h.rec.Open(e)
-	r := row{Space: h.name, Client: h.task.Name, Event: e.ID, Token: h.lease.Token()}
-	err := h.backend.once(ctx, h.lease, e.Run, r, h.chance(40))
+	mark := e.Run
+	if h.task.Break == bugMark {
+		mark = fmt.Sprintf("%s.%s.%d", mark, h.task.Name, e.ID)
+	}
+	r := row{Space: h.name, Client: h.task.Name, Event: e.ID, Token: h.lease.Token(), Run: e.Run}
+	err := h.backend.once(ctx, h.lease, mark, r, h.chance(40))
 	e.Result, e.Error, e.Raised = ran(err), text(err), raised(err)
 	h.rec.End(e)
 }

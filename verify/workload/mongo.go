@@ -114,15 +114,15 @@ func (b *mongoBackend) inTx(ctx context.Context, fn func(ctx context.Context) er
 	return nil
 }
 
-func (b *mongoBackend) once(ctx context.Context, lease *rowlock.Lease, run string, r row, own bool) error {
+func (b *mongoBackend) once(ctx context.Context, lease *rowlock.Lease, mark string, r row, own bool) error {
 	if !own {
-		return b.locks.Once(ctx, lease, run, func(ctx context.Context) error { return b.effect(ctx, lease.Key(), run, r) })
+		return b.locks.Once(ctx, lease, mark, func(ctx context.Context) error { return b.effect(ctx, lease.Key(), r) })
 	}
 	return b.inTx(ctx, func(ctx context.Context) error {
-		if err := b.locks.MarkRun(ctx, lease, run); err != nil {
+		if err := b.locks.MarkRun(ctx, lease, mark); err != nil {
 			return err
 		}
-		return b.effect(ctx, lease.Key(), run, r)
+		return b.effect(ctx, lease.Key(), r)
 	})
 }
 
@@ -138,17 +138,17 @@ func (b *mongoBackend) locked(ctx context.Context, key string, r row, sending fu
 		if err != nil {
 			return err
 		}
-		run := strconv.FormatInt(n, 10)
-		if err := b.effect(ctx, key, run, r); err != nil {
+		r.Run = strconv.FormatInt(n, 10)
+		if err := b.effect(ctx, key, r); err != nil {
 			return err
 		}
-		sending(run)
+		sending(r.Run)
 		return nil
 	})
 }
 
-func (b *mongoBackend) effect(ctx context.Context, key, run string, r row) error {
-	_, err := b.made.InsertOne(ctx, bson.M{"key": key, "run": run, "client": r.Client, "event": r.Event})
+func (b *mongoBackend) effect(ctx context.Context, key string, r row) error {
+	_, err := b.made.InsertOne(ctx, bson.M{"key": key, "run": r.Run, "client": r.Client, "event": r.Event})
 	return err
 }
 

@@ -113,17 +113,17 @@ func (b *sqlBackend) inTx(ctx context.Context, level sql.IsolationLevel, fn func
 	return nil
 }
 
-func (b *sqlBackend) once(ctx context.Context, lease *rowlock.Lease, run string, r row, own bool) error {
+func (b *sqlBackend) once(ctx context.Context, lease *rowlock.Lease, mark string, r row, own bool) error {
 	if !own {
-		return b.locks.Once(ctx, lease, run, func(ctx context.Context, tx *sql.Tx) error {
-			return b.effect(ctx, tx, lease.Key(), run, r)
+		return b.locks.Once(ctx, lease, mark, func(ctx context.Context, tx *sql.Tx) error {
+			return b.effect(ctx, tx, lease.Key(), r)
 		})
 	}
 	return b.inTx(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
-		if err := b.locks.MarkRun(ctx, tx, lease, run); err != nil {
+		if err := b.locks.MarkRun(ctx, tx, lease, mark); err != nil {
 			return err
 		}
-		return conflict(b.effect(ctx, tx, lease.Key(), run, r))
+		return conflict(b.effect(ctx, tx, lease.Key(), r))
 	})
 }
 
@@ -133,20 +133,19 @@ func (b *sqlBackend) locked(ctx context.Context, key string, r row, sending func
 		if err := b.locks.LockTx(ctx, tx, key); err != nil {
 			return err
 		}
-		var run string
-		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM verify_effect WHERE space = ? AND name = ?", r.Space, key).Scan(&run)
+		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM verify_effect WHERE space = ? AND name = ?", r.Space, key).Scan(&r.Run)
 		if err == nil {
-			err = b.effect(ctx, tx, key, run, r)
+			err = b.effect(ctx, tx, key, r)
 		}
 		if err == nil {
-			sending(run)
+			sending(r.Run)
 		}
 		return conflict(err)
 	})
 }
 
-func (b *sqlBackend) effect(ctx context.Context, tx *sql.Tx, key, run string, r row) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO verify_effect (space, name, run, client, event) VALUES (?, ?, ?, ?, ?)", r.Space, key, run, r.Client, r.Event)
+func (b *sqlBackend) effect(ctx context.Context, tx *sql.Tx, key string, r row) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO verify_effect (space, name, run, client, event) VALUES (?, ?, ?, ?, ?)", r.Space, key, r.Run, r.Client, r.Event)
 	return err
 }
 
