@@ -14,16 +14,16 @@ import (
 var troubleSource []byte
 
 // errNoTrouble is the answer to a fault on a server that is not prepared for it.
-var errNoTrouble = errors.New("its clock and its disk are the machine's: see StartTroubled")
+var errNoTrouble = errors.New("its clock, its disk and its network are the machine's: see StartTroubled")
 
-// StartTroubled is [Start] of a server whose clock can be set and whose disk can be full: see [Server.SetClock] and
-// [Server.FillDisk]. For that it must be a process of this machine, and a library is preloaded into it, which is
+// StartTroubled is [Start] of a server whose clock can be set, whose disk can be full, and whose members can be cut off
+// from each other: see [Server.SetClock], [Server.FillDisk] and [Server.CutOff]. For that it must be a process of this machine, and a library is preloaded into it, which is
 // compiled into the cache with gcc; where that cannot be the error matches [ErrUnavailable].
 func StartTroubled(ctx context.Context, kind Kind, args ...string) (*Server, error) {
 	return start(ctx, kind, order{args: args, trouble: true})
 }
 
-// Troubled tells whether SetClock and FillDisk work.
+// Troubled tells whether SetClock, FillDisk and CutOff work.
 func (s *Server) Troubled() bool {
 	for _, n := range s.nodes {
 		if local, ok := n.(*localNode); !ok || local.trouble == "" {
@@ -54,11 +54,38 @@ func (s *Server) FillDisk(full bool, members ...int) error {
 	return s.each("fill the disk of", members, func(n node) error { return tell(n, fullAt, how) })
 }
 
+// CutOff cuts one member of a replica set off from the others, until it is undone: connections between them fail, and
+// cannot be made. Clients reach all of them, as they do where only the network between the servers is broken. One member
+// at a time can be cut off.
+func (s *Server) CutOff(off bool, member int) error {
+	if member < 0 || member >= len(s.nodes) || len(s.nodes) > cutPorts+1 {
+		return fmt.Errorf("cut off member %d of %d", member, len(s.nodes))
+	}
+	var errs []error
+	for i, n := range s.nodes {
+		at := int64(cutAt)
+		for j, other := range s.nodes {
+			if i == j || i != member && j != member {
+				continue
+			}
+			port := int64(0)
+			if local, ok := other.(*localNode); ok && off {
+				port = int64(local.port)
+			}
+			errs = append(errs, tell(n, at, port))
+			at += 8
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Where the values are in the file that the library reads.
 const (
 	aheadAt     = 0
 	fullAt      = 8
-	troubleSize = 16
+	cutAt       = 16
+	cutPorts    = 2
+	troubleSize = cutAt + 8*cutPorts
 )
 
 func tell(n node, at int64, value int64) error {

@@ -5,13 +5,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/rowlock/rowlock/testenv"
 )
@@ -140,5 +143,74 @@ func TestDisk(t *testing.T) {
 			}
 			must(t, "insert", c.insertUntil("after", 10*time.Second))
 		})
+	}
+}
+
+// TestCutOff: a primary that is cut off from the others answers clients and is replaced; later all are one set again.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	s := troubled(t, testenv.Mongo3)
+	u, err := url.Parse(s.DSN())
+	must(t, "parse the DSN", err)
+	type hello struct {
+		Writable bool `bson:"isWritablePrimary"`
+		Hosts    []string
+	}
+	var ask []func() (hello, error)
+	for _, host := range strings.Split(u.Host, ",") {
+		c, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + host + "/?directConnection=true"))
+		must(t, "connect", err)
+		t.Cleanup(func() { _ = c.Disconnect(context.Background()) })
+		ask = append(ask, func() (h hello, err error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			return h, c.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h)
+		})
+	}
+	// primary is who takes writes, of those that are asked.
+	primary := func(not int) int {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			for i := range ask {
+				if h, err := ask[i](); i != not && err == nil && h.Writable {
+					return i
+				}
+			}
+		}
+		t.Fatalf("no primary but %d", not)
+		return 0
+	}
+	old := primary(-1)
+	must(t, "cut off", s.CutOff(true, old))
+	now := primary(old)
+	if _, err := ask[old](); err != nil {
+		t.Errorf("who was cut off does not answer: %v", err)
+	}
+	t.Logf("member %d was primary, then member %d", old, now)
+	// It steps down, for want of a majority, and learns nothing of the others.
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if h, err := ask[old](); err == nil && !h.Writable {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it is primary without the others for a minute")
+		}
+	}
+	must(t, "undo", s.CutOff(false, old))
+	c, err := mongo.Connect(options.Client().ApplyURI(s.DSN()).SetWriteConcern(&writeconcern.WriteConcern{W: 3}))
+	must(t, "connect", err)
+	t.Cleanup(func() { _ = c.Disconnect(context.Background()) })
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err = c.Database("test").Collection("cut").InsertOne(ctx, bson.M{})
+		cancel()
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no write reaches all three: %v", err)
+		}
+	}
+	if s.CutOff(true, 3) == nil || s.CutOff(true, -1) == nil {
+		t.Error("there is a fourth member")
 	}
 }

@@ -1,15 +1,18 @@
-/* Preloaded into a server: its wall clock is off, or its disk is full, as a small file says that others write. The
+/* Preloaded into a server: its wall clock is off, its disk is full, or it cannot reach the other members of its replica
+   set, as a small file says that others write. The
    clock that only goes on is left alone, and so are waits: a deadline that the server took from its wall clock is put
    back to the machine's. Linked to nothing, so that it fits the C library of any server. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -21,6 +24,7 @@
 struct trouble {
 	volatile int64_t ahead; /* nanoseconds */
 	volatile int64_t full;  /* 1: files cannot grow; 2: nothing can be written to them */
+	volatile int64_t cut[2]; /* ports of this machine to which no connection goes */
 };
 
 static struct trouble none;
@@ -234,3 +238,48 @@ unsigned sleep(unsigned seconds)
 		nanosleep(&step, NULL);
 	return 0;
 }
+
+/* The network. Only who made a connection knows it by its port, so of two that are cut off each must be told of the
+   other's port: then neither side's connections are of use. What is sent and received is refused, not swallowed, and so
+   a connection that nobody used meanwhile is as good as before. */
+
+static int is_cut(const struct sockaddr *a)
+{
+	if (a->sa_family != AF_INET)
+		return 0;
+	int port = ntohs(((const struct sockaddr_in *)a)->sin_port);
+	return port == trouble->cut[0] || port == trouble->cut[1];
+}
+
+static int unreachable(int fd)
+{
+	struct sockaddr_storage a;
+	socklen_t n = sizeof(a);
+	if (trouble->cut[0] == 0)
+		return 0;
+	int before = errno;
+	int cut = getpeername(fd, (struct sockaddr *)&a, &n) == 0 && is_cut((struct sockaddr *)&a);
+	errno = cut ? ECONNRESET : before;
+	return cut;
+}
+
+int connect(int fd, const struct sockaddr *a, socklen_t n)
+{
+	NEXT(connect, NULL);
+	if (trouble->cut[0] != 0 && n >= sizeof(struct sockaddr_in) && is_cut(a)) {
+		errno = ENETUNREACH;
+		return -1;
+	}
+	return real(fd, a, n);
+}
+
+#define UNREACHABLE(name, parameters, arguments) \
+	ssize_t name parameters \
+	{ \
+		NEXT(name, NULL); \
+		return unreachable(fd) ? -1 : real arguments; \
+	}
+UNREACHABLE(send, (int fd, const void *p, size_t n, int flags), (fd, p, n, flags))
+UNREACHABLE(sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags))
+UNREACHABLE(recv, (int fd, void *p, size_t n, int flags), (fd, p, n, flags))
+UNREACHABLE(recvmsg, (int fd, struct msghdr *m, int flags), (fd, m, flags))

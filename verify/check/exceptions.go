@@ -66,6 +66,7 @@ var effects = map[string]effect{
 	"primary-stepped-down": {},
 	"primary-killed":       {},
 	"primary-frozen":       {},
+	"primary-cut-off":      {},
 	"secondary-killed":     {},
 
 	"rows-locked":         {calm: true, blocks: true},

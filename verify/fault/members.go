@@ -23,6 +23,11 @@ func memberFaults() []Fault {
 		Fault{Name: "primary-frozen", Kinds: mongo3, Weight: 3, Uses: []string{server},
 			What:   "the primary stands still for longer than an election, and wakes up believing that it is the primary",
 			Expect: "everything: its writes reach no majority. Its Inspect may be old for a moment"}.by(primaryFrozen),
+		Fault{Name: "primary-cut-off", Kinds: mongo3, Weight: 3, Uses: []string{server},
+			What: "the network between the primary and the other members is broken, for longer than an election; clients reach all of them, the old " +
+				"primary and the new",
+			Expect: "everything: what the old primary takes meanwhile reaches no majority and is rolled back; nothing that was acknowledged rests on it. " +
+				"Leases may be lost, with the signal. Its Inspect may be old for a moment"}.by(primaryCutOff),
 		Fault{Name: "secondary-killed", Kinds: mongo3, Weight: 1, Uses: []string{server},
 			What:   "a secondary is killed with -9 and comes back",
 			Expect: "everything, and nothing is slower"}.by(secondaryKilled),
@@ -86,6 +91,22 @@ func primaryFrozen(ctx context.Context, s *scene) (string, error) {
 	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
 	err = s.freezeFor(ctx, d, old)
 	return fmt.Sprintf("member %d for %v", old, d), err
+}
+
+func primaryCutOff(ctx context.Context, s *scene) (string, error) {
+	if !s.Server.Troubled() {
+		return "", fmt.Errorf("its network is the machine's: %w", errors.ErrUnsupported)
+	}
+	old, err := s.primary(ctx)
+	if err != nil {
+		return "", err
+	}
+	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
+	if err = s.Server.CutOff(true, old); err == nil {
+		timed.Rest(ctx, d)
+	}
+	joined := s.Server.CutOff(false, old)
+	return fmt.Sprintf("member %d for %v", old, d), errors.Join(err, notWhole(joined), s.wellAgain(ctx))
 }
 
 func secondaryKilled(ctx context.Context, s *scene) (string, error) {

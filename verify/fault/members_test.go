@@ -22,6 +22,22 @@ func TestPrimarySteppedDown(t *testing.T) { each(t, "primary-stepped-down", move
 func TestPrimaryKilled(t *testing.T)      { each(t, "primary-killed", movesPrimary) }
 func TestPrimaryFrozen(t *testing.T)      { each(t, "primary-frozen", movesPrimary) }
 
+// TestPrimaryCutOff: another member becomes primary, and the old one still answers.
+func TestPrimaryCutOff(t *testing.T) {
+	each(t, "primary-cut-off", func(t *testing.T, l *lab, f Fault) {
+		if !l.Server.Troubled() {
+			t.Skip("the server's network is the machine's")
+		}
+		clocks := l.clocks(t) // of all members, each asked by itself
+		before, err := l.scene().primary(t.Context())
+		must(t, err)
+		l.saw(t, f, func(ctx context.Context) bool {
+			now, err := l.scene().primary(ctx)
+			return err == nil && now != before && len(clocks(ctx)) == 3
+		})
+	})
+}
+
 // TestSecondaryKilled: the primary misses a member, and goes on.
 func TestSecondaryKilled(t *testing.T) {
 	each(t, "secondary-killed", func(t *testing.T, l *lab, f Fault) {
