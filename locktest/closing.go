@@ -105,7 +105,7 @@ func closeWaitsForDo(t *testing.T, e *env) {
 				t.Errorf("P12: the context of a function under Do ended with the cause %v, want ErrClosed", cause)
 			}
 			time.Sleep(2 * time.Second) // deaf
-			if err := lease.Renew(soon(t)); err != nil {
+			if err := renew1(t, lease); err != nil {
 				t.Errorf("P12: a renewal while Close waits for the function: %v", err)
 			}
 			return lease.Err()
@@ -175,7 +175,7 @@ func useAfterClose(t *testing.T, e *env) {
 	if err := lease.Renew(context.Background()); !errors.Is(err, rowlock.ErrLost) {
 		t.Errorf("renewal after Close: %v, want ErrLost", err)
 	}
-	if err := next.Renew(soon(t)); err != nil {
+	if err := renew1(t, next); err != nil {
 		t.Errorf("P5: the next holder: %v", err)
 	}
 	release1(t, next)

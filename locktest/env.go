@@ -112,6 +112,19 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
+// renew1 renews by hand. A try that the database did not answer in time has changed
+// nothing and says nothing: it is repeated while the lease is held.
+func renew1(t testing.TB, lease *rowlock.Lease) error {
+	ctx := soon(t)
+	for {
+		err := lease.Renew(ctx)
+		if err == nil || lease.Err() != nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // until waits until ok, and fails the test when that takes too long.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -43,7 +43,7 @@ func frozenProcess(t *testing.T, e *env) {
 		t.Errorf("the frozen holder's reason is %q", reason)
 	}
 	p.expect("done")
-	if err := lease.Renew(soon(t)); err != nil {
+	if err := renew1(t, lease); err != nil {
 		t.Errorf("P5: the new holder lost its lease to the one that came back: %v", err)
 	}
 	release1(t, lease)

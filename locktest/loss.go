@@ -113,7 +113,7 @@ func renewalNeverComes(t *testing.T, e *env, fault Hook) {
 	if err := l1.Release(context.Background()); !errors.Is(err, rowlock.ErrLost) {
 		t.Errorf("release of a lost lease: %v, want ErrLost", err)
 	}
-	if err := next.Renew(soon(t)); err != nil {
+	if err := renew1(t, next); err != nil {
 		t.Errorf("P5: the new holder lost its lease to the old one: %v", err)
 	}
 	release1(t, next)
@@ -196,7 +196,7 @@ func overtakenRenewal(t *testing.T, e *env) {
 	go func() { first <- lease.Renew(context.Background()) }()
 	closed(t, "the first renewal was sent", sent)
 	time.Sleep(300 * time.Millisecond) // so that the second one is worth more
-	if err := lease.Renew(soon(t)); err != nil {
+	if err := renew1(t, lease); err != nil {
 		t.Fatal(err)
 	}
 	until := lease.Until()

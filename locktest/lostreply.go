@@ -58,7 +58,7 @@ func acquireReplyLost(t *testing.T, e *env) {
 		refused(t, b, key)
 		// The undo of the lost attempt must not end the hold that came after it.
 		until(t, "the lost attempt is undone", func() bool { return a.Stats().Undoing == 0 })
-		if err := lease.Renew(soon(t)); err != nil {
+		if err := renew1(t, lease); err != nil {
 			t.Fatalf("P7: the holder lost its lease to the undo of an earlier attempt: %v", err)
 		}
 		refused(t, b, key)
@@ -106,7 +106,7 @@ func releaseNotAnswered(t *testing.T, e *env, fault Hook) {
 	}
 	next := acquire(t, b, key)
 	until(t, "the release is settled", func() bool { return a.Stats().Undoing == 0 })
-	if err := next.Renew(soon(t)); err != nil {
+	if err := renew1(t, next); err != nil {
 		t.Errorf("P5: the next holder lost its lease to a repeated release: %v", err)
 	}
 	if err := lease.Release(soon(t)); err != nil {

@@ -66,7 +66,7 @@ func reasonTaken(t *testing.T, e *env) {
 		t.Fatalf("P5: renewal of a lease whose key another has: %v, want ErrLost", err)
 	}
 	lostFor(t, lease, rowlock.ReasonTaken)
-	if err := next.Renew(soon(t)); err != nil {
+	if err := renew1(t, next); err != nil {
 		t.Fatalf("P5: the new holder: %v", err)
 	}
 	release1(t, next)

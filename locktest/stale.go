@@ -171,7 +171,7 @@ func staleClient(t *testing.T, e *env) {
 	for i, lease := range old {
 		var err error
 		if i == 0 {
-			err = lease.Renew(soon(t))
+			err = renew1(t, lease)
 		} else {
 			err = lease.Release(context.Background())
 		}
@@ -179,7 +179,7 @@ func staleClient(t *testing.T, e *env) {
 			t.Errorf("P5: %s: stale lease %d: %v, want ErrLost", fmt.Sprint(key), i, err)
 		}
 	}
-	if err := next.Renew(soon(t)); err != nil {
+	if err := renew1(t, next); err != nil {
 		t.Fatalf("P5: the new holder: %v", err)
 	}
 	refused(t, a, key)
