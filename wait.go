@@ -316,8 +316,8 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 		c.attempts.remove(q.sent)
 	}
 	q.state, q.leave = idle, nil
-	var held *HeldError
-	if lease != nil || errors.As(err, &held) {
+	held := refusal(err)
+	if lease != nil || held != nil {
 		q.fails(false)
 		c.troubles.acquire.ok()
 	}
@@ -385,6 +385,16 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 			q.attempt() // its place is the head's, as before
 		}
 	}
+}
+
+// refusal is the *HeldError in err; nil: there is none.
+func refusal(err error) *HeldError {
+	if err == nil {
+		return nil
+	}
+	var held *HeldError
+	errors.As(err, &held)
+	return held
 }
 
 // attempt sends an attempt for the head. Called under Client.mu.
