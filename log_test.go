@@ -309,6 +309,36 @@ func TestLogOfAnOutage(t *testing.T) {
 	})
 }
 
+// TestLogDoesNotFlap: the renewals of one lease fail while those of others work. That is
+// no end of the failure.
+func TestLogDoesNotFlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &logged{}
+		p := &partStore{faultStore: newFaultStore(), asked: make(map[string]int)}
+		p.fails = func(key string, _ int) bool { return key == "bad" }
+		c, err := rowlock.New(p, logTo(h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		bad := acquire(t, c, "bad")
+		for i := range 20 {
+			acquire(t, c, fmt.Sprint("k", i), rowlock.TTL(3*time.Second))
+		}
+		<-bad.Done()
+		time.Sleep(5 * time.Second)
+		warned, over := h.lines("renewal failed, lease still trusted"), h.lines("renewals are acknowledged again")
+		if len(warned) == 0 || len(warned) > 30 || len(over) != 1 {
+			t.Errorf("%d warnings, %d ends", len(warned), len(over))
+		}
+		for _, line := range warned {
+			if !strings.Contains(line, " n=1 ") {
+				t.Errorf("one lease fails, the line counts others: %s", line)
+			}
+		}
+	})
+}
+
 // TestLogOfManyLosses: the first losses have a line each, the others are added up.
 func TestLogOfManyLosses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

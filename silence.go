@@ -46,14 +46,17 @@ func (s *silence) pause(took time.Duration) time.Duration {
 // goesAgain reports whether the attempt of a caller who tries once is to be made
 // again, and after which pause: its connection was silent; or the key is held, maybe by
 // such an attempt of its own, whose undo is waited for. Called under Client.mu.
-func (w *waiter) goesAgain(err error, took time.Duration) (pause time.Duration, again bool) {
-	if w.c.closed {
+func (w *waiter) goesAgain(err error, sent, got time.Duration) (pause time.Duration, again bool) {
+	if w.first == 0 {
+		w.first = max(sent, 1)
+	}
+	if w.c.closed || got-w.first >= w.set.ttl-w.set.margin { // a caller may have no end
 		return 0, false
 	}
 	if driver.IsSilent(err) {
 		w.last = err
 		w.ghost = w.ghost || !driver.IsNotApplied(err)
-		return w.silence.pause(took), true
+		return w.silence.pause(got - sent), true
 	}
 	if !w.ghost || !errors.Is(err, ErrHeld) {
 		return 0, false

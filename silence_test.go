@@ -164,6 +164,23 @@ func TestSilentAcquireIsBounded(t *testing.T) {
 	}
 }
 
+// TestSilentTryEnds: a try whose caller would wait for ever ends when a grant of its first
+// attempt could not be trusted any more, as one does that hangs.
+func TestSilentTryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		f.set(on("acquire", verdict{err: silent(false), delay: time.Second}))
+		start := time.Now()
+		if _, err := c.TryAcquire(context.Background(), "k"); !driver.IsSilent(err) {
+			t.Errorf("TryAcquire = %v", err)
+		}
+		if d := time.Since(start); d < 27*time.Second || d > 29*time.Second {
+			t.Errorf("gave up after %v, with a TTL of 30s", d)
+		}
+	})
+}
+
 // TestSilenceKeepsTheOrder: a waiter whose attempt met a dead connection keeps its place.
 func TestSilenceKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

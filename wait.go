@@ -48,7 +48,8 @@ type waiter struct {
 
 	// Of TryAcquire. Guarded by Client.mu.
 	silence silence
-	ghost   bool // an attempt of its own may hold the key: it is being undone
+	ghost   bool          // an attempt of its own may hold the key: it is being undone
+	first   time.Duration // when the first attempt was sent
 
 	// Guarded by Client.mu.
 	gone  bool // the caller has left
@@ -288,7 +289,7 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 	c.attempts.remove(w)
 	gone := w.gone
 	if !gone && lease == nil {
-		if pause, again := w.goesAgain(err, got-sent); again {
+		if pause, again := w.goesAgain(err, sent, got); again {
 			w.sendAgain(pause)
 			c.mu.Unlock()
 			return

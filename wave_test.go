@@ -179,3 +179,51 @@ func TestReleasesOfShortLeasesTravelTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestP26_TenThousandShortLeases: ten thousand leases of the shortest TTL for which that
+// is promised live beside a thousand releases a second and as many waiters, on a server
+// that needs a while for each commit.
+func TestP26_TenThousandShortLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leases, waiters, ttl = 10_000, 1000, 3 * time.Second
+		n := newNarrowStore(2, 50*time.Millisecond)
+		c, err := rowlock.New(n, rowlock.Options{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		held := make([]*rowlock.Lease, leases)
+		var wg sync.WaitGroup
+		for i := range held {
+			wg.Go(func() { held[i] = acquire(t, c, fmt.Sprint("stays", i)) })
+		}
+		wg.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*ttl)
+		defer cancel()
+		for i := range waiters {
+			wg.Go(func() {
+				if _, err := c.Acquire(ctx, fmt.Sprint("stays", i)); err == nil {
+					t.Error("a held key was granted")
+				}
+			})
+		}
+		for w := range 1000 {
+			wg.Go(func() { // once a second
+				for i := 0; ctx.Err() == nil; i++ {
+					acquire(t, c, fmt.Sprint("worker", w)).Release(ctx)
+					sleep(ctx, time.Second)
+				}
+			})
+		}
+		wg.Wait()
+		lost := 0
+		for _, l := range held {
+			if l.Err() != nil {
+				lost++
+			}
+		}
+		if lost > 0 {
+			t.Errorf("%d of %d leases lost", lost, leases)
+		}
+	})
+}
