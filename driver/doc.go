@@ -58,8 +58,8 @@
 //
 //  12. A connection can be dead without anybody knowing: a firewall forgot it, and
 //     swallows what is sent over it. So an attempt that has got no byte for a second,
-//     or for half of the time that is left until its context's deadline if that is
-//     less, makes the Store ask on a newly dialled connection. If that one answers,
+//     or for a quarter of the time that it had until its context's deadline if that
+//     is less, makes the Store ask on a newly dialled connection. If that one answers,
 //     the silent one is dead: close it (and end its session on the server, where that
 //     can be done), distrust other idle connections that are as old, and answer with
 //     an [Error] that says Silent, at once. If it does not answer either, the server
@@ -68,7 +68,7 @@
 //     after such a look, never because time has passed; NotApplied beside it only
 //     where nothing can have been sent. The engine sends at once what was Silent: an
 //     acquire under a new ID, while it undoes the old one, a renewal, release or undo
-//     as it was. So a Store need not, and must not, send an acquire again itself.
+//     as it was. A Store itself sends an acquire again only as rule 4 allows.
 //
 //  13. A Store logs nothing and does not retry for long: errors come back raw,
 //     classified once by [Error].
