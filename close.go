@@ -77,9 +77,14 @@ func (l *Lease) answered(r driver.Result, sent, got time.Duration) {
 		c.losses.Add(1)
 		err = &LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: lostReason(r.Status), Err: r.Err}
 	default:
-		c.late.Add(1)
-		c.troubles.release.fail(l.release.ctx, 1, "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
-		c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
+		again := undoTask{hold: l.ending(), acknowledged: true, sent: c.now()}
+		if isRefusal(r.Err) {
+			again.refuse(c, r.Err)
+		} else {
+			c.late.Add(1)
+			c.troubles.release.fail(l.release.ctx, 1, "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", r.Err)
+		}
+		c.undoer.add(again)
 	}
 	c.localEnd(l.hold.Key, true)
 	l.releaseAnswered(err)

@@ -20,7 +20,9 @@ import (
 //
 // ctx bounds all of it. Where it has a deadline the other leases are released before
 // that: its last quarter, at most Options.ReleaseWait, is kept for it. When ctx ends
-// first the error names the keys that were cut off and matches ctx's error. The lease
+// first the error names the keys that were cut off and matches ctx's error. It names
+// those too that the database refuses to release, with the cause, and does not wait
+// for them: a privilege is missing, or the Store was closed before. The lease
 // of a function that still runs is not released: it ends with ReasonClosed and is not
 // renewed any more, and its TTL frees the key, at best after the function. A ctx that
 // is over on entry waits for nothing.
@@ -67,8 +69,8 @@ func (c *Client) Close(ctx context.Context) error {
 	if !waitFor(ctx, c.work.idle) {
 		left = c.underWay()
 	}
-	left = append(left, c.undoer.wait(ctx)...)
-	c.closeErr = cutOff(ctx, running, left)
+	undone, refusal := c.undoer.wait(ctx)
+	c.closeErr = cutOff(ctx, running, append(left, undone...), refusal)
 	return c.closeErr
 }
 
@@ -160,8 +162,8 @@ func (c *Client) underWay() (keys []string) {
 	return keys
 }
 
-// cutOff is the error of a Close whose ctx ended first.
-func cutOff(ctx context.Context, running, left []string) error {
+// cutOff is the error of a Close whose ctx ended first, or which met a refusal.
+func cutOff(ctx context.Context, running, left []string, refusal error) error {
 	var parts []string
 	if len(running) > 0 {
 		parts = append(parts, "functions of Do still run, and their keys stay taken until the TTL ends: "+quoted(running))
@@ -169,10 +171,13 @@ func cutOff(ctx context.Context, running, left []string) error {
 	if len(left) > 0 {
 		parts = append(parts, "not released, free after the TTL: "+quoted(left))
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) == 0:
 		return nil
+	case ctx.Err() == nil:
+		return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), refusal)
 	}
-	return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), waitError(ctx, nil))
+	return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), waitError(ctx, refusal))
 }
 
 func quoted(keys []string) string {

@@ -176,7 +176,7 @@ func (l *losses) add(attrs ...any) {
 // troubles are the kinds of failures that a client logs.
 type troubles struct {
 	renew, acquire, unknown, undo, release, watch trouble
-	lost, closed                                  losses
+	lost, closed, refused                         losses
 }
 
 func (t *troubles) init(c *Client) {
@@ -192,17 +192,19 @@ func (t *troubles) init(c *Client) {
 		{&t.release, slog.LevelWarn, "release not answered; repeating it", "releases are answered again"},
 		{&t.watch, slog.LevelWarn, "the stream that wakes waiters ended; probing until it is back", "the stream that wakes waiters is back"},
 		{&t.lost.sum, slog.LevelError, "more leases lost", ""},
+		{&t.refused.sum, slog.LevelError, "the database refuses to release more holds; their keys stay taken until their TTLs end", ""},
 		{&t.closed.sum, slog.LevelWarn, "client closed with more leases held; releasing them", ""},
 	} {
 		k.t.c, k.t.level, k.t.failed, k.t.works = c, k.level, k.failed, k.works
 	}
 	t.lost.line, t.lost.text = slog.LevelError, "lease lost"
+	t.refused.line, t.refused.text = slog.LevelError, "the database refuses to release a hold; its key stays taken until its TTL ends"
 	t.closed.line, t.closed.text = slog.LevelWarn, "client closed with a lease held; releasing it"
 }
 
 // flush writes what has not been written yet.
 func (t *troubles) flush() {
-	for _, k := range []*trouble{&t.renew, &t.acquire, &t.unknown, &t.undo, &t.release, &t.watch, &t.lost.sum, &t.closed.sum} {
+	for _, k := range []*trouble{&t.renew, &t.acquire, &t.unknown, &t.undo, &t.release, &t.watch, &t.lost.sum, &t.closed.sum, &t.refused.sum} {
 		k.flush()
 	}
 }

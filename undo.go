@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,6 +40,12 @@ type undoTask struct {
 	failing   bool          // the last try was not answered
 	asked     bool          // one was; guarded by undoer.mu
 	silence   silence
+
+	// refused: the last try was refused for good, and nothing is on its way. It is tried
+	// again now and then, because somebody may mend what it needs (a privilege), but
+	// Close does not wait for that.
+	refused error
+	told    bool // the log has it
 }
 
 const (
@@ -58,8 +65,22 @@ func (u *undoer) len() int {
 	return len(u.tasks)
 }
 
+// isRefusal reports whether err says that a release will fail the same way next time,
+// and that it did nothing.
+func isRefusal(err error) bool { return driver.IsLasting(err) && driver.IsNotApplied(err) }
+
+// refuse notes the refusal of a release or undo.
+func (t *undoTask) refuse(c *Client, err error) {
+	t.refused = err
+	t.notBefore, t.pause = c.now()+lastUndoPause, lastUndoPause
+	if !t.told {
+		t.told = true
+		c.troubles.refused.add("key", t.hold.Key, "token", t.hold.Token, "hold", t.hold.ID, "err", err)
+	}
+}
+
 func (u *undoer) add(t undoTask) {
-	t.pause = firstUndoPause
+	t.pause = cmp.Or(t.pause, firstUndoPause)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.stopped {
@@ -111,12 +132,12 @@ func (u *undoer) due() (batch []*undoTask, next time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	next = never
+	if u.empty != nil && u.settled() {
+		close(u.empty)
+		u.empty = nil
+	}
 	if len(u.tasks) == 0 || u.stopped {
 		u.running = false
-		if u.empty != nil {
-			close(u.empty)
-			u.empty = nil
-		}
 		return nil, next
 	}
 	now := u.c.now()
@@ -154,7 +175,8 @@ func (u *undoer) send(batch []*undoTask) {
 			r = results[i]
 		}
 		final := u.final(t, r, start, now)
-		t.fails(c, !final && r.Err != nil)
+		refused := !final && isRefusal(r.Err)
+		t.fails(c, !final && !refused && r.Err != nil)
 		if final {
 			ended[t] = true
 			if c.debug(context.Background()) {
@@ -162,6 +184,15 @@ func (u *undoer) send(batch []*undoTask) {
 			}
 			continue
 		}
+		if refused {
+			u.mu.Lock()
+			t.refuse(c, r.Err)
+			u.mu.Unlock()
+			continue
+		}
+		u.mu.Lock()
+		t.refused = nil
+		u.mu.Unlock()
 		if r.Err != nil {
 			c.troubles.undo.fail(context.Background(), 0, "key", t.hold.Key, "hold", t.hold.ID, "err", r.Err)
 		}
@@ -227,29 +258,33 @@ func (u *undoer) remove(ended map[*undoTask]bool) {
 	u.tasks = kept
 }
 
-// wait waits until no task is left. When ctx ends first it lists the keys that are
-// left. No task is taken on after it.
-func (u *undoer) wait(ctx context.Context) (left []string) {
+// settled reports whether no task is left that Close should wait for. Called under u.mu.
+func (u *undoer) settled() bool {
+	return !slices.ContainsFunc(u.tasks, func(t *undoTask) bool { return t.refused == nil })
+}
+
+// wait waits until no task is left but those that the database refuses. When ctx ends
+// first, or for those, it lists the keys that are left, and the last refusal. No task
+// is taken on after it.
+func (u *undoer) wait(ctx context.Context) (left []string, refusal error) {
 	u.mu.Lock()
-	if len(u.tasks) == 0 {
-		u.stopped = true
-		u.mu.Unlock()
-		return nil
-	}
-	if u.empty == nil {
-		u.empty = make(chan struct{})
-	}
 	empty := u.empty
+	if empty == nil && !u.settled() {
+		empty = make(chan struct{})
+		u.empty = empty
+	}
 	u.mu.Unlock()
-	select {
-	case <-empty:
-	case <-ctx.Done():
+	if empty != nil {
+		waitFor(ctx, empty)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stopped = true
 	for _, t := range u.tasks {
 		left = append(left, t.hold.Key)
+		if t.refused != nil {
+			refusal = t.refused
+		}
 	}
-	return left
+	return left, refusal
 }
