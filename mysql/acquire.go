@@ -143,14 +143,15 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 	return nil
 }
 
-// take is send, in halves where the server stumbles over a row: that one is answered
-// with the reason, and the others do not suffer.
+// take is send, in halves where the statement would be too large, or the server
+// stumbles over a row: that one is answered with the reason, and the others do not
+// suffer.
 func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
 	rest, err := a.send(ctx, c, open, bound)
-	if !wrongRow(err) {
+	switch {
+	case !wrongRow(err) && !errors.Is(err, errTooLarge), errors.Is(err, errTooLarge) && len(open) == 1:
 		return rest, err
-	}
-	if len(open) == 1 {
+	case len(open) == 1:
 		a.results[open[0]] = driver.Result{Err: a.byHand("acquire", a.reqs[open[0]].Key, err.Error(), true)}
 		return nil, nil
 	}

@@ -11,6 +11,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -34,6 +36,7 @@ type conn struct {
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
+	packet   int              // max_allowed_packet of the session; see packet.go
 	kept     map[string]*kept // by the text with ?
 	marks    *text            // the one that is being sent
 	forgot   int
@@ -96,14 +99,19 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 	var commits, sameBytes bool
 	c.heard = time.Now()
 	s.statements.Add(1)
-	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+serverName+", @@autocommit, @@character_set_client=@@character_set_connection")
-	if err := row.Scan(&c.id, &c.server, &commits, &sameBytes); err != nil {
+	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+serverName+", @@autocommit, @@character_set_client=@@character_set_connection, @@max_allowed_packet")
+	if err := row.Scan(&c.id, &c.server, &commits, &sameBytes, &c.packet); err != nil {
 		c.close()
 		return nil, notSent("prepare a connection", err)
 	}
 	if commits != autocommit {
 		c.close()
 		return nil, notSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
+	}
+	if c.packet < leastPacket {
+		c.close()
+		return nil, notSent("prepare a connection", fmt.Errorf("%w: max_allowed_packet of the server is %d: a statement on one long key needs %d, and a batch is best with 1048576 or more",
+			driver.ErrNotSupported, c.packet, leastPacket))
 	}
 	c.ready = time.Now()
 	c.literals = !sameBytes // the server would convert the strings
@@ -143,20 +151,26 @@ func (c *conn) alive(ctx context.Context) bool {
 // statement is ended when it is unanswered for that long; the error then matches
 // errBlocked, and nothing was changed. Other errors come back raw.
 func (c *conn) exec(ctx context.Context, bound time.Duration, text string) (res sql.Result, err error) {
+	if err := c.fits(text); err != nil {
+		return nil, err
+	}
 	err = c.run(ctx, bound, func(ctx context.Context) error {
 		res, err = c.sc.ExecContext(ctx, text)
 		return err
 	})
-	return res, err
+	return res, c.refusedSize(text, err)
 }
 
 // query is exec for a statement that returns rows.
 func query[T any](ctx context.Context, c *conn, bound time.Duration, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	if err := c.fits(text); err != nil {
+		return nil, err
+	}
 	err = c.run(ctx, bound, func(ctx context.Context) error {
 		found, err = collect(ctx, c.sc, text, scan)
 		return err
 	})
-	return found, err
+	return found, c.refusedSize(text, err)
 }
 
 func collect[T any](ctx context.Context, on Tx, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
@@ -198,6 +212,7 @@ func (c *conn) run(ctx context.Context, bound time.Duration, send func(context.C
 				continue
 			}
 			return err
+		case errors.Is(err, mysql.ErrPktTooLarge): // nothing was written
 		case n == 0, n == erIdle:
 			c.lose(err)
 		case elsewhere[n]:

@@ -20,6 +20,7 @@ const (
 	erHook           = 3100 // a plugin (group replication) refused the commit; undone
 	erGroupRollback  = 3101 // group replication refused the commit; undone
 	erKilled         = 1317 // KILL QUERY; undone
+	erPacket         = 1153 // larger than max_allowed_packet; not read
 	erIdle           = 4031 // the server had closed the idle connection before our statement came
 	erNoDatabase     = 1049
 	erTableDenied    = 1142
@@ -39,7 +40,7 @@ var elsewhere = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true, 
 // proven are the errors by which the server says that the statement changed
 // nothing. Any other error leaves that open.
 var proven = map[uint16]bool{
-	erLockWait: true, erDeadlock: true, erSnapshot: true, erGroupRollback: true, erHook: true, erKilled: true, erIdle: true,
+	erLockWait: true, erDeadlock: true, erSnapshot: true, erGroupRollback: true, erHook: true, erKilled: true, erPacket: true, erIdle: true,
 	1047: true,                         // Galera: the node is not ready
 	1290: true, 1792: true, 1836: true, // read-only
 	1969: true, 3024: true, // max_statement_time, max_execution_time
@@ -99,7 +100,7 @@ func classify(what string, err error) error {
 	hint := lasting[n]
 	e := &driver.Error{Lasting: hint != "", NotApplied: proven[n] || hint != ""}
 	switch {
-	case errors.Is(err, errBlocked), errors.Is(err, sqldriver.ErrBadConn):
+	case errors.Is(err, errBlocked), errors.Is(err, errTooLarge), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
 	case errors.Is(err, driver.ErrSchema), errors.Is(err, driver.ErrNotSupported), errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrClosed):
 		e.Lasting, e.NotApplied = true, true

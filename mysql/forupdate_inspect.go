@@ -24,6 +24,10 @@ type state struct {
 // Whether a key is held cannot be seen in the lease row, which a release leaves as
 // it is. The server's own tables of locks would tell, but need privileges.
 func (f *forUpdate) read(ctx context.Context, c *conn, keys []string) (map[string]state, error) {
+	return inParts(0, len(keys), func(from, to int) (map[string]state, error) { return f.readOnce(ctx, c, keys[from:to]) })
+}
+
+func (f *forUpdate) readOnce(ctx context.Context, c *conn, keys []string) (map[string]state, error) {
 	free, err := f.lease.keySet(ctx, c, f.free(keys))
 	if err != nil {
 		return nil, err

@@ -80,15 +80,17 @@ func (r row) gone(id driver.HoldID) driver.Status {
 
 // rows reads the rows of n keys. A plain read: it waits for no transaction.
 func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string) (map[string]row, error) {
-	found, err := query(ctx, c, 0, winners(l.table, n, key), scanRow)
-	if err != nil {
-		return nil, err
-	}
-	byKey := make(map[string]row, len(found))
-	for _, r := range found {
-		byKey[r.key] = r
-	}
-	return byKey, nil
+	return inParts(0, n, func(from, to int) (map[string]row, error) {
+		found, err := query(ctx, c, 0, winners(l.table, to-from, func(i int) string { return key(from + i) }), scanRow)
+		if err != nil {
+			return nil, err
+		}
+		byKey := make(map[string]row, len(found))
+		for _, r := range found {
+			byKey[r.key] = r
+		}
+		return byKey, nil
+	})
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be

@@ -86,6 +86,12 @@ func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, fr
 // MariaDB has it since 10.6. A row that another client is just taking over looks
 // locked too.
 func (l *leases) unlocked(ctx context.Context, c *conn, rows []row) (map[string]bool, error) {
+	return inParts(0, len(rows), func(from, to int) (map[string]bool, error) {
+		return l.unlockedOnce(ctx, c, rows[from:to])
+	})
+}
+
+func (l *leases) unlockedOnce(ctx context.Context, c *conn, rows []row) (map[string]bool, error) {
 	t := newText(200+160*len(rows)).add("SELECT name FROM ", l.table, " FORCE INDEX (guard) WHERE (", strings.Join(l.guard, ","), ") IN ")
 	t.in(len(rows), func(i int) {
 		t.add("(").us64(rows[i].token).add(",").key(rows[i].key)
@@ -99,9 +105,11 @@ func (l *leases) unlocked(ctx context.Context, c *conn, rows []row) (map[string]
 
 // writable tells which of the keys' rows no transaction has locked.
 func (l *leases) writable(ctx context.Context, c *conn, n int, key func(int) string) (map[string]bool, error) {
-	t := newText(100+64*n).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	t.in(n, func(i int) { t.key(key(i)) })
-	return l.keySet(ctx, c, t.add(" FOR UPDATE SKIP LOCKED").String())
+	return inParts(0, n, func(from, to int) (map[string]bool, error) {
+		t := newText(100+64*(to-from)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+		t.in(to-from, func(i int) { t.key(key(from + i)) })
+		return l.keySet(ctx, c, t.add(" FOR UPDATE SKIP LOCKED").String())
+	})
 }
 
 func (l *leases) keySet(ctx context.Context, c *conn, question string) (map[string]bool, error) {

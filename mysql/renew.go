@@ -209,13 +209,17 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 		case wrongRow(err) && len(pending) == 1:
 			b.results[pending[0]] = driver.Result{Err: b.byHand(b.name, b.holds[pending[0]].Key, err.Error(), true)}
 			pending = nil
-		case wrongRow(err): // the others do not suffer
+		case wrongRow(err), errors.Is(err, errTooLarge) && len(pending) > 1: // the others do not suffer
 			half := len(pending) / 2
 			if err := b.change(ctx, c, pending[:half], of, settle); err != nil {
 				return err
 			}
 			if err := b.change(ctx, c, pending[half:], of, settle); err != nil {
-				return maybeApplied(b.what(b.name), err)
+				for _, i := range pending[half:] { // the first half has its answers
+					if b.results[i].Status == driver.Unknown {
+						b.results[i] = driver.Result{Err: err}
+					}
+				}
 			}
 			pending = nil
 		default:

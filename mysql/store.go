@@ -43,6 +43,7 @@ type Store struct {
 	watchdog   *watchdog
 	pace       atomic.Int64 // nanoseconds an answer usually takes
 	cannotKill atomic.Bool
+	packet     atomic.Int64         // a statement of more bytes was too large, although the server allows it; 0: none was
 	home       atomic.Pointer[home] // nil: not read yet
 	closed     atomic.Bool
 	background sync.WaitGroup
@@ -93,7 +94,10 @@ func Open(dsn string, o Options) (*Store, error) {
 	}
 	config.Logger = &mysql.NopLogger{} // the driver's would write to stderr; we return what it says
 	config.CheckConnLiveness = true
-	config.RejectReadOnly = false // it would hide the server's reason
+	config.RejectReadOnly = false     // it would hide the server's reason
+	if config.MaxAllowedPacket == 0 { // the driver would ask the server, a trip that each connection makes anyway
+		config.MaxAllowedPacket = 1 << 30
+	}
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
 	}
@@ -248,11 +252,16 @@ func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
 		}
 		err = f(c)
 		c.put()
-		if try == 3 || !driver.IsNotApplied(classify("", err)) {
+		n := number(err)
+		tries := 3
+		if n == erPacket { // each time half as large
+			tries = 16
+		}
+		if try >= tries || !driver.IsNotApplied(classify("", err)) {
 			return err
 		}
-		switch n := number(err); {
-		case n == erIdle, errors.Is(err, sqldriver.ErrBadConn):
+		switch {
+		case n == erIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn):
 		case isElsewhere(err):
 			s.moved()
 			if n != erGroupRollback && c.opened.After(start) {
