@@ -71,6 +71,11 @@ func (l *Lease) Key() string { return l.hold.Key }
 
 // Token is the fencing token: positive, and larger than that of every earlier
 // hold of the key. Hand it to a resource that refuses smaller ones than it has seen.
+//
+// Info.Token is what the database has: the lease's, or less. It is less for a hold
+// that was handed on inside the program, and with the strategy UniqueInsert of package
+// mysqllock, whose rows have a provisional one. Whether a lease or a log line is that
+// of a row its hold ID tells: Info.Hold, hold in log lines.
 func (l *Lease) Token() int64 { return l.hold.Token }
 
 // Until is the trust deadline by the wall clock, for display: it moves with every

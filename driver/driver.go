@@ -109,7 +109,8 @@ type Info struct {
 	Kept   bool          // released, but MinHold keeps it from everybody for Left
 	Pinned bool          // free by its expiry or granted, but an open transaction of the old holder must end first
 	Owner  string        // the holder's, or the last one's
-	Token  int64         // of the last grant
+	Hold   HoldID        // of a key that is Held: names the hold, in the row and in log lines; zero: not known
+	Token  int64         // of the last grant, as the row has it (Result.Stored); a lease's own may be larger: see rowlock.Lease.Token
 	Since  time.Time     // when it was granted; zero if not known
 	Left   time.Duration // until the key is free by itself; 0 if it is free
 }

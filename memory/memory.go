@@ -193,7 +193,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 func (r *row) info(key string, now time.Time) driver.Info {
 	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.acquiredAt}
 	if left := r.until().Sub(now); left > 0 {
-		i.Held, i.Kept, i.Left = true, !r.releasedAt.IsZero(), left
+		i.Held, i.Kept, i.Left, i.Hold = true, !r.releasedAt.IsZero(), left, r.id
 	}
 	return i
 }

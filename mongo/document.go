@@ -160,7 +160,7 @@ func (r row) refused() driver.Result {
 func (r row) info(key string) driver.Info {
 	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.since}
 	if r.left > 0 {
-		i.Held, i.Kept, i.Left = true, !r.held(), r.left
+		i.Held, i.Kept, i.Left, i.Hold = true, !r.held(), r.left, r.hold
 	}
 	return i
 }

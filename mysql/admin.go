@@ -52,7 +52,7 @@ func inTheWay(err error) error {
 func (r row) info() driver.Info {
 	i := driver.Info{Key: r.key, Owner: r.owner, Token: max(r.token, 0), Since: time.UnixMicro(r.sinceMicros).UTC()}
 	if r.left > 0 {
-		i.Held, i.Kept, i.Left = true, !r.live, r.left
+		i.Held, i.Kept, i.Left, i.Hold = true, !r.live, r.left, r.id
 	}
 	return i
 }

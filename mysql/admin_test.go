@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -133,6 +134,32 @@ func TestReap(t *testing.T) {
 		}
 		if next := c.granted("dead1", time.Minute); next.Token < grantedFrom {
 			t.Errorf("token %d", next.Token)
+		}
+	})
+}
+
+// TestInfoNamesTheHold: a row can be matched with a lease and its log lines, though
+// its token may be less than the lease's.
+func TestInfoNamesTheHold(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		ctx := within(t, time.Minute)
+		p := l.program(t, rowlock.Options{})
+		lease := p.lock(t, "a")
+		info, err := p.Inspect(ctx, "a")
+		must(t, err)
+		infos, err := p.List(ctx, "", "", 10)
+		must(t, err)
+		for what, i := range map[string]driver.Info{"Inspect": info, "List": infos[0]} {
+			if i.Hold != lease.Hold().ID || i.Hold == (driver.HoldID{}) {
+				t.Errorf("%s says hold %v, the lease's is %v", what, i.Hold, lease.Hold().ID)
+			}
+			if i.Token != lease.Hold().Stored || i.Token > lease.Token() {
+				t.Errorf("%s says token %d, the lease's is %d, stored as %d", what, i.Token, lease.Token(), lease.Hold().Stored)
+			}
+		}
+		must(t, lease.Release(ctx))
+		if info, err = p.Inspect(ctx, "a"); err != nil || info.Hold != (driver.HoldID{}) {
+			t.Errorf("a free key: %+v, %v", info, err)
 		}
 	})
 }

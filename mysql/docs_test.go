@@ -158,7 +158,7 @@ func TestDocsNight(t *testing.T) {
 					t.Fatal("a held key looks free")
 				}
 				who := op.run(strategy.String() + " who")
-				if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["token"] == "" {
+				if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["token"] == "" || who[0]["hold"] != lease.Hold().ID.String() {
 					t.Fatalf("who holds it: %v", who)
 				}
 				if strategy == SelectForUpdate && (who[0]["conn_id"] == "" || who[0]["USER"] != l.config.User || len(op.run("for-update locked")) != 0) {

@@ -71,9 +71,9 @@ func (s state) info() driver.Info {
 	i.Since = time.UnixMicro(s.sinceMicros).UTC()
 	switch {
 	case s.locked:
-		i.Held, i.Left = true, max(s.left, s.kept, 0)
+		i.Held, i.Left, i.Hold = true, max(s.left, s.kept, 0), s.id
 	case s.kept > 0:
-		i.Held, i.Kept, i.Left = true, true, s.kept
+		i.Held, i.Kept, i.Left, i.Hold = true, true, s.kept, s.id
 	}
 	return i
 }
