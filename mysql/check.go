@@ -59,6 +59,9 @@ func (s *Store) check(ctx context.Context) error {
 	err := s.read(ctx, func(c *conn) error {
 		err := checkServer(ctx, c)
 		if err == nil {
+			err = s.checkLog(ctx, c)
+		}
+		if err == nil {
 			err = checkTables(ctx, c, s.keep.layout())
 		}
 		c.broken = c.broken || isElsewhere(err)

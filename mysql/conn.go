@@ -49,7 +49,7 @@ type conn struct {
 // the table's definition) ends after a second with 1205, undone.
 var prepare = []string{
 	"ROLLBACK",
-	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615",
+	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615" + repeatable,
 }
 
 // serverName tells which server answers.

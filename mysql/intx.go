@@ -20,8 +20,8 @@ import (
 // commit or roll back. After an error that the server calls a deadlock nothing of
 // the transaction is left, so fn returns it.
 //
-// The transaction runs at READ COMMITTED, on a connection of its own out of the
-// Store's pool, one for each InTx or Once that runs; up to 8 rest for the next,
+// The transaction runs at READ COMMITTED (at REPEATABLE READ where the server's
+// binlog_format is STATEMENT), on a connection of its own out of the Store's pool, one for each InTx or Once that runs; up to 8 rest for the next,
 // none in a pool that is bounded. If the host falls silent the server ends the
 // transaction after the lease's TTL or a minute, whichever is longer; so fn must
 // not pause for so long between two statements.

@@ -40,15 +40,16 @@ type Store struct {
 	checked atomic.Bool
 	checks  chan struct{}
 
-	watchdog   *watchdog
-	pace       atomic.Int64 // nanoseconds an answer usually takes
-	cannotKill atomic.Bool
-	packet     atomic.Int64         // a statement of more bytes was too large, although the server allows it; 0: none was
-	home       atomic.Pointer[home] // nil: not read yet
-	closed     atomic.Bool
-	background sync.WaitGroup
-	statements atomic.Uint64
-	keepAfter  int // the constant; tests change it
+	watchdog     *watchdog
+	pace         atomic.Int64 // nanoseconds an answer usually takes
+	cannotKill   atomic.Bool
+	packet       atomic.Int64         // a statement of more bytes was too large, although the server allows it; 0: none was
+	home         atomic.Pointer[home] // nil: not read yet
+	statementLog atomic.Pointer[bool] // the server's binary log has statements; nil: not read yet
+	closed       atomic.Bool
+	background   sync.WaitGroup
+	statements   atomic.Uint64
+	keepAfter    int // the constant; tests change it
 }
 
 // strategy is what differs between the ways of keeping a lock.
@@ -283,6 +284,7 @@ func (s *Store) moved() {
 		l.mu.Unlock()
 	}
 	s.transactions.closeIdle()
+	s.statementLog.Store(nil)
 	if f, ok := s.keep.(*forUpdate); ok {
 		f.sessions.closeIdle()
 	}

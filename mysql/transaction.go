@@ -15,7 +15,7 @@ import (
 
 // transaction is a guarded one on a connection of the Store. Its isolation level is
 // READ COMMITTED, where a guard that fails locks nothing, so the plain read before
-// it is not needed.
+// it is needed only where the level is another: see isolation.go.
 //
 // The server can end a transaction before its end: a deadlock undoes all of it, the
 // guard too, and what is sent after the error is no part of it. fn may ignore that
@@ -65,7 +65,16 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 			return nil, named(orEnded(lease, err))
 		}
 		t.open = true
-		if err = t.start(); err == nil && run != "" {
+		if t.n.repeats {
+			var st standing
+			if st, err = s.stands(t.work, h, ""); err == nil {
+				err = st.lost(h)
+			}
+		}
+		if err == nil {
+			err = t.start()
+		}
+		if err == nil && run != "" {
 			err = t.judge(s.mark(t.work, t.tx, "", h, run))
 		}
 		if err == nil {

@@ -21,6 +21,7 @@ type txConn struct {
 	c       *conn
 	silence time.Duration // its wait_timeout: a host that is silent for longer loses the transaction
 	stale   bool          // its server is not the primary any more
+	repeats bool          // it is at REPEATABLE READ
 }
 
 const (
@@ -31,7 +32,7 @@ const (
 	leastSilence = time.Minute
 )
 
-// prepareTx is what a connection is brought to; see transaction.
+// prepareTx is what a connection is brought to; see transaction and isolation.go.
 var prepareTx = []string{
 	"ROLLBACK",
 	"SET SESSION autocommit=0",
@@ -52,6 +53,13 @@ func (p *transactions) get(ctx context.Context, ttl time.Duration) (*txConn, err
 				return nil, err
 			}
 			n = &txConn{c: c}
+			if n.repeats, err = p.s.logsStatements(ctx, c); err == nil && n.repeats {
+				_, err = c.exec(ctx, 0, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+			}
+			if err != nil {
+				n.close()
+				return nil, notSent("prepare a connection", err)
+			}
 		} else if !n.fresh() || !n.c.alive(ctx) {
 			n.close()
 			continue

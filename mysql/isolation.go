@@ -1,0 +1,68 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Isolation levels of the Store's connections. What the program's DSN or the server
+// sets is meant for other transactions:
+//
+//   - Single statements in autocommit were written for REPEATABLE READ, the default
+//     of both servers. (With innodb_snapshot_isolation at SERIALIZABLE MariaDB
+//     refuses them again and again where rows are wanted by many: 1020.)
+//   - A guarded transaction of InTx and Once runs at READ COMMITTED, where a guard
+//     that fails locks nothing, and so does a session of SelectForUpdate.
+//   - At READ COMMITTED nothing can be written, nor a row be locked for an update,
+//     where the server logs statements (1665): there the guarded transaction runs at
+//     REPEATABLE READ, after a plain read of the row, and SelectForUpdate is refused.
+//     https://dev.mysql.com/doc/refman/9.7/en/binary-log-setting.html
+
+// repeatable is REPEATABLE READ as part of a SET, by its number, whatever the
+// connection's character set. The variable's name differs; each server takes the
+// other's for a comment:
+// https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
+const repeatable = " /*!80000 ,transaction_isolation=2 */ /*M!100600 ,tx_isolation=2 */"
+
+// logsStatements reports whether the server writes statements to its binary log, not
+// rows (binlog_format). It asks once.
+func (s *Store) logsStatements(ctx context.Context, c *conn) (bool, error) {
+	if known := s.statementLog.Load(); known != nil {
+		return *known, nil
+	}
+	type variable struct{ name, value string }
+	found, err := query(ctx, c, 0, "SHOW SESSION VARIABLES WHERE Variable_name IN ('log_bin','binlog_format')", func(rows *sql.Rows) (v variable, err error) {
+		err = rows.Scan(&v.name, &v.value)
+		return v, err
+	})
+	if err != nil {
+		return false, err
+	}
+	logs, statements := false, false
+	for _, v := range found { // a server that knows no other format may have no such variable
+		switch strings.ToLower(v.name) {
+		case "log_bin":
+			logs = v.value == "ON" || v.value == "1"
+		case "binlog_format":
+			statements = strings.EqualFold(v.value, "STATEMENT")
+		}
+	}
+	both := logs && statements
+	s.statementLog.Store(&both)
+	return both, nil
+}
+
+// checkLog says whether the strategy can work with the server's binary log.
+func (s *Store) checkLog(ctx context.Context, c *conn) error {
+	if s.options.Strategy != SelectForUpdate {
+		return nil
+	}
+	if statements, err := s.logsStatements(ctx, c); err != nil || !statements {
+		return err
+	}
+	return fmt.Errorf("%w: the server logs statements (binlog_format is STATEMENT), which strategy for-update cannot work with: set binlog_format to ROW, or use VersionColumn", driver.ErrNotSupported)
+}
