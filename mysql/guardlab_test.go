@@ -94,9 +94,10 @@ func (l *lab) handles(t testing.TB) map[string]func() (tx Tx, commit func() erro
 		}
 	}
 	return map[string]func() (Tx, func() error){
-		"REPEATABLE READ": of(sql.LevelRepeatableRead),
-		"READ COMMITTED":  of(sql.LevelReadCommitted),
-		"SERIALIZABLE":    of(sql.LevelSerializable),
+		"REPEATABLE READ":  of(sql.LevelRepeatableRead),
+		"READ UNCOMMITTED": of(sql.LevelReadUncommitted),
+		"READ COMMITTED":   of(sql.LevelReadCommitted),
+		"SERIALIZABLE":     of(sql.LevelSerializable),
 		"sqlx": func() (Tx, func() error) {
 			tx, err := sqlx.NewDb(l.db, "mysql").Beginx()
 			must(t, err)
