@@ -53,6 +53,7 @@ type answerer interface {
 
 // flight is a batch on its way. It is reused, with its memory.
 type flight[Q any] struct {
+	lane  *lane[Q]
 	since time.Duration
 	full  chan struct{} // not nil: before it leaves it waits for this, at most so long
 	wait  time.Duration
@@ -107,7 +108,7 @@ func (l *lane[Q]) mayStart() *flight[Q] {
 	if n := len(l.spare); n > 0 {
 		f, l.spare = l.spare[n-1], l.spare[:n-1]
 	} else {
-		f = new(flight[Q])
+		f = &flight[Q]{lane: l}
 	}
 	f.since = l.c.now()
 	if l.c.limits.Flights > 0 {

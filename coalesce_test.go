@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -237,5 +239,53 @@ func TestManyKeysShareOneProbe(t *testing.T) {
 		if s := c.Stats(); s.Waiting != 0 {
 			t.Errorf("stats %+v", s)
 		}
+	})
+}
+
+// TestP15_PinnedKeysGoApart: a key that was pinned goes in batches of its own, which
+// keep no other key waiting, however long they take.
+func TestP15_PinnedKeysGoApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient2(t, f)
+		pinned := func(key string) bool { return strings.HasPrefix(key, "pinned") }
+		f.set(func(c call) verdict {
+			switch {
+			case c.op != "acquire" || !slices.ContainsFunc(c.keys, pinned):
+				return verdict{slow: time.Millisecond}
+			case c.at < time.Second:
+				return verdict{answer: slices.Repeat([]driver.Result{{Status: driver.Pinned}}, len(c.keys))}
+			}
+			return verdict{slow: 10 * time.Second, answer: nil}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // each batch of these is of one key
+				if l, err := c.Acquire(ctx, fmt.Sprint("pinned", i), rowlock.TTL(time.Duration(i+30)*time.Second)); err == nil {
+					l.Release(context.Background())
+				}
+			})
+		}
+		time.Sleep(1500 * time.Millisecond)
+		for i := range 200 {
+			start := time.Now()
+			wg.Go(func() {
+				l := acquire(t, c, fmt.Sprint("k", i))
+				if took := time.Since(start); took > 20*time.Millisecond {
+					t.Errorf("P15: acquire of another key took %v", took)
+				}
+				l.Release(context.Background())
+			})
+			time.Sleep(time.Millisecond)
+		}
+		for _, call := range f.seen("acquire") {
+			if slices.ContainsFunc(call.keys, pinned) && !pinned(call.keys[0]) {
+				t.Errorf("P15: one batch of %q", call.keys)
+			}
+		}
+		cancel()
+		wg.Wait()
 	})
 }

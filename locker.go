@@ -37,6 +37,7 @@ type Client struct {
 	now    func() time.Duration // the clock of trust
 
 	acquires lane[driver.Request]
+	pinned   lane[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
 	releases lane[driver.Hold]
 	keeper   keeper
 	renews   renewals
@@ -115,6 +116,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		c: c, send: store.Acquire,
 		key: func(r *driver.Request) string { return r.Key },
 	}
+	c.pinned = lane[driver.Request]{c: c, send: c.acquires.send, key: c.acquires.key}
 	c.releases = lane[driver.Hold]{
 		c: c, send: store.Release,
 		key: func(h *driver.Hold) string { return h.Key },

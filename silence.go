@@ -82,7 +82,7 @@ func (w *waiter) sendAgain(pause time.Duration) {
 		return
 	}
 	if f := c.submit(w.try.q.Key, w, false); f != nil {
-		go c.acquires.run(f)
+		go f.lane.run(f)
 	}
 }
 

@@ -45,6 +45,7 @@ type waiter struct {
 	ctx   context.Context // the caller's; only for what is logged
 	set   settings
 	try   call[driver.Request]
+	lane  *lane[driver.Request] // in which it goes
 
 	// Of TryAcquire. Guarded by Client.mu.
 	silence silence
@@ -85,9 +86,9 @@ func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*
 	}
 	if flight != nil {
 		if ctx.Done() == nil {
-			c.acquires.lead(flight) // the caller cannot give up, so it can as well do it
+			flight.lane.lead(flight) // the caller cannot give up, so it can as well do it
 		} else {
-			go c.acquires.run(flight)
+			go flight.lane.run(flight)
 		}
 	}
 	var left error
@@ -160,13 +161,17 @@ func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Reque
 	w.try = call[driver.Request]{
 		q: c.newRequest(key, w.set, pinned), class: w.set.ttl, patience: w.set.ttl - w.set.margin, answer: w,
 	}
-	return c.acquires.submit(&w.try)
+	w.lane = &c.acquires
+	if pinned {
+		w.lane = &c.pinned
+	}
+	return w.lane.submit(&w.try)
 }
 
 // withdraw takes back the attempt of w, for a caller that has left; false: it is on
 // its way, or was answered. Called under c.mu.
 func (c *Client) withdraw(w *waiter) bool {
-	if !c.acquires.withdraw(&w.try) {
+	if !w.lane.withdraw(&w.try) {
 		return false
 	}
 	c.attempts.remove(w)
@@ -401,7 +406,7 @@ func refusal(err error) *HeldError {
 // attempt sends an attempt for the head. Called under Client.mu.
 func (q *queue) attempt() {
 	if f := q.send(); f != nil {
-		go q.c.acquires.run(f)
+		go f.lane.run(f)
 	}
 }
 

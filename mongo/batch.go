@@ -176,11 +176,9 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 		return nil, err
 	}
 	missing, fenced := b.settle(entries, rows)
-	// Not in one command: it would stop at the first fence that is kept down.
-	each(len(fenced), parallel, func(n int) {
-		i := fenced[n]
-		b.results[i], b.done[i] = b.s.told(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
-	})
+	if len(fenced) > 0 {
+		b.raiseAll(ctx, fenced, rows)
+	}
 	return missing, nil
 }
 

@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -96,20 +97,32 @@ func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own 
 // Nothing is ended where the server refuses that; the error is for one that does not
 // answer.
 func (s *Store) endOlder(ctx context.Context, key string, token int64) (bool, error) {
+	return s.endAllOlder(ctx, []string{key}, []int64{token})
+}
+
+// endAllOlder is endOlder for several keys; true: some session was ended.
+func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) (bool, error) {
 	docs, err := s.documents(ctx, d{
 		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: op("_id", keyID(key))},
+		{Key: "filter", Value: byKeys(keys)},
 		{Key: "projection", Value: d{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
+		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	})
-	if err != nil || len(docs) != 1 {
+	if err != nil {
 		return false, err
 	}
-	id := docs[0].Lookup("lsid")
-	if parse(docs[0]).token >= token || id.Type != bson.TypeBinary {
+	ids := a{}
+	for _, doc := range docs {
+		fence, id := parse(doc), doc.Lookup("lsid")
+		if i := slices.Index(keys, fence.key); i >= 0 && fence.token < tokens[i] && id.Type == bson.TypeBinary {
+			ids = append(ids, op("id", id))
+		}
+	}
+	if len(ids) == 0 {
 		return false, nil
 	}
-	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: a{op("id", id)}}}, undoWait)
+	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: ids}}, undoWait)
 	if command, _ := codes(err); command != 0 {
 		return false, nil
 	}

@@ -103,6 +103,7 @@ func begin(t testing.TB, s *Store) (sess *mongo.Session, ctx context.Context) {
 func fenceOf(t testing.TB, s *Store, key string) (fence struct {
 	Token int64
 	Lsid  bson.Binary
+	N     int64
 }) {
 	t.Helper()
 	if err := s.db.Collection(s.fences).FindOne(t.Context(), op("_id", keyID(key))).Decode(&fence); err != nil {
