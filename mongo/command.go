@@ -59,8 +59,8 @@ func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D, limit
 func (s *Store) sendIn(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
 	s.statements.Add(1)
 	raw, err := s.db.RunCommand(mongo.NewSessionContext(callContext{ctx}, sess), cmd).Raw()
-	if err != nil && context.Cause(ctx) == errSilent {
-		err = fmt.Errorf("%w (%w)", errSilent, err)
+	if cause := context.Cause(ctx); err != nil && (cause == errSilent || cause == errAbsent) {
+		err = fmt.Errorf("%w (%w)", cause, err)
 	}
 	return raw, err
 }

@@ -120,10 +120,13 @@ func nothingSent(err error) bool {
 	return errors.As(err, &pool) && pool.Retryable()
 }
 
+// absent: the driver knows no server that is a writable primary.
+func absent(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "server selection error")
+}
+
 func noServer(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "server selection error") ||
-		strings.Contains(text, "while checking out a connection from")
+	return absent(err) || strings.Contains(err.Error(), "while checking out a connection from")
 }
 
 // fail is the one place where an error of the driver gets its meaning and its
@@ -167,6 +170,9 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrSchema, err)
 		advice = ": the collection must be an ordinary one without a validator; run Migrate"
+	case absent(err):
+		e.NotApplied = true
+		advice = ": check the addresses and replicaSet of the connection string, and whether the set has a primary"
 	case notPrimary(err):
 		e.NotApplied = true
 		advice = ": no writable primary at the moment"

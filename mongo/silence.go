@@ -20,6 +20,10 @@ import (
 // within a second are closed, which the driver does with a connection whose command is
 // cancelled; nobody else has them meanwhile. All others stay as they are: no pool is
 // cleared, because it is the application's.
+//
+// Where the questions find no server at all (a wrong address, a wrong name of the replica
+// set, an election) the command ends too, with errAbsent and what the driver says: who
+// waits should learn it before his context ends.
 
 const (
 	// silentFor is how long an answer may be overdue. A call that has less than four
@@ -34,21 +38,28 @@ const (
 	askFor  = time.Second
 )
 
-var errSilent = errors.New("its connection gave no byte, while the server answers on another")
+var (
+	errSilent = errors.New("its connection gave no byte, while the server answers on another")
+	errAbsent = errors.New("no server to write to can be found")
+)
 
 // silent reports whether err is that of a command whose connection was given up.
 func silent(err error) bool { return errors.Is(err, errSilent) }
 
 // attentive is ctx for a command that the server answers, or ends, within limit. It ends
-// with the cause errSilent when the connection is silent. stop ends the watch.
+// with the cause errSilent when the connection is silent, errAbsent when there is no
+// server. stop ends the watch.
 func (s *Store) attentive(ctx context.Context, limit time.Duration) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	usual := s.paces.one.usual()
 	overdue := limit + max(2*usual, min(max(left(ctx)/4, silentLeast), silentFor))
 	timer := time.AfterFunc(overdue, func() {
 		for watched.Err() == nil {
-			if s.asking.answers(watched, s.ping, max(askStep, 2*usual)) {
+			if q := s.asking.answer(watched, s.ping, max(askStep, 2*usual)); q.alive {
 				cancel(errSilent)
+				return
+			} else if q.absent {
+				cancel(errAbsent)
 				return
 			}
 			select {
@@ -63,12 +74,14 @@ func (s *Store) attentive(ctx context.Context, limit time.Duration) (watched con
 	}
 }
 
-// ping reports whether the server answers, whatever it says.
-func (s *Store) ping(ctx context.Context) bool {
+// ping fails if the server does not answer, whatever it says.
+func (s *Store) ping(ctx context.Context) error {
 	s.statements.Add(1)
 	err := s.db.RunCommand(callContext{ctx}, op("ping", 1)).Err()
-	command, _ := codes(err)
-	return err == nil || command != 0
+	if command, _ := codes(err); command != 0 {
+		return nil
+	}
+	return err
 }
 
 // asking is the question whether the server answers, one at a time for all commands.
@@ -82,12 +95,13 @@ type asking struct {
 }
 
 type question struct {
-	done  chan struct{} // closed: decided
-	alive bool
+	done   chan struct{} // closed: decided
+	alive  bool
+	absent bool
 }
 
-// answers waits for the answer.
-func (a *asking) answers(ctx context.Context, ping func(context.Context) bool, step time.Duration) bool {
+// answer waits for the answer.
+func (a *asking) answer(ctx context.Context, ping func(context.Context) error, step time.Duration) *question {
 	a.mu.Lock()
 	q := a.now
 	if q == nil && !a.closed {
@@ -100,40 +114,38 @@ func (a *asking) answers(ctx context.Context, ping func(context.Context) bool, s
 	}
 	a.mu.Unlock()
 	if q == nil {
-		return false
+		return new(question)
 	}
 	select {
 	case <-q.done:
-		return q.alive
+		return q
 	case <-ctx.Done():
-		return false
+		return new(question)
 	}
 }
 
 // ask decides q.
-func (a *asking) ask(q *question, ping func(context.Context) bool, step time.Duration) {
-	answered := make(chan struct{}, askMost)
+func (a *asking) ask(q *question, ping func(context.Context) error, step time.Duration) {
+	answers := make(chan error, askMost)
 	timer := time.NewTicker(step)
 	defer timer.Stop()
-	deadline := time.After(askFor)
+	began := time.Now()
 	for sent, size, over := 0, 1, false; !q.alive && !over; {
 		for range min(size, askMost-sent) {
 			sent++
 			a.open.Go(func() {
 				ctx, cancel := context.WithTimeout(a.life, askFor)
 				defer cancel()
-				if ping(ctx) {
-					answered <- struct{}{}
-				}
+				answers <- ping(ctx)
 			})
 		}
 		size *= 2
 		select {
-		case <-answered:
-			q.alive = true
+		case err := <-answers: // an error comes after askFor, or because the connection broke
+			q.alive, q.absent = err == nil, absent(err)
+			over = q.absent || time.Since(began) >= askFor
 		case <-timer.C:
-		case <-deadline:
-			over = true
+			over = time.Since(began) >= 2*askFor
 		case <-a.life.Done():
 			over = true
 		}
