@@ -20,11 +20,12 @@ const (
 // standalone one that Options allow), and the collections are there, of this
 // layout, with the index on name, and of no kind that loses documents or refuses
 // them (capped, time series, view, validator, TTL index). What the user has no
-// right to see is not looked at. A collation does no harm.
+// right to see is not looked at. A collation does no harm. The client's pool must allow
+// at least 4 connections.
 //
 // The first use of a Store checks by itself, until it succeeds once. Errors:
 // ErrNotSupported (server), ErrSchema (collections; most often: run Migrate),
-// ErrClosed, or the server's.
+// ErrInvalid (pool), ErrClosed, or the server's.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.open(ctx, "check"); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 			"make it a replica set of one node (mongod --replSet, then rs.initiate()), or set Options.AllowStandalone for development")
 	}
 	s.standalone.Store(standalone)
-	return nil
+	return s.checkPool(ctx, hello)
 }
 
 // version is for messages; it may need a right that the user does not have.

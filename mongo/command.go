@@ -50,13 +50,27 @@ func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D, limit
 	if limit > 0 {
 		cmd = append(cmd[:len(cmd):len(cmd)], maxTime(limit))
 	}
+	leave, err := s.conns.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	watched, stop := s.attentive(ctx, limit)
 	defer stop()
-	return s.sendIn(watched, sess, cmd)
+	return s.run(watched, sess, cmd)
 }
 
-// sendIn is send as it is, for a command that may take as long as ctx lasts.
+// sendIn is send for a command that may take as long as ctx lasts.
 func (s *Store) sendIn(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
+	leave, err := s.conns.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.run(ctx, sess, cmd)
+}
+
+func (s *Store) run(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
 	s.statements.Add(1)
 	raw, err := s.db.RunCommand(mongo.NewSessionContext(callContext{ctx}, sess), cmd).Raw()
 	if cause := context.Cause(ctx); err != nil && (cause == errSilent || cause == errAbsent) {
@@ -157,9 +171,7 @@ func (e *doubtful) Unwrap() error { return e.error }
 // answers at once.
 func (s *Store) read(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 	for tries := 0; ; tries++ {
-		watched, stop := s.attentive(ctx, 0)
-		raw, err := s.sendIn(watched, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
-		stop()
+		raw, err := s.send(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))), 0)
 		if err == nil || ctx.Err() != nil || tries == 2 || !(nothingSent(err) || repeatable(err) || silent(err)) {
 			return raw, err
 		}

@@ -31,10 +31,6 @@ func openChild(config string) (driver.Store, error) {
 	return New(client.Database(db).Collection("locks"), Options{})
 }
 
-// poolSize is the bound of connections for commands; the driver has two more
-// for each server, to watch it.
-const poolSize = 20
-
 // harness is the lock space of one database on the server of uri.
 type harness struct {
 	uri string
@@ -53,7 +49,7 @@ func newHarness(t testing.TB, uri string) *harness {
 func (h *harness) open(t testing.TB) driver.Store {
 	t.Helper()
 	app := "rowlock-" + newID().String()
-	client := connect(t, h.uri, options.Client().SetAppName(app).SetMaxPoolSize(poolSize))
+	client := connect(t, h.uri, options.Client().SetAppName(app).SetMaxPoolSize(0))
 	s, err := New(client.Database(h.db.Name()).Collection("locks"), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +107,9 @@ func harnessAt(t testing.TB, uri string) locktest.Harness {
 			h.mu.Unlock()
 			return connections(t, watch, app)
 		},
-		MaxConnections: func(held, waited int) int { return poolSize + 2 },
+		// The pool has no bound. The driver has two more connections for each server, to
+		// watch it, and dials two at a time for commands that then get another.
+		MaxConnections: func(held, waited int) int { return maxConns + 2 + 2 },
 		Dead: func(t testing.TB, prefix string, n int) {
 			s, err := New(h.db.Collection("locks"), Options{})
 			if err != nil {

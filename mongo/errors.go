@@ -126,7 +126,7 @@ func absent(err error) bool {
 }
 
 func noServer(err error) bool {
-	return absent(err) || strings.Contains(err.Error(), "while checking out a connection from")
+	return absent(err) || errors.Is(err, errNoTurn) || strings.Contains(err.Error(), "while checking out a connection from")
 }
 
 // fail is the one place where an error of the driver gets its meaning and its

@@ -75,7 +75,7 @@ func (s *Store) WaitTx(ctx context.Context, keys ...string) error {
 		updates[i] = d{{Key: "q", Value: op("_id", keyID(k))}, {Key: "u", Value: op("$inc", op("waits", int64(1)))}, {Key: "upsert", Value: true}}
 	}
 	for tries := 0; ; tries++ {
-		_, err := s.sendIn(ctx, nil, d{
+		_, err := s.run(ctx, nil, d{ // beside the commands that are counted: it may wait for long
 			{Key: "update", Value: s.txs},
 			{Key: "updates", Value: updates},
 			{Key: "ordered", Value: true},

@@ -18,6 +18,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if err := s.enter(ctx, "release", len(holds)); err != nil {
 		return nil, err
 	}
+	ctx = vital(ctx)
 	results := make([]driver.Result, len(holds))
 	var plain, undos, unordered []int
 	for i, h := range holds {

@@ -59,6 +59,7 @@ type Store struct {
 	sessions   sessions
 	own        ownSessions
 	asking     asking
+	conns      conns
 	paces      struct{ renew, release, acquire, numbered, one, raise pace }
 }
 
@@ -81,8 +82,10 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 //
 // Of coll only client, database and name are used; its read preference and its
 // read and write concern are not, nor are they changed. The commands share the
-// connection pool of its client: a pool (maxPoolSize, default 100) that other
-// work keeps exhausted makes renewals late. The client is not closed by the Store.
+// connection pool of its client, at most 13 at a time and one for each running InTx
+// or Once. The pool (maxPoolSize, default 100) must allow at least 4, which the first
+// use and Check look at; one that other work keeps exhausted makes renewals late. The
+// client is not closed by the Store.
 //
 // It fails with ErrInvalid if coll is nil or its name is anything but letters,
 // digits and underscores (at most 100, no digit first).
@@ -102,6 +105,7 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		txs:    name + "_tx",
 		o:      o,
 		usable: newGate(),
+		conns:  newConns(),
 	}
 	s.sessions.start = s.startSession
 	return s, nil

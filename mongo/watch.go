@@ -42,7 +42,10 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 	}
 	coll := s.db.Collection(s.leases, options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
 	s.statements.Add(1)
-	stream, err := coll.Watch(ctx, releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
+	// Not ctx itself: where it has no deadline, the client's Timeout would end the stream.
+	watched, stop := s.attentive(ctx, 0)
+	stream, err := coll.Watch(callContext{watched}, releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
+	stop()
 	if err != nil {
 		return s.fail(ctx, "watch", err)
 	}
@@ -52,7 +55,16 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 		_ = stream.Close(ctx)
 	}()
 	ready()
-	for stream.Next(ctx) {
+	for {
+		watched, stop := s.attentive(ctx, watchAwait)
+		more := stream.TryNext(callContext{watched}) // waits for watchAwait
+		stop()
+		if !more {
+			if stream.Err() != nil || stream.ID() == 0 {
+				break
+			}
+			continue
+		}
 		var event struct {
 			OperationType string `bson:"operationType"`
 			DocumentKey   struct {
