@@ -24,6 +24,11 @@ const (
 func (b *Bench) N4(ctx context.Context) error {
 	b.contests = map[string]int{}
 	latencies := map[result.At][]float64{}
+	defer func() { // also of a run that is interrupted
+		for at, l := range latencies {
+			b.File.Distribute(at, "hand-over ms", l)
+		}
+	}()
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
 			for _, hold := range b.Plan.Holds {
@@ -42,9 +47,6 @@ func (b *Bench) N4(ctx context.Context) error {
 				}
 			}
 		}
-	}
-	for at, l := range latencies {
-		b.File.Distribute(at, "hand-over ms", l)
 	}
 	return b.growth(ctx)
 }

@@ -184,14 +184,22 @@ func covered(p *plot.Plot, of panel, data draw.Canvas, box vg.Rectangle) (n int)
 	for _, l := range of.lines {
 		for i := range l.points {
 			from, to := l.points[i], l.points[min(i+1, len(l.points)-1)]
-			a, b := vg.Point{X: x(from.X), Y: y(from.Y)}, vg.Point{X: x(to.X), Y: y(to.Y)}
-			for k := range 20 {
-				share := vg.Length(k) / 20
-				at := vg.Point{X: a.X + share*(b.X-a.X), Y: a.Y + share*(b.Y-a.Y)}
-				if at.X >= box.Min.X && at.X <= box.Max.X && at.Y >= box.Min.Y && at.Y <= box.Max.Y {
-					n++
-				}
+			n += between(vg.Point{X: x(from.X), Y: y(from.Y)}, vg.Point{X: x(to.X), Y: y(to.Y)}, box)
+			if l.bars != nil {
+				n += between(vg.Point{X: x(from.X), Y: y(from.Y - l.bars[i].Low)}, vg.Point{X: x(from.X), Y: y(from.Y + l.bars[i].High)}, box)
 			}
+		}
+	}
+	return n
+}
+
+// between counts places between two points that lie in a rectangle.
+func between(a, b vg.Point, box vg.Rectangle) (n int) {
+	for k := range 20 {
+		share := vg.Length(k) / 20
+		at := vg.Point{X: a.X + share*(b.X-a.X), Y: a.Y + share*(b.Y-a.Y)}
+		if at.X >= box.Min.X && at.X <= box.Max.X && at.Y >= box.Min.Y && at.Y <= box.Max.Y {
+			n++
 		}
 	}
 	return n

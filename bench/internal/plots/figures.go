@@ -137,11 +137,15 @@ var sides = []string{
 }
 
 func rankOf(name string) int {
+	name, _, _ = strings.Cut(name, counted)
 	if i := slices.Index(sides, name); i >= 0 {
 		return i
 	}
 	return len(sides)
 }
+
+// counted stands in a legend between a side's name and its number of values.
+const counted = " (n = "
 
 // inOrder compares names by their place in legends, the same in every run.
 func inOrder(a, b string) int {
@@ -177,7 +181,7 @@ func handover(f *result.File) drawing {
 				points[i] = plotter.XY{X: min(max(v, d.minX), d.maxX), Y: float64(i) / float64(len(q.Quantiles)-1)}
 			}
 			if q.Count > 0 {
-				name = fmt.Sprintf("%s (n = %d)", name, q.Count)
+				name += fmt.Sprintf(counted+"%d)", q.Count)
 			}
 			p.lines = append(p.lines, line{name: name, points: points})
 		}

@@ -64,7 +64,7 @@ var others = []look{
 var given = map[string]look{}
 
 func lookOf(name string) look {
-	name, _, _ = strings.Cut(name, " (n = ")
+	name, _, _ = strings.Cut(name, counted)
 	if l, ok := looks[name]; ok {
 		return l
 	}
