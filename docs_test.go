@@ -223,6 +223,23 @@ func TestDocumentedPrograms(t *testing.T) {
 	}
 }
 
+var goBlock = regexp.MustCompile("(?m)^```go\n((?s:.*?))^```$")
+
+// TestTestingGuide: its Go blocks are parts of an example that runs.
+func TestTestingGuide(t *testing.T) {
+	source := read(t, "memory/guarded_example_test.go")
+	inside := strings.ReplaceAll(source, "\n\t", "\n")
+	blocks := goBlock.FindAllStringSubmatch(read(t, "docs/testing.md"), -1)
+	if len(blocks) < 3 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		if !strings.Contains(source, b[1]) && !strings.Contains(inside, b[1]) {
+			t.Errorf("not in the example:\n%s", b[1])
+		}
+	}
+}
+
 // body is that of a function, without its first tab and its expected output.
 func body(t *testing.T, file, name string) string {
 	t.Helper()

@@ -24,6 +24,8 @@ type Store struct {
 	mu         sync.Mutex
 	start      time.Time
 	rows       map[string]*row
+	runs       map[runID]bool          // that have had their effects
+	open       map[string]map[*tx]bool // transactions, by the key that they pin
 	closed     bool
 	statements atomic.Uint64
 }
@@ -41,7 +43,10 @@ type row struct {
 
 // New makes an empty lock space.
 func New() *Store {
-	return &Store{start: time.Now(), rows: make(map[string]*row)}
+	return &Store{
+		start: time.Now(), rows: make(map[string]*row),
+		runs: make(map[runID]bool), open: make(map[string]map[*tx]bool),
+	}
 }
 
 // Limits implements driver.Store.
@@ -118,6 +123,9 @@ func (s *Store) acquire(q driver.Request, now time.Time) driver.Result {
 	if left := r.until().Sub(now); left > 0 {
 		return driver.Result{Status: driver.Held, Left: left, Owner: r.owner}
 	}
+	if len(s.open[q.Key]) > 0 {
+		return driver.Result{Status: driver.Pinned, Owner: r.owner}
+	}
 	*r = row{id: q.ID, owner: q.Owner, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now.Add(q.TTL)}
 	if q.Keep > 0 {
 		r.keepUntil = now.Add(q.Keep)
@@ -190,10 +198,12 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	return results, nil
 }
 
-func (r *row) info(key string, now time.Time) driver.Info {
+func (s *Store) info(key string, r *row, now time.Time) driver.Info {
 	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.acquiredAt}
 	if left := r.until().Sub(now); left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.releasedAt.IsZero(), left, r.id
+	} else {
+		i.Pinned = len(s.open[key]) > 0
 	}
 	return i
 }
@@ -209,7 +219,7 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 	for i, k := range keys {
 		infos[i].Key = k
 		if r := s.rows[k]; r != nil {
-			infos[i] = r.info(k, now)
+			infos[i] = s.info(k, r, now)
 		}
 	}
 	return infos, nil
@@ -235,7 +245,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	keys = keys[:min(limit, len(keys))]
 	infos := make([]driver.Info, len(keys))
 	for i, k := range keys {
-		infos[i] = s.rows[k].info(k, now)
+		infos[i] = s.info(k, s.rows[k], now)
 	}
 	return infos, nil
 }
@@ -251,7 +261,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if r == nil {
 		return driver.Info{Key: key}, nil
 	}
-	before := r.info(key, now)
+	before := s.info(key, r, now)
 	if before.Held {
 		r.id, r.token = driver.HoldID{}, nextToken(r.token, now)
 		r.releasedAt, r.keepUntil = now, time.Time{}
@@ -276,7 +286,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		if r.releasedAt.After(death) {
 			death = r.releasedAt
 		}
-		if now.Sub(death) > olderThan {
+		if now.Sub(death) > olderThan && len(s.open[k]) == 0 {
 			delete(s.rows, k)
 			if n++; n == reapMost {
 				break
@@ -289,9 +299,10 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 // Expire makes the database's clock run out for the present hold of key, as if
 // its holder had been frozen for longer than the TTL and another had held the key
 // meanwhile: the key is free for the next, and the holder learns of its loss at
-// its next renewal (Lease.Renew makes one at once), with the reason taken. Use it
-// to test what a program does when it loses a lease. It tells whether there was a
-// hold to end.
+// its next renewal (Lease.Renew makes one at once), with the reason taken. An open
+// transaction under it (InTx, Once) does not pin the key any more and cannot commit. Use it
+// to test what a program does when it loses a lease. It reports whether there was
+// a hold to end.
 func (s *Store) Expire(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,6 +310,7 @@ func (s *Store) Expire(key string) bool {
 	if r == nil || !r.releasedAt.IsZero() || !r.expiresAt.After(now) {
 		return false
 	}
+	delete(s.open, key)
 	*r = row{id: another, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now, releasedAt: now}
 	return true
 }

@@ -1,0 +1,155 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Guarded transactions, for tests of programs that use them on a database. There is
+// nothing to write to here: what a test's fake repository does belongs to the
+// transaction if it does it by OnCommit.
+
+// maxRun is the longest run ID, in bytes, as in the databases.
+const maxRun = 255
+
+// tx is one transaction.
+type tx struct{ effects []func() }
+
+type txKey struct{}
+
+// InTx runs fn as a guarded transaction, for tests of code that uses InTx of
+// mysqllock or mongolock: the lease must be held when it begins and when it would
+// commit. Otherwise the error matches rowlock.ErrLost or rowlock.ErrReleased, and
+// nothing of what fn gave to [OnCommit] is done. While fn runs nobody is granted the
+// key, also where the hold has expired: the key is pinned, as in a database. Only
+// [Store.Expire] ends that too.
+//
+// fn's context ends with ctx and with the lease. fn is called once. Its error is
+// returned as it is, joined with the *rowlock.LostError if the lease was lost
+// meanwhile; an error, a panic and runtime.Goexit commit nothing, nor does a ctx that
+// has ended. Other errors: rowlock.ErrInvalid, a nil lease or fn, or another Store's
+// lease; rowlock.ErrClosed. There is neither ErrConflict nor ErrUnknownOutcome here.
+// Calls may be concurrent, with one lease too.
+//
+// The lease needs no rowlock.Guarded() here; on MongoDB it does.
+func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error) error {
+	return s.inTx(ctx, lease, "", fn)
+}
+
+// Once is InTx for a run that takes effect once: with its commit the run of the key has
+// its mark, for as long as the Store lives. If it has one already, or got one while fn
+// ran, the error matches rowlock.ErrAlreadyRan, and nothing is committed. run has 1 to
+// 255 bytes.
+func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error) error {
+	if len(run) < 1 || len(run) > maxRun {
+		return fmt.Errorf("memory: %w: a run ID of %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
+	}
+	return s.inTx(ctx, lease, run, fn)
+}
+
+// OnCommit has f called when the transaction that ctx comes from commits: in the order
+// of the calls, before InTx or Once returns, and before anybody else is granted the
+// key. If it does not commit f is never called. Where ctx comes from no transaction f
+// is called at once. It is for the fake repository of a test, and not for concurrent use
+// with one ctx; f must not use the Store.
+func OnCommit(ctx context.Context, f func()) {
+	t, ok := ctx.Value(txKey{}).(*tx)
+	if !ok {
+		f()
+		return
+	}
+	t.effects = append(t.effects, f)
+}
+
+func (s *Store) inTx(ctx context.Context, lease *rowlock.Lease, run string, fn func(context.Context) error) error {
+	switch {
+	case fn == nil:
+		return fmt.Errorf("memory: transaction: %w: the function is nil", driver.ErrInvalid)
+	case ctx == nil:
+		return fmt.Errorf("memory: transaction: %w: the context is nil", driver.ErrInvalid)
+	}
+	h, err := lease.Guarding(s)
+	if err != nil {
+		return fmt.Errorf("memory: transaction: %w", err)
+	}
+	t := &tx{}
+	defer s.unpin(h.Key, t)
+	if err := s.guard(ctx, h, run, func() { s.pin(h.Key, t) }); err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx) // so that the lease forgets its context
+	defer cancel()
+	if err := fn(context.WithValue(lease.Context(inner), txKey{}, t)); err != nil {
+		if lost := lease.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, lost) {
+			err = errors.Join(err, lost)
+		}
+		return err
+	}
+	if err := lease.Err(); err != nil { // looks at the clock
+		return fmt.Errorf("memory: transaction under %q: %w", h.Key, err)
+	}
+	if err := s.guard(ctx, h, run, func() { s.mark(h.Key, run) }); err != nil {
+		return err
+	}
+	for _, f := range t.effects { // the key is pinned
+		f()
+	}
+	return nil
+}
+
+// guard calls then if the hold is the newest of its key and the run has no mark, before
+// anything else can happen.
+func (s *Store) guard(ctx context.Context, h driver.Hold, run string, then func()) error {
+	_, err := s.begin(ctx)
+	if err != nil {
+		return fmt.Errorf("memory: transaction under %q: %w", h.Key, err)
+	}
+	defer s.mu.Unlock()
+	if r := s.rows[h.Key]; r == nil || r.id != h.ID {
+		lost := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonTaken}
+		switch gone(r, h.ID) {
+		case driver.Removed:
+			lost.Reason = rowlock.ReasonRemoved
+		case driver.Forced:
+			lost.Reason = rowlock.ReasonForced
+		}
+		return fmt.Errorf("memory: transaction under %q: %w", h.Key, lost)
+	}
+	if s.runs[runID{h.Key, run}] {
+		return fmt.Errorf("memory: run %q of %q: %w", run, h.Key, driver.ErrAlreadyRan)
+	}
+	then()
+	return nil
+}
+
+// runID names a run.
+type runID struct{ key, run string }
+
+// mark notes that the run has had its effects; without a run there is none. Called
+// under s.mu, as pin is.
+func (s *Store) mark(key, run string) {
+	if run != "" {
+		s.runs[runID{key, run}] = true
+	}
+}
+
+// pin notes an open transaction: until it ends nobody is granted the key.
+func (s *Store) pin(key string, t *tx) {
+	if s.open[key] == nil {
+		s.open[key] = make(map[*tx]bool)
+	}
+	s.open[key][t] = true
+}
+
+func (s *Store) unpin(key string, t *tx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open[key], t)
+	if len(s.open[key]) == 0 {
+		delete(s.open, key)
+	}
+}
