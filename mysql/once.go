@@ -25,6 +25,8 @@ import (
 // rowlock.ErrUnknownOutcome. Calling Once again answers it.
 // rowlock.ErrInvalid names a bad run ID too, rowlock.ErrSchema a missing table.
 //
+// Two calls for one run with one lease, from two goroutines, run one after the other.
+//
 // Only what fn writes by tx happens exactly once. Statements that commit by
 // themselves (DDL) do not belong in fn.
 func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context, tx *sql.Tx) error) error {
@@ -33,6 +35,15 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	}
 	if err := checkRun(run); err != nil {
 		return err
+	}
+	if lease != nil {
+		within, free := upTo(ctx, lease)
+		end, err := s.onces.begin(within, lease, run)
+		free()
+		if err != nil {
+			return wrapRun(run, lease.Key(), err)
+		}
+		defer end()
 	}
 	t, err := s.begin(ctx, lease, run)
 	if err != nil {

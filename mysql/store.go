@@ -34,6 +34,7 @@ type Store struct {
 	control  *lane
 
 	transactions *transactions // the connections of InTx and Once
+	onces        onces
 
 	alone   chan struct{} // the right to use the one acquire connection for pinned keys, reaping and force
 	looking chan struct{} // at most one Inspect stands in a KILL's way
