@@ -1,0 +1,71 @@
+package mongolock
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// inFlight counts the commands of a client that have no answer yet, and the most that
+// there were.
+type inFlight struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (f *inFlight) add(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now += n
+	f.most = max(f.most, f.now)
+}
+
+func (f *inFlight) monitor() *event.CommandMonitor {
+	return &event.CommandMonitor{
+		Started:   func(context.Context, *event.CommandStartedEvent) { f.add(1) },
+		Succeeded: func(context.Context, *event.CommandSucceededEvent) { f.add(-1) },
+		Failed:    func(context.Context, *event.CommandFailedEvent) { f.add(-1) },
+	}
+}
+
+// A batch that a foreign transaction stops at its keys goes on in commands for one key
+// each. A pool without a bound takes them all: only the store keeps them few.
+func TestP11_BatchInParts(t *testing.T) {
+	t.Parallel()
+	uri := testserver.DSN(t, testserver.Mongo)
+	commands := &inFlight{}
+	db := database(t, uri, options.Client().SetMaxPoolSize(0).SetMaxConnecting(10*poolSize).SetMonitor(commands.monitor()))
+	s := open(t, db, Options{})
+	holds := grantedAll(t, s, requests("k", 10*poolSize))
+
+	stranger := connect(t, uri)
+	sess, err := stranger.StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sess.EndSession(context.Background())
+	if err := sess.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = stranger.Database(db.Name()).Collection("locks").UpdateMany(mongo.NewSessionContext(t.Context(), sess), bson.D{}, op("$inc", op("foreign", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Renew(t.Context(), holds); err != nil {
+		t.Fatal(err)
+	}
+	if err := sess.AbortTransaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if commands.most > poolSize {
+		t.Errorf("P11: %d commands at once for a batch of %d blocked keys, at most %d", commands.most, len(holds), poolSize)
+	}
+	t.Logf("%d commands at once", commands.most)
+}
