@@ -17,16 +17,17 @@ import (
 func main() {
 	short := flag.Bool("short", false, "only look whether the patches apply and compile, and run the few that need no server")
 	base := flag.Bool("base", false, "only run the tests, without any bug")
+	refresh := flag.Bool("refresh", false, "only make the patches fit the code as it is now, where what is around the bugs has changed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *short, *base, flag.Args()); err != nil {
+	if err := run(ctx, *short, *base, *refresh, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutations:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, short, onlyBase bool, names []string) error {
+func run(ctx context.Context, short, onlyBase, refresh bool, names []string) error {
 	root, err := repository(ctx)
 	if err != nil {
 		return err
@@ -43,6 +44,9 @@ func run(ctx context.Context, short, onlyBase bool, names []string) error {
 	t, err := copyTree(ctx, root, filepath.Join(folder, "tree"))
 	if err != nil {
 		return err
+	}
+	if refresh {
+		return t.refresh(ctx, all)
 	}
 	begin := time.Now()
 	var tests []command

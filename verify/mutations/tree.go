@@ -59,8 +59,8 @@ func (t *tree) copy(name string) error {
 }
 
 // apply puts the bug into the copy.
-func (t *tree) apply(ctx context.Context, m *mutation) error {
-	cmd := exec.CommandContext(ctx, "git", "apply", m.file)
+func (t *tree) apply(ctx context.Context, m *mutation, how ...string) error {
+	cmd := exec.CommandContext(ctx, "git", append(append([]string{"apply"}, how...), m.file)...)
 	cmd.Dir = t.dir
 	// Not as a part of a repository that the folder may be in.
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(t.dir))
