@@ -174,6 +174,25 @@ func compareDisks(o options) error {
 	return report.DocsDisks(t, filepath.Join(o.docs, "performance.md"))
 }
 
+// explained is how a report in a folder links to the page that explains it: by its
+// path, where this is run in a clone.
+func explained(out string) string {
+	page, err := filepath.Abs(filepath.Join("docs", "performance.md"))
+	if err == nil {
+		_, err = os.Stat(page)
+	}
+	if err == nil {
+		out, err = filepath.Abs(out)
+	}
+	if err == nil {
+		page, err = filepath.Rel(out, page)
+	}
+	if err != nil {
+		return report.Explained
+	}
+	return filepath.ToSlash(page)
+}
+
 // write writes the files and shows how the numbers came out.
 func write(f *result.File, o options) error {
 	figures, err := plots.Write(f, o.out)
@@ -183,7 +202,7 @@ func write(f *result.File, o options) error {
 	if err := f.Write(filepath.Join(o.out, "results.json")); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(o.out, "report.md"), []byte(report.Page(f, figures)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(o.out, "report.md"), []byte(report.Page(f, figures, explained(o.out))), 0o644); err != nil {
 		return err
 	}
 	fmt.Printf("\nThe numbers:\n%s\n%s, results.json and plots are in %s.\n", report.TargetTable(f).Text(), "report.md", o.out)

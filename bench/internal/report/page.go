@@ -16,11 +16,12 @@ type Figure struct {
 	Title  string
 }
 
-// Page is the whole report as Markdown.
-func Page(f *result.File, figures []Figure) string {
+// Page is the whole report as Markdown; explained is how it links to
+// docs/performance.md.
+func Page(f *result.File, figures []Figure, explained string) string {
 	var b strings.Builder
 	b.WriteString("# rowlock: benchmark report\n\n")
-	b.WriteString(Run(f) + "\n## The numbers\n\n" + legend(f) + "\n" + Targets(f))
+	b.WriteString(Run(f) + "\n## The numbers\n\n" + legend(f, explained) + "\n" + Targets(f))
 	for _, n := range number.Numbers {
 		text := Section(f, n.Name, figures, "", ".svg")
 		if text == "" {
@@ -31,12 +32,12 @@ func Page(f *result.File, figures []Figure) string {
 	return b.String()
 }
 
-// explained is where the words and numbers are explained at length. A report may lie
-// anywhere, so it names the place where the page will be read.
-const explained = "https://github.com/rowlock/rowlock/blob/main/docs/performance.md"
+// Explained is where the words and numbers are explained at length, for a report that
+// lies where the page cannot be named by a relative path.
+const Explained = "https://github.com/rowlock/rowlock/blob/main/docs/performance.md"
 
 // words are those of the tables.
-const words = `* *floor*: the least that a durable lock can do in the same database: two commits written by hand, by a caller who has the key for himself.
+const words = `* *floor*: the least that a durable lock can do in the same database: two commits written by hand, by a caller who has the key to itself.
 * *× floor*: how many times the floor's speed (above 1 is faster); *by p25*: of the quicker quarter of the cycles, which other work on the machine disturbs less; *÷ floor*: how many times its time.
 * *one by one*: the library's own statements, for one lock at a time.
 * *share max÷min*: the holds of the process that had the most, for one of that which had the fewest. Without any the latter counts as half of one.
@@ -46,7 +47,7 @@ const words = `* *floor*: the least that a durable lock can do in the same datab
 `
 
 // legend explains the numbers of the run, and the words of the tables.
-func legend(f *result.File) string {
+func legend(f *result.File, explained string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "What each number measures, and the words of the tables ([more](%s)):\n\n", explained)
 	for _, n := range number.Numbers {

@@ -27,7 +27,7 @@ func TestPage(t *testing.T) {
 		{name: "partial", f: &result.File{Rounds: 3, Partial: "it was interrupted in N4"}, has: []string{"**This run is partial: it was interrupted in N4."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			top, _, _ := strings.Cut(Page(c.f, nil), "## The numbers")
+			top, _, _ := strings.Cut(Page(c.f, nil, Explained), "## The numbers")
 			for _, text := range c.has {
 				if !strings.Contains(top, text) {
 					t.Errorf("the top does not say %q:\n%s", text, top)
@@ -48,7 +48,7 @@ func TestVoidCells(t *testing.T) {
 	at := result.At{Number: "N5", Server: lab.MySQL, Side: side.Version, Case: "2000 leases"}
 	f.Add(at, "connections used", 0)
 	f.Void(at, "connections used", "2000 of 2000 leases were lost")
-	page := Page(f, nil)
+	page := Page(f, nil, Explained)
 	if !strings.Contains(page, "| connections used | ≤ 2 | void | **void**: 2000 of 2000 leases were lost |") || strings.Count(page, "| void |") != 2 {
 		t.Errorf("the page does not show it:\n%s", page)
 	}
@@ -80,12 +80,12 @@ func TestAnchors(t *testing.T) {
 	for _, n := range number.Numbers {
 		f.Add(result.At{Number: n.Name, Server: lab.MySQL}, "ms", 1)
 	}
-	page := Page(f, nil)
+	page := Page(f, nil, Explained)
 	for _, n := range number.Numbers {
 		if !slices.Contains(anchors, n.Anchor) {
 			t.Errorf("docs/performance.md has no part %q for %s", n.Anchor, n.Name)
 		}
-		if n.About == "" || !strings.Contains(page, "* ["+n.Name+"]("+explained+"#"+n.Anchor+"), ") {
+		if n.About == "" || !strings.Contains(page, "* ["+n.Name+"]("+Explained+"#"+n.Anchor+"), ") {
 			t.Errorf("the report does not explain %s", n.Name)
 		}
 		if !strings.Contains(string(text), "<!-- bench: "+n.Name+" -->") {
