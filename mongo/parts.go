@@ -88,29 +88,20 @@ func (t *together) run(ctx context.Context, entries []int) error {
 
 // parts goes on with smaller commands, a few at a time, down to single keys.
 func (t *together) parts(ctx context.Context, entries []int, send func(context.Context, []int, time.Duration) error, atOnce int) {
-	slots := make(chan struct{}, atOnce) // of all the parts of parts: they would be as many times as many
-	var split func(entries []int)
-	split = func(entries []int) {
-		size := max(1, len(entries)/parallel)
-		each((len(entries)+size-1)/size, atOnce, func(i int) {
-			part := entries[i*size : min(len(entries), (i+1)*size)]
-			slots <- struct{}{}
-			var err error
-			if len(part) == 1 {
-				t.alone(ctx, part[0])
-			} else {
-				err = send(ctx, part, t.pace.wait(len(part)))
-			}
-			<-slots
-			switch {
-			case stopped(err):
-				split(part)
-			case err != nil:
-				t.fail(ctx, part, err)
-			}
-		})
-	}
-	split(entries)
+	size := max(1, len(entries)/parallel)
+	each((len(entries)+size-1)/size, atOnce, func(i int) {
+		part := entries[i*size : min(len(entries), (i+1)*size)]
+		if len(part) == 1 {
+			t.alone(ctx, part[0])
+			return
+		}
+		switch err := send(ctx, part, t.pace.wait(len(part))); {
+		case stopped(err):
+			t.parts(ctx, part, send, atOnce)
+		case err != nil:
+			t.fail(ctx, part, err)
+		}
+	})
 }
 
 // stop is the error of a command with several keys that waited for somebody else's
