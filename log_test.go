@@ -185,20 +185,23 @@ func TestALogHandlerThatCallsTheClient(t *testing.T) {
 // TestCloseWaitsForTheLog: what was logged before Close returns has reached the
 // handler; one that takes no record ends the wait with ctx.
 func TestCloseWaitsForTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &logged{on: func(context.Context, slog.Record) { time.Sleep(time.Second) }}
-		f := newFaultStore()
-		c := newClient2(t, f, logTo(h))
-		for i := range 5 {
-			acquire(t, c, fmt.Sprint("k", i))
-		}
-		if err := c.Close(context.Background()); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-		if n := h.count(); n != 5 {
-			t.Errorf("%d records reached the handler before Close returned, want 5", n)
-		}
-	})
+	for _, each := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &logged{on: func(context.Context, slog.Record) { time.Sleep(each) }}
+			f := newFaultStore()
+			c := newClient2(t, f, logTo(h))
+			for i := range 30 {
+				acquire(t, c, fmt.Sprint("k", i))
+			}
+			if err := c.Close(context.Background()); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			lines, more := h.lines("client closed with a lease held; releasing it"), h.sum("client closed with more leases held; releasing them", "n")
+			if len(lines) != 20 || more != 10 {
+				t.Errorf("%d lines, and a sum of %d, reached the handler before Close returned, want 20 and 10", len(lines), more)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
 		h := &logged{on: func(context.Context, slog.Record) { <-open }}
@@ -316,6 +319,12 @@ func TestLogDoesNotFlap(t *testing.T) {
 		h := &logged{}
 		p := &partStore{faultStore: newFaultStore(), asked: make(map[string]int)}
 		p.fails = func(key string, _ int) bool { return key == "bad" }
+		p.set(func(c call) verdict {
+			if c.op == "renew" && c.keys[0] == "bad" {
+				return verdict{slow: 2500 * time.Millisecond}
+			}
+			return verdict{}
+		})
 		c, err := rowlock.New(p, logTo(h))
 		if err != nil {
 			t.Fatal(err)

@@ -198,6 +198,9 @@ type partStore struct {
 
 func (p *partStore) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	results, err := p.faultStore.Renew(ctx, holds)
+	if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, h := range holds {
@@ -206,7 +209,7 @@ func (p *partStore) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		}
 		p.asked[h.Key]++
 	}
-	return results, err
+	return results, nil
 }
 
 // TestP26_PartOfABatchFails: of a batch of renewals some are acknowledged and some not.
