@@ -29,7 +29,11 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	if !s.noWait && c.holds(ctx, key) {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrSelfDeadlock)
 	}
-	return c.wait(ctx, key, s, s.noWait)
+	l, err := c.wait(ctx, key, s, s.noWait)
+	if err == nil {
+		l.took()
+	}
+	return l, err
 }
 
 // TryAcquire tries once. If another has the key the error is a *HeldError and
@@ -43,7 +47,11 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	if err != nil {
 		return nil, err
 	}
-	return c.wait(ctx, key, s, true)
+	l, err := c.wait(ctx, key, s, true)
+	if err == nil {
+		l.took()
+	}
+	return l, err
 }
 
 // prepare checks what can be checked before anything is sent.

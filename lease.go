@@ -31,6 +31,7 @@ type Lease struct {
 	ended     error         // nil while held
 	done      chan struct{}
 	contexts  map[*leaseContext]struct{}
+	takers    takers
 	release   releasing
 	sending   call[driver.Hold]
 

@@ -36,6 +36,8 @@ type Client struct {
 	logs   *logQueue
 	now    func() time.Duration // the clock of trust
 
+	longHold time.Duration // Options.LongHold; 0: nobody would read of it
+
 	acquires lane[driver.Request]
 	pinned   lane[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
 	releases lane[driver.Hold]
@@ -104,6 +106,9 @@ func New(store driver.Store, o Options) (*Client, error) {
 		doneAll: make(chan struct{}),
 	}
 	c.log, c.logs = newLogger(o.Logger)
+	if o.Logger != nil {
+		c.longHold = o.LongHold
+	}
 	c.troubles.init(c)
 	c.open, c.endOpen = context.WithCancel(context.Background())
 	c.keeping, c.endKeep = context.WithCancel(context.Background())

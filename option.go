@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,7 +23,9 @@ type Options struct {
 	Margin time.Duration
 
 	// MaxHold ends every hold of this client that long after its grant, renewed
-	// or not. Default 0: no limit. At least TTL.
+	// or not. Default 0: no limit: a lease that is never released, because its holder
+	// forgot it or hangs, is renewed for as long as the program lives, and nobody else
+	// gets the key (see LongHold). At least TTL.
 	MaxHold time.Duration
 
 	// ReleaseWait is how long Release waits for the database's answer. Default 3s.
@@ -34,6 +37,11 @@ type Options struct {
 	// microseconds where two commits were needed, and other programs wait that much
 	// longer for their turn. Default 50ms; negative: never.
 	HandOn time.Duration
+
+	// LongHold is how long a lease without MaxHold is held before the Logger gets a line
+	// (Info) that names the file and line where it was acquired, once for each lease: it
+	// may have been forgotten. Default 1h; negative: never.
+	LongHold time.Duration
 
 	// Reap is how often the client removes rows of keys that have been dead for a
 	// day, in the background. Default 1h, ± half; at most 500 rows a round; a full
@@ -81,6 +89,10 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 	if o.HandOn > longest {
 		return o, fmt.Errorf("%w: HandOn %v: use a time well under the TTL, 0 for %v, or a negative one for never", ErrInvalid, o.HandOn, defaultHandOn)
 	}
+	if o.LongHold > longest {
+		return o, fmt.Errorf("%w: LongHold %v: use a time up to %v, 0 for %v, or a negative one for never", ErrInvalid, o.LongHold, longest, defaultLongHold)
+	}
+	o.LongHold = cmp.Or(o.LongHold, defaultLongHold)
 	if o.Reap > longest {
 		return o, fmt.Errorf("%w: Reap %v: use a time up to %v, 0 for %v, or a negative one for never", ErrInvalid, o.Reap, longest, defaultReap)
 	}
@@ -124,7 +136,8 @@ func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 func MinHold(d time.Duration) Option { return func(s *settings) { s.minHold = d } }
 
 // MaxHold ends the hold d after its grant, with ReasonMaxHold: the last renewals
-// are shortened. At least TTL; 0: no limit, whatever Options.MaxHold says.
+// are shortened. At least TTL; 0: no limit, whatever Options.MaxHold says. Without a
+// limit a lease that is forgotten keeps the key for as long as the program lives.
 func MaxHold(d time.Duration) Option { return func(s *settings) { s.maxHold = d } }
 
 // NoRenew leaves renewal to the caller: the lease ends with its TTL unless

@@ -40,6 +40,7 @@ func TestBadOptions(t *testing.T) {
 		"MaxHold under TTL":      {store: store, o: rowlock.Options{TTL: 10 * time.Second, MaxHold: 9 * time.Second}, want: []string{"MaxHold 9s", "TTL 10s"}},
 		"MaxHold negative":       {store: store, o: rowlock.Options{MaxHold: -1}, want: []string{"MaxHold -1ns"}},
 		"ReleaseWait negative":   {store: store, o: rowlock.Options{ReleaseWait: -1}, want: []string{"ReleaseWait"}},
+		"LongHold absurd":        {store: store, o: rowlock.Options{LongHold: 1 << 62}, want: []string{"LongHold", "8784h"}},
 		"owner longer than kept": {store: store, o: rowlock.Options{Owner: strings.Repeat("o", 256)}, want: []string{"256", "255"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,7 @@ func (c *Client) sendRenewal(batch []*Lease) {
 		switch {
 		case errs[i] == nil:
 			next = now + c.renewEvery(l.set.ttl)
+			l.heldLong(after)
 		case l.Err() == nil:
 			// Soon again: with what is left of the trust window.
 			next = after + min(max((deadline-after)/10, 5*time.Millisecond), time.Second)
