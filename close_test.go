@@ -370,3 +370,26 @@ func TestP12_CloseNamesWhatItCutsOff(t *testing.T) {
 		}
 	})
 }
+
+// TestP12_CloseSaysThatItWasCutOff: also where no key is concerned.
+func TestP12_CloseSaysThatItWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := cutShort(t, f)
+		f.set(on("inspect", verdict{hang: true}))
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Inspect(context.Background(), "k")
+			done <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := c.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("P12: Close = %v while a statement hangs, want its ctx's error", err)
+		}
+		if err := <-done; err == nil {
+			t.Error("Inspect = nil")
+		}
+	})
+}

@@ -2,9 +2,12 @@ package rowlock
 
 import "context"
 
-// Context returns a child of parent (nil: of the background) that ends with the hold: context.Cause is then
-// what Err says. Work under a lock should use it. Its Err looks at the clock, as
-// Lease.Err does. No goroutine is started.
+// Context returns a child of parent (nil: of the background) that ends with the hold:
+// context.Cause is then what Err says. Work under a lock should use it. Its Err looks at
+// the clock, as Lease.Err does. No goroutine is started.
+//
+// The context of a function of [Do] also ends when its client is closed, with the cause
+// ErrClosed, while the lease is still held.
 func (l *Lease) Context(parent context.Context) context.Context { return l.newContext(parent) }
 
 func (l *Lease) newContext(parent context.Context) *leaseContext {

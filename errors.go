@@ -22,7 +22,7 @@ var (
 	ErrReleased = errors.New("rowlock: released")
 
 	// ErrSelfDeadlock: the context of Acquire comes from a lease of the same key,
-	// so the call would wait for itself.
+	// so the call would wait for itself; or that of Close from a function of Do.
 	ErrSelfDeadlock = errors.New("rowlock: this context already holds the key")
 
 	// ErrAlreadyRan: the run has its mark, so its effects are committed. They were

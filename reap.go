@@ -1,6 +1,7 @@
 package rowlock
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -9,6 +10,9 @@ import (
 
 // reapRound is how many rows a Store removes in a call at most.
 const reapRound = 500
+
+// reapPatience bounds a round: a server that hangs must not end reaping for good.
+const reapPatience = time.Minute
 
 // startReaping starts the background reaper, once, if the store has one. Called
 // under c.mu of a client that is not closed.
@@ -38,7 +42,9 @@ func (c *Client) reap(r driver.Reaper) {
 			timer.Stop()
 			return
 		}
-		n, err := r.Reap(c.open, reapGrace)
+		ctx, cancel := context.WithTimeout(c.open, reapPatience)
+		n, err := r.Reap(ctx, reapGrace)
+		cancel()
 		switch {
 		case err != nil && !c.isClosed():
 			c.log.Warn("reaping failed; trying again later", "err", err)

@@ -66,11 +66,12 @@ func (c *Client) Close(ctx context.Context) error {
 	c.endKeep()
 	c.work.close()
 	var left []string
-	if !waitFor(ctx, c.work.idle) {
+	idle := waitFor(ctx, c.work.idle)
+	if !idle {
 		left = c.underWay()
 	}
 	undone, refusal := c.undoer.wait(ctx)
-	c.closeErr = cutOff(ctx, running, append(left, undone...), refusal)
+	c.closeErr = cutOff(ctx, running, append(left, undone...), idle, refusal)
 	return c.closeErr
 }
 
@@ -163,13 +164,16 @@ func (c *Client) underWay() (keys []string) {
 }
 
 // cutOff is the error of a Close whose ctx ended first, or which met a refusal.
-func cutOff(ctx context.Context, running, left []string, refusal error) error {
+func cutOff(ctx context.Context, running, left []string, idle bool, refusal error) error {
 	var parts []string
 	if len(running) > 0 {
 		parts = append(parts, "functions of Do still run, and their keys stay taken until the TTL ends: "+quoted(running))
 	}
 	if len(left) > 0 {
 		parts = append(parts, "not released, free after the TTL: "+quoted(left))
+	}
+	if !idle && len(left) == 0 {
+		parts = append(parts, "statements are under way")
 	}
 	switch {
 	case len(parts) == 0:
