@@ -172,7 +172,7 @@ func (l *txLock) statement(keys []string, how string) string {
 		}
 		t.add("(SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(k).add(" FOR UPDATE", how, ")")
 	}
-	return t.String()
+	return t.add(" LIMIT 18446744073709551615").String() // or sql_select_limit would count them
 }
 
 // rows sends a statement in the caller's transaction.

@@ -283,3 +283,29 @@ func TestLockTxEnds(t *testing.T) {
 		eventually(t, "the key of a dead client is free", func() bool { return free(t, l, s, "a") })
 	})
 }
+
+// TestLockTxWithALimit: a session with sql_select_limit gets all the keys, whatever
+// their number.
+func TestLockTxWithALimit(t *testing.T) {
+	each(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		for _, limit := range []int{0, 1, 2} {
+			c, err := l.db.Conn(within(t, time.Minute))
+			must(t, err)
+			defer c.Close()
+			_, err = c.ExecContext(t.Context(), fmt.Sprintf("SET SESSION sql_select_limit=%d", limit))
+			must(t, err)
+			tx, err := c.BeginTx(within(t, time.Minute), nil)
+			must(t, err)
+			defer tx.Rollback()
+			for _, keys := range [][]string{{"a"}, {"a", "b", "c", "d"}} {
+				if err := s.LockTx(within(t, time.Minute), tx, keys...); err != nil {
+					t.Errorf("limit %d, %d keys: %v", limit, len(keys), err)
+				}
+			}
+			must(t, tx.Rollback())
+			_, err = c.ExecContext(t.Context(), "SET SESSION sql_select_limit=DEFAULT")
+			must(t, err)
+		}
+	})
+}

@@ -82,7 +82,7 @@ func (w *txWait) identify() (killable bool, err error) {
 	ctl.put()
 	w.heard = time.Now()
 	s.statements.Add(1)
-	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+serverName+", USER()")
+	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+serverName+", USER() LIMIT 1")
 	if err != nil {
 		return false, err
 	}
