@@ -43,12 +43,16 @@ func (l *leases) layout() []layout {
 //
 // Errors that match rowlock.ErrSchema name the table and say to run Migrate;
 // rowlock.ErrNotSupported: a server or table that cannot be used as it is; others
-// come from the connection. The user needs no privilege but SELECT on the tables.
+// come from the connection, or name a privilege that the user lacks: SELECT, INSERT,
+// UPDATE and DELETE on the tables are needed.
 func (s *Store) Check(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed()
 	}
 	err := s.check(ctx)
+	if err == nil {
+		err = s.read(ctx, func(c *conn) error { return notSent("check", s.checkPrivileges(ctx, c)) })
+	}
 	if r := (readOnly{}); errors.As(err, &r) {
 		err = notSent("check", fmt.Errorf("%w: %w", driver.ErrNotSupported, r))
 	}
@@ -62,7 +66,7 @@ func (s *Store) check(ctx context.Context) error {
 			err = s.checkLog(ctx, c)
 		}
 		if err == nil {
-			err = checkTables(ctx, c, s.keep.layout())
+			err = checkTables(ctx, c, s.keep.layout(), "run Migrate")
 		}
 		c.broken = c.broken || isElsewhere(err)
 		return notSent("check", err)
@@ -168,7 +172,8 @@ func isElsewhere(err error) bool {
 
 // checkTables looks at the tables as the statements will. The reads come first:
 // they say what is missing even where information_schema shows the user nothing.
-func checkTables(ctx context.Context, c *conn, tables []layout) error {
+// What does not fit comes with the advice.
+func checkTables(ctx context.Context, c *conn, tables []layout, advice string) error {
 	for _, t := range tables {
 		force := ""
 		if t.guard != nil {
@@ -177,22 +182,39 @@ func checkTables(ctx context.Context, c *conn, tables []layout) error {
 		_, err := query(ctx, c, 0, "SELECT "+strings.Join(t.columns, ",")+" FROM "+t.table+force+" LIMIT 0", func(*sql.Rows) (bool, error) { return true, nil })
 		switch number(err) {
 		case erNoTable:
-			return fmt.Errorf("%w: table %s is missing in this database: run Migrate: %w", driver.ErrSchema, t.table, err)
+			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.table, advice, err)
 		case erNoColumn, erNoIndex:
-			return fmt.Errorf("%w: table %s was made by another version of rowlock: run Migrate: %w", driver.ErrSchema, t.table, err)
+			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.table, advice, err)
 		}
 		if err != nil {
 			return err
 		}
-		if err := checkTable(ctx, c, t); err != nil {
+		if err := checkTable(ctx, c, t, advice); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// checkPrivileges has the server check them as it would for the statements, which
+// EXPLAIN does not run.
+func (s *Store) checkPrivileges(ctx context.Context, c *conn) error {
+	for _, t := range s.keep.layout() {
+		for _, statement := range []string{
+			"INSERT INTO " + t.table + " SELECT * FROM " + t.table + " WHERE 1=0",
+			"UPDATE " + t.table + " SET name=name WHERE 1=0",
+			"DELETE FROM " + t.table + " WHERE 1=0",
+		} {
+			if _, err := query(ctx, c, 0, "EXPLAIN "+statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // checkTable looks at the storage engine and the guard index.
-func checkTable(ctx context.Context, c *conn, t layout) error {
+func checkTable(ctx context.Context, c *conn, t layout, advice string) error {
 	name := strings.Trim(t.table, "`")
 	var engine string
 	err := queryRow(ctx, c, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+newText(0).key(name).String(), &engine)
@@ -200,7 +222,7 @@ func checkTable(ctx context.Context, c *conn, t layout) error {
 		return err
 	}
 	if !strings.EqualFold(engine, "InnoDB") {
-		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.table, engine, t.table)
+		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks, and no migration repairs this: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.table, engine, t.table)
 	}
 	if t.guard == nil {
 		return nil
@@ -211,8 +233,8 @@ func checkTable(ctx context.Context, c *conn, t layout) error {
 		return err
 	}
 	if !slices.Equal(columns, t.guard) {
-		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: run Migrate",
-			driver.ErrSchema, t.table, strings.Join(columns, ","), strings.Join(t.guard, ","))
+		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: %s",
+			driver.ErrSchema, t.table, strings.Join(columns, ","), strings.Join(t.guard, ","), advice)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ const (
 	erPacket         = 1153 // larger than max_allowed_packet; not read
 	erIdle           = 4031 // the server had closed the idle connection before our statement came
 	erNoDatabase     = 1049
+	erDatabaseDenied = 1044
 	erTableDenied    = 1142
 	erNoTable        = 1146
 	erNoColumn       = 1054
@@ -107,6 +108,9 @@ func classify(what string, err error) error {
 	case loginImpossible(err):
 		e.Lasting, e.NotApplied = true, true
 		hint = "the server and the DSN share no way to log in"
+	}
+	if errors.Is(err, driver.ErrSchema) {
+		n, hint = 0, "" // said already
 	}
 	switch {
 	case schemaErrors[n]:

@@ -37,14 +37,16 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	err = s.slow(ctx, func(c *conn) error {
 		for _, statement := range statements {
-			if err := c.define(ctx, statement); err != nil {
+			err := c.define(ctx, statement)
+			switch number(err) {
+			case erDatabaseDenied, erTableDenied:
+				return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: migrate: the user may not create tables: grant it CREATE on the database, or apply the files of package migrations as another user: %w", err)}
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if err := checkTables(ctx, c, s.keep.layout()); err != nil {
-			return fmt.Errorf("no migration repairs this, so drop the table when nothing uses it and run Migrate again: %w", err)
-		}
-		return nil
+		return checkTables(ctx, c, s.keep.layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
 	})
 	return classify("migrate", err)
 }

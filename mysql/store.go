@@ -82,17 +82,18 @@ var (
 )
 
 // Open makes a Store with a small pool of its own on the server that dsn names,
-// in the form of github.com/go-sql-driver/mysql; the database in it holds the lock
-// tables. It does no I/O: a wrong address shows at the first use, or in Check. A
+// in the form of github.com/go-sql-driver/mysql (user:password@tcp(host:3306)/database)
+// or as a URL (mysql://user:password@host:3306/database); the database in it holds the
+// lock tables. It does no I/O: a wrong address shows at the first use, or in Check. A
 // network that was registered with that package (RegisterDialContext) can be used,
 // except under the names tcp and unix, which the Store dials itself.
 //
 // A DSN or an option that cannot be used is an error that matches
 // rowlock.ErrInvalid.
 func Open(dsn string, o Options) (*Store, error) {
-	config, err := mysql.ParseDSN(dsn)
+	config, err := parseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
+		return nil, err
 	}
 	config.Logger = &mysql.NopLogger{} // the driver's would write to stderr; we return what it says
 	config.CheckConnLiveness = true
