@@ -21,7 +21,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	return s.keep.list(ctx, prefix, after, limit)
+	return detached(ctx, s, "list", func(ctx context.Context) ([]driver.Info, error) { return s.keep.list(ctx, prefix, after, limit) })
 }
 
 // ForceRelease ends whatever hold the key has, also one that has expired but was
@@ -40,7 +40,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if len(key) < 1 || len(key) > driver.MaxKey {
 		return driver.Info{}, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: force release of a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
 	}
-	return s.keep.force(ctx, key)
+	return detached(ctx, s, fmt.Sprintf("force release of %q", key), func(ctx context.Context) (driver.Info, error) { return s.keep.force(ctx, key) })
 }
 
 // inTheWay tells the operator what stops a forced release and how to find it.

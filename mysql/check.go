@@ -51,7 +51,9 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	err := s.check(ctx)
 	if err == nil {
-		err = s.read(ctx, func(c *conn) error { return notSent("check", s.checkPrivileges(ctx, c)) })
+		err = detachedErr(ctx, s, "check", func(ctx context.Context) error {
+			return s.read(ctx, func(c *conn) error { return notSent("check", s.checkPrivileges(ctx, c)) })
+		})
 	}
 	if r := (readOnly{}); errors.As(err, &r) {
 		err = notSent("check", fmt.Errorf("%w: %w", driver.ErrNotSupported, r))
@@ -60,16 +62,18 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) check(ctx context.Context) error {
-	err := s.read(ctx, func(c *conn) error {
-		err := checkServer(ctx, c)
-		if err == nil {
-			err = s.checkLog(ctx, c)
-		}
-		if err == nil {
-			err = checkTables(ctx, c, s.keep.layout(), "run Migrate")
-		}
-		c.broken = c.broken || isElsewhere(err)
-		return notSent("check", err)
+	err := detachedErr(ctx, s, "check", func(ctx context.Context) error {
+		return s.read(ctx, func(c *conn) error {
+			err := checkServer(ctx, c)
+			if err == nil {
+				err = s.checkLog(ctx, c)
+			}
+			if err == nil {
+				err = checkTables(ctx, c, s.keep.layout(), "run Migrate")
+			}
+			c.broken = c.broken || isElsewhere(err)
+			return notSent("check", err)
+		})
 	})
 	if err == nil {
 		s.checked.Store(true)

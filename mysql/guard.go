@@ -196,29 +196,31 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 		t.add(",0")
 	}
 	text := t.add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(h.Key).String()
-	var found []standing
-	err = s.step(ctx, s.acquires, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
-			var r row
-			var id sql.RawBytes
-			var token count
-			if err = rows.Scan(&id, &token, &r.live, &st.database, &st.marked); err != nil {
-				return st, err
-			}
-			copy(r.id[:], id)
-			switch {
-			case !r.mine(h.ID):
-				st.status = r.gone(h.ID)
-			case token.off, token.n != h.Stored:
-				st.status = driver.Taken
-			case !live: // its session has ended
-				st.status = driver.Removed
-			default:
-				st.status = driver.Alive
-			}
-			return st, nil
+	found, err := detached(ctx, s, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
+		err = s.step(ctx, s.acquires, func(c *conn) (err error) {
+			found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
+				var r row
+				var id sql.RawBytes
+				var token count
+				if err = rows.Scan(&id, &token, &r.live, &st.database, &st.marked); err != nil {
+					return st, err
+				}
+				copy(r.id[:], id)
+				switch {
+				case !r.mine(h.ID):
+					st.status = r.gone(h.ID)
+				case token.off, token.n != h.Stored:
+					st.status = driver.Taken
+				case !live: // its session has ended
+					st.status = driver.Removed
+				default:
+					st.status = driver.Alive
+				}
+				return st, nil
+			})
+			return err
 		})
-		return err
+		return found, err
 	})
 	switch {
 	case err != nil:

@@ -17,18 +17,8 @@ import (
 func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 	start := time.Now()
 	for {
-		err := l.s.step(ctx, l.s.acquires, func(c *conn) (err error) {
-			if l.home, err = l.s.where(ctx, c); err != nil {
-				return err
-			}
-			l.table = quoted(l.home.database) + "." + l.s.names.tx
-			t := newText(200+64*len(keys)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-			found, err := query(ctx, c, 0, t.in(len(keys), func(i int) { t.key(keys[i]) }).String(), scanKey)
-			if err != nil || len(found) == len(keys) {
-				return err
-			}
-			_, err = c.exec(ctx, l.s.bound(0), l.insert(without(keys, found)))
-			return err
+		err := detachedErr(ctx, l.s, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
+			return l.s.step(ctx, l.s.acquires, func(c *conn) error { return l.makeMissing(ctx, c, keys) })
 		})
 		if !errors.Is(err, errBlocked) {
 			return classify("make rows in table "+l.s.names.tx, err)
@@ -42,6 +32,21 @@ func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// makeMissing is one try of makeRows.
+func (l *txLock) makeMissing(ctx context.Context, c *conn, keys []string) (err error) {
+	if l.home, err = l.s.where(ctx, c); err != nil {
+		return err
+	}
+	l.table = quoted(l.home.database) + "." + l.s.names.tx
+	t := newText(200+64*len(keys)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	found, err := query(ctx, c, 0, t.in(len(keys), func(i int) { t.key(keys[i]) }).String(), scanKey)
+	if err != nil || len(found) == len(keys) {
+		return err
+	}
+	_, err = c.exec(ctx, l.s.bound(0), l.insert(without(keys, found)))
+	return err
 }
 
 // insert makes rows; others may be making them too.

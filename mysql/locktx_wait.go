@@ -74,12 +74,18 @@ type txWait struct {
 // reach it: a user may end the statements of its own name, whatever the host.
 func (w *txWait) identify() (killable bool, err error) {
 	s := w.l.s
-	ctl, err := s.control.get(w.ctx) // it must be there before w.heard: see kill
+	// It must be there before w.heard: see kill.
+	server, err := detached(w.ctx, s, "connect", func(ctx context.Context) (string, error) {
+		ctl, err := s.control.get(ctx)
+		if err != nil {
+			return "", err
+		}
+		defer ctl.put()
+		return ctl.server, nil
+	})
 	if err != nil {
 		return false, err
 	}
-	server := ctl.server
-	ctl.put()
 	w.heard = time.Now()
 	s.statements.Add(1)
 	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+serverName+", USER() LIMIT 1")

@@ -35,7 +35,12 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.slow(ctx, func(c *conn) error {
+	err = detachedErr(ctx, s, "migrate", func(ctx context.Context) error { return s.migrate(ctx, statements) })
+	return classify("migrate", err)
+}
+
+func (s *Store) migrate(ctx context.Context, statements []string) error {
+	return s.slow(ctx, func(c *conn) error {
 		for _, statement := range statements {
 			err := c.define(ctx, statement)
 			switch number(err) {
@@ -48,7 +53,6 @@ func (s *Store) Migrate(ctx context.Context) error {
 		}
 		return checkTables(ctx, c, s.keep.layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
 	})
-	return classify("migrate", err)
 }
 
 // define runs a statement that may be run again.

@@ -33,7 +33,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return s.keep.reap(ctx, olderThan)
+	return detached(ctx, s, "reap", func(ctx context.Context) (int, error) { return s.keep.reap(ctx, olderThan) })
 }
 
 // reap finds the rows by a plain read, which stops nobody, and deletes them one by

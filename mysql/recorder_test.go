@@ -27,12 +27,27 @@ func (l *lab) recorded(rec *recorder) *Store {
 type recorder struct {
 	mu         sync.Mutex
 	statements []string
+	saw        func(context.Context) // is called before each; nil: nothing
+	closed     int                   // connections
 }
 
-func (r *recorder) note(s string) {
+func (r *recorder) note(ctx context.Context, s string) {
+	r.mu.Lock()
+	saw := r.saw
+	r.statements = append(r.statements, s)
+	r.mu.Unlock()
+	if saw != nil {
+		saw(ctx)
+	}
+}
+
+// watch sets what is called before each statement, and gives the number of
+// connections that were closed since the last time.
+func (r *recorder) watch(saw func(context.Context)) (closed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.statements = append(r.statements, s)
+	closed, r.closed, r.saw = r.closed, 0, saw
+	return closed
 }
 
 // take returns what was noted since the last time.
@@ -73,11 +88,18 @@ type recordingConn struct {
 }
 
 func (c *recordingConn) ExecContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
-	c.rec.note(s)
+	c.rec.note(ctx, s)
 	return c.mysqlConn.ExecContext(ctx, s, args)
 }
 
 func (c *recordingConn) QueryContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
-	c.rec.note(s)
+	c.rec.note(ctx, s)
 	return c.mysqlConn.QueryContext(ctx, s, args)
+}
+
+func (c *recordingConn) Close() error {
+	c.rec.mu.Lock()
+	c.rec.closed++
+	c.rec.mu.Unlock()
+	return c.mysqlConn.Close()
 }

@@ -102,13 +102,17 @@ func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int
 // rowlock.ErrInvalid. Nobody calls it for you. It reads the table from its
 // beginning, and waits for no transaction: a mark that somebody is looking at is left for the next
 // time. After an error some marks may be gone.
-func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (removed int, err error) {
+func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, error) {
 	if olderThan < minGrace {
 		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: ReapRuns of marks older than %v: use at least %v, or runs whose commit is not decided yet could run again", driver.ErrInvalid, olderThan, minGrace)}
 	}
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
+	return detached(ctx, s, "reap runs", func(ctx context.Context) (int, error) { return s.reapRuns(ctx, olderThan) })
+}
+
+func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed int, err error) {
 	old := newText(0).add("at<" + now + "-INTERVAL ").us(olderThan).add(" MICROSECOND").String()
 	type mark struct{ key, run string }
 	var found []mark
