@@ -133,3 +133,34 @@ func TestWatchWithAShortTimeout(t *testing.T) {
 		t.Errorf("the stream ended with %v", err)
 	}
 }
+
+// In the smallest pool a client keeps its leases while it waits for other keys.
+func TestP26_PoolOfFour(t *testing.T) {
+	t.Parallel()
+	uri := testserver.DSN(t, testserver.Mongo)
+	beside := shared(t)
+	s, err := New(connect(t, uri, options.Client().SetMaxPoolSize(minConns)).Database(beside.db.Name()).Collection("locks"), Options{})
+	must(t, err)
+	c, err := rowlock.New(s, rowlock.Options{TTL: 6 * time.Second})
+	must(t, err)
+	defer c.Close(context.Background())
+	lease, err := c.Acquire(t.Context(), "held")
+	must(t, err)
+	granted(t, beside, request("other"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waited := make(chan error, 1)
+	go func() { _, err := c.Acquire(ctx, "other"); waited <- err }()
+	for renewed := c.Stats().Renewals; c.Stats().Renewals < renewed+3; {
+		select {
+		case <-lease.Done():
+			t.Fatalf("P26: %v", lease.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait: %v", err)
+	}
+	must(t, lease.Release(t.Context()))
+}
