@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -42,6 +43,9 @@ func (t *tree) refresh(ctx context.Context, all []*mutation) error {
 	return nil
 }
 
+// place is where a hunk belongs; git names the function after it.
+var place = regexp.MustCompile(`(?m)^(@@ [^@]+ @@).*$`)
+
 // rewrite makes the diff of a patch anew, from what the copy differs in.
 func (t *tree) rewrite(ctx context.Context, m *mutation) error {
 	var diff strings.Builder
@@ -55,7 +59,8 @@ func (t *tree) rewrite(ctx context.Context, m *mutation) error {
 		if !found {
 			return fmt.Errorf("it changes nothing in %s", path)
 		}
-		fmt.Fprintf(&diff, "diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n@@ %s", path, path, path, path, hunks)
+		hunks = place.ReplaceAllString("@@ "+hunks, "$1")
+		fmt.Fprintf(&diff, "diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n%s", path, path, path, path, hunks)
 	}
 	old, err := os.ReadFile(m.file)
 	if err != nil {
