@@ -120,7 +120,7 @@ func (k *key) tokensRise(t time.Duration) bool {
 // always is a time after all faults.
 const always = 1<<63 - 1
 
-// clockSet tells whether the clock of the server was ever set until t.
+// clockSet reports whether the clock of the server was ever set until t.
 func (k *key) clockSet(t time.Duration) bool {
 	return slices.ContainsFunc(k.faults, func(f history.Event) bool { return effects[f.Key].clock && k.hitBy(f) && f.Begin <= t })
 }

@@ -68,7 +68,7 @@ func (k *key) owed(e history.Event) (promise string, by []history.Event) {
 	return promise, by
 }
 
-// healthy tells whether the pulses show that the server did its work all the time: one
+// healthy reports whether the pulses show that the server did its work all the time: one
 // began in each time of the length apart, and was answered within most.
 func (r *round) healthy(from, to, apart, most time.Duration) bool {
 	last := from
