@@ -71,7 +71,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each comparison (default 3, with -short 1)")
 	flags.DurationVar(&o.keep, "keep", 0, "how long N5 keeps its leases, up to 10m (default 1m, with -short 6s)")
 	flags.StringVar(&o.out, "out", filepath.Join("bench", "out"), "folder for report.md, results.json and plots")
-	flags.StringVar(&o.docs, "docs", "", "folder of performance.md, whose tables and figures are written anew")
+	flags.StringVar(&o.docs, "docs", "", "folder of performance.md, whose tables and figures are written anew; with -only those of these numbers")
 	flags.StringVar(&o.from, "from", "", "measure nothing: take the results.json of an earlier run")
 	disks := flags.String("disks", "", "measure nothing: one table of these results.json, of runs with different ROWLOCK_TEST_SYNC")
 	workers := flags.String("workers", "", "N2: the numbers of workers (default 1,8,32,128, with -short 8,128)")
@@ -217,5 +217,5 @@ func write(f *result.File, o options) error {
 			return err
 		}
 	}
-	return report.Docs(f, filepath.Join(o.docs, "performance.md"), figures)
+	return report.Docs(f, filepath.Join(o.docs, "performance.md"), figures, len(o.only) == 0)
 }

@@ -11,8 +11,9 @@ import (
 
 // Docs writes the generated parts of a page: each stands between the lines
 // <!-- bench: NAME --> and <!-- end -->, where NAME is run, numbers, disks, or the
-// name of a number. The rest of the page is left as it is.
-func Docs(f *result.File, page string, figures []Figure) error {
+// name of a number. The rest of the page is left as it is. After a run of some numbers
+// (whole is false) so are run and numbers, and each of its parts says where it is from.
+func Docs(f *result.File, page string, figures []Figure, whole bool) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -20,6 +21,12 @@ func Docs(f *result.File, page string, figures []Figure) error {
 	parts := map[string]string{"run": Run(f), "numbers": Targets(f), "disks": ""}
 	for _, n := range number.Numbers {
 		parts[n.Name] = Section(f, n.Name, figures, "img/", ".svg")
+		if !whole && parts[n.Name] != "" {
+			parts[n.Name] = "From a run of its own: " + head(f) + ", load " + f.Machine.LoadBefore + " before it.\n\n" + parts[n.Name]
+		}
+	}
+	if !whole {
+		parts["run"], parts["numbers"] = "", ""
 	}
 	return rewrite(page, string(text), parts)
 }

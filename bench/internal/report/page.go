@@ -69,7 +69,7 @@ func Run(f *result.File) string {
 	if busy := f.Machine.Busy(); busy != "" {
 		fmt.Fprintf(&b, "**The machine was busy: %s. Times and ratios are those of a busy machine; a \"no\" below may be its fault.**\n\n", busy)
 	}
-	fmt.Fprintf(&b, "`%s`, %s, %.0f s, %s.\n\n", f.Command, f.Started.Format("2006-01-02 15:04"), f.Seconds, rounds(f))
+	b.WriteString(head(f) + ".\n\n")
 	fmt.Fprintf(&b, "* Machine: %s, %d cores, %.0f GB, %s, %s.\n", m.CPU, m.Cores, m.MemoryGB, m.System, m.Go)
 	fmt.Fprintf(&b, "* Disk: an append of 512 bytes and its sync take %s ms (p50), %s ms (p99)", Number(m.FsyncP50), Number(m.FsyncP99))
 	if m.SlowSync != "" {
@@ -101,6 +101,11 @@ func Run(f *result.File) string {
 		}
 	}
 	return b.String()
+}
+
+// head is the run in a line.
+func head(f *result.File) string {
+	return fmt.Sprintf("`%s`, %s, %.0f s, %s", f.Command, f.Started.Format("2006-01-02 15:04"), f.Seconds, rounds(f))
 }
 
 // rounds says what stands in a cell.
