@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -30,10 +32,12 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.open(ctx, "check"); err != nil {
 		return err
 	}
-	if err := s.checkServer(ctx); err != nil {
+	hello, err := s.checkServer(ctx)
+	if err != nil {
 		return err
 	}
 	return firstOf(
+		func() error { return s.checkPool(ctx, hello) },
 		func() error { return s.checkCollections(ctx) },
 		func() error { return s.checkLayout(ctx) },
 	)
@@ -52,26 +56,26 @@ func firstOf(checks ...func() error) error {
 	return nil
 }
 
-func (s *Store) checkServer(ctx context.Context) error {
-	hello, err := s.read(ctx, op("hello", 1))
+func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
+	hello, err = s.read(ctx, op("hello", 1))
 	if err != nil {
-		return s.fail(ctx, "check: reach the server", err)
+		return nil, s.fail(ctx, "check: reach the server", err)
 	}
 	if wire, _ := hello.Lookup("maxWireVersion").AsInt64OK(); wire < wireVersion51 {
-		return s.unsupported(fmt.Sprintf("this is MongoDB %s, locks need 5.1 or newer", s.version(ctx)))
+		return nil, s.unsupported(fmt.Sprintf("this is MongoDB %s, locks need 5.1 or newer", s.version(ctx)))
 	}
 	if writable, _ := hello.Lookup("isWritablePrimary").BooleanOK(); !writable {
-		return &driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: check: the server of %s is no writable primary at the moment", s)}
+		return nil, &driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: check: the server of %s is no writable primary at the moment", s)}
 	}
 	set, _ := hello.Lookup("setName").StringValueOK()
 	msg, _ := hello.Lookup("msg").StringValueOK()
 	standalone := set == "" && msg != "isdbgrid"
 	if standalone && !s.o.AllowStandalone {
-		return s.unsupported("a standalone server has no clock that never goes back (tokens), no transactions (guard) and no retryable writes (undo): " +
+		return nil, s.unsupported("a standalone server has no clock that never goes back (tokens), no transactions (guard) and no retryable writes (undo): " +
 			"make it a replica set of one node (mongod --replSet, then rs.initiate()), or set Options.AllowStandalone for development")
 	}
 	s.standalone.Store(standalone)
-	return s.checkPool(ctx, hello)
+	return hello, nil
 }
 
 // version is for messages; it may need a right that the user does not have.

@@ -28,7 +28,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.open(ctx, "migrate"); err != nil {
 		return err
 	}
-	if err := s.checkServer(ctx); err != nil {
+	if _, err := s.checkServer(ctx); err != nil {
 		return err
 	}
 	for _, name := range []string{s.leases, s.fences, s.runs, s.txs} {

@@ -25,9 +25,9 @@ func warm(t *testing.T, p *proxy, s *Store, n int) {
 		var wg sync.WaitGroup
 		for range n {
 			wg.Go(func() {
-				_, err := s.sendIn(t.Context(), nil, d{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: version}, {Key: "maxAwaitTimeMS", Value: millis(wait)}})
+				_, err := s.run(t.Context(), nil, d{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: version}, {Key: "maxAwaitTimeMS", Value: millis(wait)}})
 				must(t, err)
-				_, err = s.sendIn(t.Context(), nil, op("ping", 1)) // a command of the pool, for the proxy
+				_, err = s.run(t.Context(), nil, op("ping", 1)) // a command of the pool, for the proxy
 				must(t, err)
 			})
 		}
@@ -62,7 +62,7 @@ func TestP26_DeadIdleConnections(t *testing.T) {
 	for _, c := range []struct {
 		ttl  time.Duration
 		idle int
-	}{{6 * time.Second, 10}, {30 * time.Second, 16}, {3 * time.Second, 40}} {
+	}{{6 * time.Second, 10}, {30 * time.Second, 16}, {9 * time.Second, 40}} {
 		t.Run(fmt.Sprint(c.ttl, " ", c.idle), func(t *testing.T) {
 			t.Parallel()
 			p, s := viaProxy(t)
