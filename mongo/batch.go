@@ -61,7 +61,14 @@ func (b *batch) take(ctx context.Context, entries []int) error {
 		b.singly(ctx, entries)
 		return nil
 	}
-	t := together{pace: &b.s.paces.acquire, lanes: parallel, send: b.send, resend: b.resend, look: b.look, alone: b.alone, fail: b.fail}
+	t := together{pace: &b.s.paces.acquire, lanes: parallel, send: b.send, resend: b.resend, look: b.look, fail: b.fail}
+	t.alone = func(ctx context.Context, i int) bool {
+		blocked := b.alone(ctx, i)
+		if r := &b.results[i]; t.inParts && r.Status == driver.Unknown {
+			r.Err = b.sent(b.s.fail(ctx, "acquire", r.Err)) // an earlier command may have taken it
+		}
+		return blocked
+	}
 	if err := t.run(ctx, entries); err != nil {
 		return b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
 	}

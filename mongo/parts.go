@@ -43,7 +43,11 @@ type together struct {
 	look func(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool)
 
 	alone func(ctx context.Context, entry int) (blocked bool) // settles it
-	fail  func(ctx context.Context, entries []int, err error) // settles them
+
+	// inParts: a command was stopped of which it is not known what it has done.
+	inParts bool
+
+	fail func(ctx context.Context, entries []int, err error) // settles them
 }
 
 // run settles the entries, or returns an error that means unknown for all. They
@@ -55,6 +59,7 @@ func (t *together) run(ctx context.Context, entries []int) error {
 	}
 	alone, rest, known := t.look(ctx, err, entries)
 	if !known {
+		t.inParts = true
 		t.parts(ctx, entries, t.resend, t.lanes)
 		return nil
 	}
@@ -75,6 +80,7 @@ func (t *together) run(ctx context.Context, entries []int) error {
 	if !blocked && !wrongDocument(err) {
 		t.pace.tooShort(len(entries))
 	}
+	t.inParts = stopped(again)
 	switch {
 	case stopped(again) && blocked: // some more are
 		t.parts(ctx, rest, t.resend, parallel)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -84,7 +85,8 @@ func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 	}
 	go func() { occupiers.Wait(); close(done) }()
 	for {
-		err := s.db.RunCommand(callContext{gone}, op("ping", 1)).Err() // not sent
+		// Not sent, and in no session: ctx may carry the caller's.
+		err := s.db.RunCommand(mongo.NewSessionContext(callContext{gone}, nil), op("ping", 1)).Err()
 		if size, known := poolSize(err); known {
 			<-done
 			return tooSmall(size)

@@ -44,7 +44,7 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 	s.statements.Add(1)
 	// Not ctx itself: where it has no deadline, the client's Timeout would end the stream.
 	watched, stop := s.attentive(ctx, 0)
-	stream, err := coll.Watch(callContext{watched}, releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
+	stream, err := coll.Watch(mongo.NewSessionContext(callContext{watched}, nil), releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
 	stop()
 	if err != nil {
 		return s.fail(ctx, "watch", err)
