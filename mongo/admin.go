@@ -84,16 +84,12 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	var infos []driver.Info
 	for len(infos) < limit {
 		page := min(limit-len(infos), maxBatch)
-		some, err := s.page(ctx, prefix, after, page)
+		some, last, more, err := s.page(ctx, prefix, after, page)
 		if err != nil {
 			return nil, s.fail(ctx, fmt.Sprintf("list %q", prefix), err)
 		}
 		infos = append(infos, some...)
-		if len(some) < page {
-			break
-		}
-		last := some[len(some)-1].Key
-		if last <= after { // its name was changed by hand
+		if !more {
 			break
 		}
 		after = last
@@ -101,7 +97,9 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	return infos, nil
 }
 
-func (s *Store) page(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
+// page reads limit documents, of which those that are no keys are left out. last is the
+// name with which the next page begins; without more there is none.
+func (s *Store) page(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, last string, more bool, err error) {
 	names := d{{Key: "$gte", Value: prefix}}
 	if next, ok := successor(prefix); ok {
 		names = append(names, bson.E{Key: "$lt", Value: next})
@@ -113,7 +111,7 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) ([]dr
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("name", names)},
 		{Key: "sort", Value: op("name", 1)},
-		{Key: "projection", Value: fields},
+		{Key: "projection", Value: append(fields[:len(fields):len(fields)], bson.E{Key: "name", Value: 1})},
 		{Key: "hint", Value: nameIndex},
 		{Key: "collation", Value: op("locale", "simple")},
 		{Key: "limit", Value: int32(limit)},
@@ -121,16 +119,17 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) ([]dr
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", false, err
 	}
-	infos := make([]driver.Info, len(docs))
 	rows := make(map[string]row, len(docs))
-	for i, doc := range docs {
-		r := parse(doc)
-		rows[r.key] = r
-		infos[i] = r.info(r.key)
+	for _, doc := range docs {
+		last, _ = doc.Lookup("name").StringValueOK()
+		if r := parse(doc); r.key != "" {
+			rows[r.key] = r
+			infos = append(infos, r.info(r.key))
+		}
 	}
-	return infos, s.markPinned(ctx, infos, rows)
+	return infos, last, len(docs) == limit && last > after, s.markPinned(ctx, infos, rows)
 }
 
 // successor is the first string after all those that begin with prefix; there is

@@ -3,6 +3,7 @@ package mongolock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -177,6 +178,24 @@ func TestP10_Reap(t *testing.T) {
 	mustErr(t, err, driver.ErrInvalid, true)
 	if s.Statements() != sent {
 		t.Error("something was sent")
+	}
+}
+
+// A foreign document that ends a page of the server ends no list, and is not in it.
+func TestListPassesForeignDocuments(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	const keys = maxBatch + 100
+	writeDead(t, s, "k", keys)
+	infos, err := s.List(t.Context(), "", "", 10*maxBatch)
+	must(t, err)
+	last := infos[maxBatch-2].Key // one before the end of the first page
+	_, err = s.db.Collection(s.leases).InsertOne(t.Context(), d{{Key: "_id", Value: "a string"}, {Key: "name", Value: last + "\x00"}})
+	must(t, err)
+	infos, err = s.List(t.Context(), "", "", 10*maxBatch)
+	must(t, err)
+	if len(infos) != keys || slices.ContainsFunc(infos, func(i driver.Info) bool { return i.Key == "" }) {
+		t.Errorf("%d keys were listed, want %d, and none without a name", len(infos), keys)
 	}
 }
 
