@@ -227,7 +227,7 @@ var goBlock = regexp.MustCompile("(?m)^```go\n((?s:.*?))^```$")
 
 // TestTestingGuide: its Go blocks are parts of an example that runs.
 func TestTestingGuide(t *testing.T) {
-	source := read(t, "memory/guarded_example_test.go")
+	source := read(t, "examples/guarded/example_test.go")
 	inside := strings.ReplaceAll(source, "\n\t", "\n")
 	blocks := goBlock.FindAllStringSubmatch(read(t, "docs/testing.md"), -1)
 	if len(blocks) < 3 {

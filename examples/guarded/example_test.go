@@ -1,4 +1,5 @@
-package memory_test
+// Package guarded_test tests code that uses guarded transactions, without a database: see docs/testing.md.
+package guarded_test
 
 import (
 	"context"
@@ -87,7 +88,7 @@ func (l robbed) Add(ctx context.Context, amount int) error {
 
 // Guarded code is tested without a database: once per run, and nothing from a holder
 // that has lost its lock.
-func ExampleStore_Once() {
+func Example() {
 	ctx := context.Background()
 	store, ledger := memory.New(), &fakeLedger{}
 	locks, err := rowlock.New(store, rowlock.Options{})
