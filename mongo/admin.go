@@ -62,7 +62,9 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		case errors.Is(err, errPinned):
 			info.Pinned = true
 		default:
-			return info, s.fail(ctx, what+": raise its fence", err)
+			failed := s.fail(ctx, what+": raise its fence", err)
+			failed.NotApplied = false // the hold is ended
+			return info, failed
 		}
 	}
 	return info, nil

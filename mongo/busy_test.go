@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -114,4 +115,54 @@ func TestForceReleaseOnABusyServer(t *testing.T) {
 	if i := inspect(t, s, "k"); i.Held {
 		t.Errorf("still held: %+v", i)
 	}
+}
+
+// Nothing blames a transaction that nobody has seen.
+func TestATimeOutBlamesNobody(t *testing.T) {
+	t.Parallel()
+	s, late := busyServer(t)
+	q := request("guarded")
+	q.Guarded = true
+	holds := []driver.Hold{granted(t, s, request("k")), granted(t, s, q)}
+	var info driver.Info
+	for _, step := range []struct {
+		name    string
+		late    []string
+		applied bool // in part
+		call    func() error
+	}{
+		{"renew", []string{"update", "findAndModify"}, false, func() error { return answered(s.Renew(t.Context(), holds[:1])) }},
+		{"release", []string{"update", "findAndModify"}, false, func() error { return answered(s.Release(t.Context(), holds[:1])) }},
+		{"force", []string{"findAndModify"}, false, func() (err error) { info, err = s.ForceRelease(t.Context(), "k"); return err }},
+		{"force a guarded key", []string{"update"}, true, func() (err error) { info, err = s.ForceRelease(t.Context(), "guarded"); return err }},
+	} {
+		late("alwaysOn", step.late...)
+		err := step.call()
+		late("off")
+		if err == nil || strings.Contains(err.Error(), "transaction") || !strings.Contains(err.Error(), "did not finish it in time") {
+			t.Errorf("%s on a server without time: %v, want that it did not finish in time, and no word of a transaction", step.name, err)
+		}
+		if driver.IsLasting(err) || driver.IsNotApplied(err) == step.applied {
+			t.Errorf("%s on a server without time: lasting %v, not applied %v", step.name, driver.IsLasting(err), driver.IsNotApplied(err))
+		}
+		if info.Pinned {
+			t.Errorf("%s on a server without time: pinned", step.name)
+		}
+	}
+	if i := inspect(t, s, "guarded"); i.Held {
+		t.Errorf("still held: %+v", i)
+	}
+	for _, key := range []string{"k", "guarded"} {
+		_, err := s.ForceRelease(t.Context(), key)
+		must(t, err)
+	}
+	must(t, s.db.Collection(s.fences).FindOne(t.Context(), d{{Key: "_id", Value: keyID("guarded")}, {Key: "token", Value: op("$gt", holds[1].Stored)}}).Err())
+}
+
+// answered is the error of a call about one key.
+func answered(results []driver.Result, err error) error {
+	if err == nil && results[0].Status == driver.Unknown {
+		return results[0].Err
+	}
+	return err
 }

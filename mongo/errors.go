@@ -61,8 +61,8 @@ func codes(err error) (command, concern int) {
 }
 
 // blocked: the limit of the command ended it, because it waited for somebody else's
-// transaction, or because the server is busy: which of the two it does not say. Of a
-// command with one document nothing was applied. (A limit that ends the wait for
+// transaction, or because the server is busy: which of the two it does not say, so
+// neither does the error. Of a command with one document nothing was applied. (A limit that ends the wait for
 // the majority comes as a write concern error instead: applied.)
 func blocked(err error) bool {
 	var doubt *doubtful
@@ -178,7 +178,7 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 		advice = ": no writable primary at the moment"
 	case blocked(err):
 		e.NotApplied = true
-		advice = ": the server did not finish it in time: it is busy, or the open transaction of another program has written the document, which nobody but this library should"
+		advice = ": the server did not finish it in time"
 	case wrongDocument(err), command == codeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
 		e.Lasting, e.NotApplied = true, concern == 0
 		advice = ": its document" + wasChanged
