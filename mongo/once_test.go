@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -213,6 +214,47 @@ func TestP13_UnknownCommitThatWasNotExecuted(t *testing.T) {
 func TestP13_UnknownCommitThatWasExecuted(t *testing.T) {
 	t.Parallel()
 	wants(t, "P13: Once again", unsettled(t, 1), rowlock.ErrAlreadyRan)
+}
+
+// Two goroutines try one run with one lease. The commit of the first does not arrive, and
+// its transaction is ended by the server, while the second waits: the effects are there
+// once, and only the one that made them is told nil.
+func TestP13_TwoOfOneLease(t *testing.T) {
+	t.Parallel()
+	p, s, other := behindProxy(t)
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	begun, second := make(chan struct{}), make(chan error, 1)
+	p.keep("commitTransaction")
+	go p.whenKept(func() {
+		go func() {
+			close(begun)
+			second <- s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "second") })
+		}()
+		<-begun
+		if ended, err := other.endOlder(t.Context(), "k", math.MaxInt64); !ended || err != nil {
+			t.Errorf("the transaction could not be ended: %v, %v", ended, err)
+		}
+		p.pass()
+	})
+	first := s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "first") })
+	then := <-second
+	p.letGo()
+	for _, one := range []struct {
+		name string
+		err  error
+	}{{"first", first}, {"second", then}} {
+		want := int64(1)
+		if one.err != nil {
+			wants(t, "P13: the "+one.name, one.err, rowlock.ErrAlreadyRan)
+			want = 0
+		}
+		if n := number(t, other, one.name); n != want {
+			t.Errorf("P13: the %s was told %v, and has %d effects", one.name, one.err, n)
+		}
+	}
+	if n := number(t, other, "first") + number(t, other, "second"); n != 1 {
+		t.Errorf("P13: %d effects", n)
+	}
 }
 
 // Neither commit nor abort arrive: the next holder ends the transaction, and the
