@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock"
@@ -87,6 +88,34 @@ func TestGuardInASessionOfAnotherClient(t *testing.T) {
 	must(t, sess.CommitTransaction(ctx))
 	if number(t, s, "k") != 1 {
 		t.Error("not committed")
+	}
+}
+
+// fn uses a collection of another client, which the driver refuses: it is told what to
+// use instead, once, and the lease goes on.
+func TestInTxWithCollectionsOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	other := beside(t, s, testserver.DSN(t, testserver.Mongo))
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	calls := 0
+	fn := func(ctx context.Context) error { calls++; return add(ctx, other, "k") }
+	for what, err := range map[string]error{
+		"InTx": s.InTx(t.Context(), lease, fn),
+		"Once": s.Once(t.Context(), lease, "r", fn),
+	} {
+		wants(t, what, err, rowlock.ErrInvalid)
+		wants(t, what, err, mongo.ErrWrongClient)
+		if err != nil && !strings.Contains(err.Error(), "use collections of the client that the Store was made with") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("fn was called %d times for two transactions", calls)
+	}
+	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "k") }))
+	if n := number(t, s, "k"); n != 1 {
+		t.Errorf("%d effects", n)
 	}
 }
 

@@ -53,7 +53,8 @@ var ownTransactions = options.Transaction().
 // settled, though it was repeated until the end of ctx or of the lease and once more
 // then, for a second at most. Other errors: fn's own; ErrLost (a *rowlock.LostError), joined with fn's
 // error if there is one, or ErrReleased; ErrConflict together with ctx's error or
-// ErrLost, if it was aborted for a conflict until then; ErrInvalid, ErrNotSupported
+// ErrLost, if it was aborted for a conflict until then; ErrInvalid (also if fn used a
+// collection of another client, and returned the driver's error), ErrNotSupported
 // (standalone server), ErrClosed or the driver's.
 func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error) error {
 	if fn == nil {
@@ -135,7 +136,9 @@ func (x *ownTx) run(ctx context.Context) error {
 	if err := x.s.guard(ctx, sess, x.lease, x.hold); err != nil {
 		return err
 	}
-	if err := x.fn(ctx, sess, x.hold); err != nil {
+	if err := x.fn(ctx, sess, x.hold); errors.Is(err, mongo.ErrWrongClient) {
+		return fmt.Errorf("mongo: %s: %w: use collections of the client that the Store was made with: %w", x.what, driver.ErrInvalid, err)
+	} else if err != nil {
 		return err
 	}
 	if !sess.TransactionRunning() {
