@@ -173,6 +173,7 @@ func (x *ownTx) commit(ctx context.Context) error {
 			// For the driver it still runs, then nothing else can. If the commit has not
 			// arrived, this is its end; otherwise it changes nothing.
 			x.abort(ctx)
+			x.settleSession()
 			return fmt.Errorf("mongo: %s on %s: commit: %w: %w", x.what, x.s, driver.ErrUnknownOutcome, err)
 		}
 		select {
@@ -180,6 +181,16 @@ func (x *ownTx) commit(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// settleSession makes the driver's session fit for the next transaction. A commit that
+// timed out after another had failed leaves it committing, and neither abort nor begin
+// ends that: each statement of the next transaction would begin it anew. One that is
+// cancelled before it is sent does; were it sent, it would be the same commit again.
+func (x *ownTx) settleSession() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = x.own.sess.CommitTransaction(ctx)
 }
 
 // mayPass: the answer to a commit did not come, or says that it is not known.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
@@ -214,6 +215,26 @@ func TestP13_UnknownCommitThatWasNotExecuted(t *testing.T) {
 func TestP13_UnknownCommitThatWasExecuted(t *testing.T) {
 	t.Parallel()
 	wants(t, "P13: Once again", unsettled(t, 1), rowlock.ErrAlreadyRan)
+}
+
+// A commit is refused for a reason that may pass, and the next sending is not answered in
+// time. The driver then takes its session for one that commits, and would begin each
+// later transaction with every statement.
+func TestP13_SessionAfterAnUnknownCommit(t *testing.T) {
+	srv := testserver.Start(t, testserver.Mongo) // a fail point is the server's
+	p, s, beside := behindProxyOf(t, srv.DSN(), options.Client().SetAppName("odd"))
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failCommand(t, beside, "odd", "commitTransaction", bson.E{Key: "errorCode", Value: 8000})
+	p.keepAfter(1, "commitTransaction")
+	go p.whenKept(cancel)
+	err := s.Once(ctx, lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
+	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
+	p.pass()
+	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) }))
+	p.letGo()
+	checkOnce(t, s, 1)
 }
 
 // Two goroutines try one run with one lease. The commit of the first does not arrive, and
