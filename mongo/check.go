@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -25,13 +26,25 @@ const (
 // right to see is not looked at. A collation does no harm. The client's pool must allow
 // at least 4 connections.
 //
-// The first use of a Store checks by itself, until it succeeds once. Errors:
-// ErrNotSupported (server), ErrSchema (collections; most often: run Migrate),
-// ErrInvalid (pool), ErrClosed, or the server's.
+// The first use of a Store checks all this by itself, until it succeeds once. Check alone
+// also looks whether the client may end sessions (killSessions, which the strict stable
+// API refuses). Locks work without: but where a process dies inside InTx or Once, the
+// next holder waits until the server ends the transaction.
+//
+// Errors: ErrNotSupported (server; killSessions), ErrSchema (collections; most often: run
+// Migrate), ErrInvalid (pool), ErrClosed, or the server's.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.open(ctx, "check"); err != nil {
 		return err
 	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	return s.checkKill(ctx)
+}
+
+// check is Check for the first use: what it finds makes a Store useless.
+func (s *Store) check(ctx context.Context) error {
 	hello, err := s.checkServer(ctx)
 	if err != nil {
 		return err
@@ -91,6 +104,26 @@ func (s *Store) version(ctx context.Context) string {
 func (s *Store) unsupported(text string) error {
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: %s", driver.ErrNotSupported, s, text)}
 }
+
+// checkKill tries to end a session that nobody has.
+func (s *Store) checkKill(ctx context.Context) error {
+	if s.standalone.Load() {
+		return nil // where there are no transactions to end
+	}
+	id := make([]byte, 16)
+	rand.Read(id)
+	_, err := s.send(ctx, nil, killSessions(op("id", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id})), undoWait)
+	switch command, _ := codes(err); {
+	case err == nil || blocked(err) || notPrimary(err):
+		return nil
+	case command == 0:
+		return s.fail(ctx, "check: killSessions", err)
+	}
+	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: locks work, but killSessions is refused (%w): the next holder of a key whose holder died inside InTx or Once "+
+		"waits until the server ends the transaction (transactionLifetimeLimitSeconds, 60 s by default): use a client without the strict stable API for locks", driver.ErrNotSupported, s, err)}
+}
+
+func killSessions(ids ...any) d { return d{{Key: "killSessions", Value: a(ids)}} }
 
 // checkCollections looks for options that break locks without an error: a capped
 // collection drops its oldest documents, a TTL index deletes by a clock of its own.

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
@@ -386,4 +387,25 @@ func connections(t testing.TB, c *mongo.Client, app string) int {
 		t.Fatal(err)
 	}
 	return len(docs)
+}
+
+// The strict stable API refuses killSessions: Check says what that costs, and the Store
+// works.
+func TestCheckSaysThatNoSessionCanBeEnded(t *testing.T) {
+	t.Parallel()
+	strict := options.Client().SetServerAPIOptions(options.ServerAPI(options.ServerAPIVersion1).SetStrict(true))
+	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), strict), Options{})
+	for range 2 { // the first use between them
+		err := s.Check(t.Context())
+		mustErr(t, err, driver.ErrNotSupported, true)
+		for _, word := range []string{"killSessions", "InTx", "strict"} {
+			if err != nil && !strings.Contains(err.Error(), word) {
+				t.Errorf("Check: %v, want a word of %s", err, word)
+			}
+		}
+		lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+		must(t, s.InTx(t.Context(), lease, func(ctx context.Context) error { return add(ctx, s, "k") }))
+		must(t, lease.Release(t.Context()))
+	}
+	must(t, shared(t).Check(t.Context()))
 }

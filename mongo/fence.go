@@ -122,7 +122,7 @@ func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) 
 	if len(ids) == 0 {
 		return false, nil
 	}
-	_, err = s.send(ctx, nil, d{{Key: "killSessions", Value: ids}}, undoWait)
+	_, err = s.send(ctx, nil, killSessions(ids...), undoWait)
 	if command, _ := codes(err); command != 0 {
 		return false, nil
 	}

@@ -158,7 +158,7 @@ func (s *Store) enterMany(ctx context.Context, doing string, n, most int) error 
 		return &driver.Error{Lasting: true, NotApplied: true,
 			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, most)}
 	}
-	return s.usable.pass(ctx, s.Check)
+	return s.usable.pass(ctx, s.check)
 }
 
 // open refuses a closed Store and a context that is over.
