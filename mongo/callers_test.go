@@ -3,9 +3,11 @@ package mongolock
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +57,8 @@ func TestP14_CallersTransaction(t *testing.T) {
 	must(t, err)
 	_, err = s.List(ctx, "", "", 10)
 	must(t, err)
+	_, err = s.ForceRelease(ctx, "nobody's")
+	must(t, err)
 	must(t, s.Check(ctx))
 	must(t, s.Migrate(ctx))
 
@@ -89,6 +93,97 @@ func TestGuardInASessionOfAnotherClient(t *testing.T) {
 	if number(t, s, "k") != 1 {
 		t.Error("not committed")
 	}
+}
+
+// What ends with the caller's context, in the middle of a command, is this command and the
+// connection that it alone has: no pool is cleared, no call of anybody else fails. What
+// the context carries reaches no connection that others will use.
+func TestCallersContext(t *testing.T) {
+	t.Parallel()
+	type secret struct{}
+	var cut atomic.Pointer[func()]
+	var sent, closed, cleared atomic.Int64
+	monitor := &event.CommandMonitor{Started: func(ctx context.Context, _ *event.CommandStartedEvent) {
+		if ctx.Value(secret{}) != nil {
+			sent.Add(1)
+			(*cut.Load())()
+		}
+	}}
+	pool := &event.PoolMonitor{Event: func(e *event.PoolEvent) {
+		switch e.Type {
+		case event.ConnectionClosed:
+			closed.Add(1)
+		case event.ConnectionPoolCleared:
+			cleared.Add(1)
+		}
+	}}
+	s := open(t, database(t, testserver.DSN(t, testserver.Mongo),
+		options.Client().SetMonitor(monitor).SetPoolMonitor(pool).SetDialer(dialer(func(ctx context.Context) {
+			if ctx.Value(secret{}) != nil {
+				t.Error("a connection is made with the values of a caller's context")
+			}
+		}))), Options{})
+	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
+	writeDead(t, s, "dead", 10)
+
+	over := make(chan struct{})
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := lease.Renew(t.Context()); err != nil {
+					t.Errorf("renewal beside calls that are given up: %v", err)
+					return
+				}
+				if _, err := s.Inspect(t.Context(), []string{"k"}); err != nil {
+					t.Errorf("Inspect beside calls that are given up: %v", err)
+				}
+			}
+		})
+	}
+	for what, call := range map[string]func(context.Context) error{
+		"Check":        s.Check,
+		"Migrate":      s.Migrate,
+		"List":         func(ctx context.Context) error { _, err := s.List(ctx, "", "", 10); return err },
+		"ForceRelease": func(ctx context.Context) error { _, err := s.ForceRelease(ctx, "nobody's"); return err },
+		"Reap":         func(ctx context.Context) error { _, err := s.Reap(ctx, time.Hour); return err },
+		"ReapRuns":     func(ctx context.Context) error { _, err := s.ReapRuns(ctx, time.Hour); return err },
+	} {
+		for _, later := range []bool{false, true} { // before it is sent, and about when it is answered
+			ctx, cancel := context.WithCancel(context.WithValue(t.Context(), secret{}, "the caller's"))
+			end := func() { cancel() }
+			if later {
+				end = func() { time.AfterFunc(time.Millisecond, cancel) }
+			}
+			cut.Store(&end)
+			if err := call(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v: does not match the context's error", what, err)
+			}
+			cancel()
+		}
+	}
+	close(over)
+	others.Wait()
+	if cleared.Load() > 0 {
+		t.Errorf("the pool was cleared %d times", cleared.Load())
+	}
+	if closed.Load() > sent.Load() {
+		t.Errorf("%d connections were closed for %d commands that were given up", closed.Load(), sent.Load())
+	}
+	t.Logf("%d commands, %d connections closed", sent.Load(), closed.Load())
+}
+
+// dialer is told of every connection that is made.
+type dialer func(context.Context)
+
+func (f dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	f(ctx)
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // fn uses a collection of another client, which the driver refuses: it is told what to
