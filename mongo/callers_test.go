@@ -136,12 +136,12 @@ func TestCallersContext(t *testing.T) {
 					return
 				default:
 				}
-				if err := lease.Renew(t.Context()); err != nil {
-					t.Errorf("renewal beside calls that are given up: %v", err)
-					return
-				}
-				if _, err := s.Inspect(t.Context(), []string{"k"}); err != nil {
-					t.Errorf("Inspect beside calls that are given up: %v", err)
+				_, inspected := s.Inspect(t.Context(), []string{"k"})
+				for what, err := range map[string]error{"renewal": lease.Renew(t.Context()), "Inspect": inspected} {
+					if command, _ := codes(err); err != nil && command != codeMaxTimeMSExpired { // that is a busy server
+						t.Errorf("%s beside calls that are given up: %v", what, err)
+						return
+					}
 				}
 			}
 		})
