@@ -235,6 +235,9 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	gone := !stop()
 	c.broken = c.broken || gone
 	ended = c.s.watchdog.stop(ctx, e)
+	if ended && !c.broken && e.other && number(err) == erLockWait {
+		c.s.cannotKill.Store(true) // it waited all the time, in another session than its number says
+	}
 	if (gone || e.gone) && err != nil && number(err) == 0 {
 		err = cmp.Or(ctx.Err(), context.DeadlineExceeded) // how the line broke is of no interest
 	}

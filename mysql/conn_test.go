@@ -251,10 +251,21 @@ func TestKillOnlyOurOwn(t *testing.T) {
 		if s.cannotKill.Load() {
 			t.Error("that says nothing of the next statement")
 		}
-		if err := s.kill(ctx, c, "QUERY", time.Now()); err != nil {
-			t.Error(err)
+		if err := s.kill(ctx, c, "QUERY", time.Now()); !errors.Is(err, errNotOurs) {
+			t.Errorf("a session that runs nothing: %v", err)
+		}
+		if s.cannotKill.Load() {
+			t.Error("that says nothing of the next statement either")
 		}
 		c.server = "elsewhere"
+		c.opened = time.Now().Add(time.Hour)
+		err = s.kill(ctx, c, "QUERY", time.Now())
+		if !errors.Is(err, errOtherServer) || s.cannotKill.Load() {
+			t.Errorf("another server, another time: %v", err)
+		}
+		c.opened = time.Now()
+		s.control.keep(ctx)
+		c.ready = time.Now()
 		err = s.kill(ctx, c, "QUERY", time.Now())
 		if !errors.Is(err, errCannotKill) || !s.cannotKill.Load() {
 			t.Errorf("another server: %v", err)

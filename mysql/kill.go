@@ -14,6 +14,8 @@ const killWait = time.Second
 var (
 	errCannotKill     = errors.New("KILL is not possible here")
 	errOtherServer    = fmt.Errorf("%w: the control connection reached another server", errCannotKill)
+	errNotOurs        = fmt.Errorf("%w: the session runs no statement on the lock tables", errCannotKill)
+	errShared         = fmt.Errorf("%w: a proxy shares sessions among clients", errCannotKill)
 	errKillUnanswered = errors.New("KILL was not answered")
 )
 
@@ -37,6 +39,7 @@ type ender struct {
 	cut   time.Time     // when the connection is closed
 	done  chan struct{} // nil: no KILL was sent; closed when it was answered, or given up
 	open  bool          // then: it was not answered, so it may still come
+	other bool          // then: it was not sent, because the session did something else
 	gone  bool          // the connection was closed
 }
 
@@ -111,7 +114,8 @@ func (w *watchdog) send(e *ender) {
 	defer close(e.done)
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
-	e.open = errors.Is(w.s.kill(ctx, e.c, "QUERY", e.heard), errKillUnanswered)
+	err := w.s.kill(ctx, e.c, "QUERY", e.heard)
+	e.open, e.other = errors.Is(err, errKillUnanswered), errors.Is(err, errNotOurs)
 }
 
 // stop is called when the statement was answered. A KILL that is on its way must
@@ -149,30 +153,61 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 // starts: on another, or after a restart, it is a stranger's. The control
 // connection proves both by itself: it reached the same server, and it was there
 // when target was last heard of, a statement sent then was answered, and it is
-// there now.
+// there now. Behind a proxy that proves less; see mayEnd.
+//
+// Whether KILL is possible at all is concluded from its answers. That the control
+// connection reached another server than target says something of a proxy only if
+// the two were opened together. Otherwise the address leads elsewhere since; then
+// all that rests is opened anew, so that the next two are of one time.
 func (s *Store) kill(ctx context.Context, target *conn, what string, heard time.Time) error {
-	err := s.killSession(ctx, target.id, target.server, what, heard)
-	if errors.Is(err, errOtherServer) || killRefused(err) {
-		s.cannotKill.Store(true) // a proxy, whose numbers are not the server's
+	if what == "CONNECTION" && target.from == nil && s.cannotKill.Load() {
+		return errCannotKill // it may rest in a transaction, or run the caller's statement: nothing shows whose it is
 	}
-	return err
-}
-
-// killSession is kill for any session of our user, which was last heard of at the
-// time heard.
-func (s *Store) killSession(ctx context.Context, id uint64, server, what string, heard time.Time) error {
 	ctl, err := s.control.get(ctx)
 	if err != nil {
 		return err
 	}
 	defer ctl.put()
+	err = s.killFrom(ctx, ctl, target.id, target.server, what, heard, target.from != nil)
+	switch other := errors.Is(err, errOtherServer); {
+	case err == nil:
+		s.cannotKill.Store(false)
+	case killRefused(err), errors.Is(err, errShared), other && target.with(ctl):
+		s.cannotKill.Store(true)
+	case other:
+		ctl.broken = true
+		s.moved()
+	}
+	return err
+}
+
+// killSession is kill of the statement of any session of our user, which was last
+// heard of at the time heard.
+func (s *Store) killSession(ctx context.Context, id uint64, server string, heard time.Time) error {
+	ctl, err := s.control.get(ctx)
+	if err != nil {
+		return err
+	}
+	defer ctl.put()
+	return s.killFrom(ctx, ctl, id, server, "QUERY", heard, true)
+}
+
+// killFrom sends the KILL on the control connection ctl. A session is ended only if
+// it is seen to run a statement on the lock tables, or nothing; but shown false says
+// that what runs in it may be the caller's.
+func (s *Store) killFrom(ctx context.Context, ctl *conn, id uint64, server, what string, heard time.Time, shown bool) error {
 	if ctl.server != server {
 		return fmt.Errorf("%w: %s is not %s", errOtherServer, ctl.server, server)
 	}
 	if ctl.ready.After(heard) {
 		return fmt.Errorf("%w: the control connection is younger than the last answer", errCannotKill)
 	}
-	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, id))
+	if what == "QUERY" || shown {
+		if err := s.mayEnd(ctx, ctl, id, what != "QUERY"); err != nil {
+			return err
+		}
+	}
+	_, err := ctl.exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, id))
 	if err != nil && number(err) == 0 {
 		return fmt.Errorf("%w: %w", errKillUnanswered, err)
 	}

@@ -120,11 +120,19 @@ func (l *lane) put(c *conn) {
 	}
 }
 
-// keepEvery is how often keep looks, however often it is called.
-const keepEvery = 100 * time.Millisecond
+const (
+	// keepEvery is how often keep looks, however often it is called.
+	keepEvery = 100 * time.Millisecond
+
+	// speakEvery is how often keep sends something on a connection that is used for
+	// nothing else. The look at the socket does not keep the server from ending it by
+	// wait_timeout, and one that is opened then is too young for the next KILL.
+	speakEvery = 2 * time.Second
+)
 
 // keep sees to it that a lane that is not in use has a connection that lives.
-// The control lane needs it before a statement is sent: see kill.
+// The control lane needs it before a statement is sent: see kill. Nobody waits for
+// the sign of life of one that looks alive.
 func (l *lane) keep(ctx context.Context) {
 	now := time.Now()
 	l.mu.Lock()
@@ -144,7 +152,21 @@ func (l *lane) keep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	if c, err := l.take(ctx); err == nil {
-		l.put(c)
+		if time.Since(c.heard) < speakEvery {
+			l.put(c)
+			return
+		}
+		l.s.background.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), killWait)
+			defer cancel()
+			sent := time.Now()
+			if c.sc.PingContext(ctx) == nil {
+				c.heard = sent
+			} else {
+				c.broken = true
+			}
+			l.put(c)
+		})
 		return
 	}
 	<-l.slots

@@ -136,7 +136,7 @@ func (w *txWait) stand(text string) ([]string, error) {
 func (w *txWait) kill(answered <-chan struct{}) (unanswered error) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), killWait)
-		err := w.l.s.killSession(ctx, w.id, w.server, "QUERY", w.heard)
+		err := w.l.s.killSession(ctx, w.id, w.server, w.heard)
 		cancel()
 		if errors.Is(err, errKillUnanswered) {
 			unanswered = err

@@ -42,8 +42,8 @@ type Store struct {
 	checks  chan struct{}
 
 	watchdog     *watchdog
-	pace         atomic.Int64 // nanoseconds an answer usually takes
-	cannotKill   atomic.Bool
+	pace         atomic.Int64         // nanoseconds an answer usually takes
+	cannotKill   concluded            // a proxy, whose numbers are not the server's
 	packet       atomic.Int64         // a statement of more bytes was too large, although the server allows it; 0: none was
 	home         atomic.Pointer[home] // nil: not read yet
 	statementLog atomic.Pointer[bool] // the server's binary log has statements; nil: not read yet

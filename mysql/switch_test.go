@@ -98,6 +98,7 @@ func (a shown) Read(b []byte) (int, error) {
 
 // twin is one of two servers that take turns at being the primary.
 type twin struct {
+	*testserver.Server
 	db   *sql.DB // of a user who may write on a read-only server
 	addr string
 }
@@ -125,7 +126,8 @@ func newTwins(t *testing.T, kind string) *twins {
 	t.Helper()
 	w := &twins{kind: kind}
 	for i := range w.both {
-		config, err := mysql.ParseDSN(testserver.Start(t, kind).DSN())
+		w.both[i].Server = testserver.Start(t, kind)
+		config, err := mysql.ParseDSN(w.both[i].DSN())
 		must(t, err)
 		db, err := sql.Open("mysql", config.FormatDSN())
 		must(t, err)

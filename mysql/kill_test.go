@@ -1,0 +1,159 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// kills is how many KILLs the server was sent.
+func kills(t testing.TB, db *sql.DB) (n int) {
+	t.Helper()
+	var name string
+	must(t, db.QueryRow("SHOW GLOBAL STATUS LIKE 'Com_kill'").Scan(&name, &n))
+	return n
+}
+
+// cycle is what an acquire and a release cost a store that has what it needs.
+func (c client) cycle() (statements uint64) {
+	c.t.Helper()
+	for range 3 {
+		before := c.Statements()
+		c.release(c.granted("quiet", time.Minute))
+		statements = c.Statements() - before
+	}
+	return statements
+}
+
+// TestP15_KillAfterAFailover: the address leads to a second server, and the first
+// one's host goes silent. The control connection is on the second before all others
+// are, which says nothing of a proxy: blocked statements are ended as before.
+func TestP15_KillAfterAFailover(t *testing.T) {
+	onTwins(t, func(t *testing.T, w *twins) {
+		l := &lab{t: t, kind: w.kind, config: w.config, strategy: VersionColumn}
+		c := client{t: t, Store: l.bare()}
+		c.release(c.granted("a", time.Minute))
+		h := c.granted("b", time.Minute) // connections of all lanes rest on the first
+		c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+
+		w.to(t, 1)
+		w.both[0].Pause()
+		defer w.both[0].Resume()
+		// What each lane sends there is not answered, and cannot be ended. Some of it
+		// finds a connection to the second server.
+		_, _ = c.Acquire(within(t, time.Second), []driver.Request{request("c", time.Minute)})
+		_, _ = c.Renew(within(t, time.Second), []driver.Hold{h})
+		_, _ = c.Release(within(t, time.Second), []driver.Hold{h})
+
+		fresh := client{t: t, Store: l.bare()}
+		if got, want := c.cycle(), fresh.cycle(); got != want {
+			t.Errorf("after the failover a quiet cycle costs %d statements, a fresh store's %d", got, want)
+		}
+		c.granted("locked", time.Millisecond)
+		eventually(t, "the hold is over", func() bool { return !c.inspect("locked").Held })
+		before := kills(t, w.both[1].db)
+		there := *l
+		there.db = w.both[1].db
+		unlock := lockRow(&there, "locked")
+		c.wants("a key whose row a stranger has locked", c.acquire(request("locked", time.Minute))[0].Status, driver.Pinned)
+		unlock()
+		if kills(t, w.both[1].db) == before {
+			t.Error("no blocked statement was ended by KILL after the failover")
+		}
+	})
+}
+
+// TestP14_KillBehindASharedConnection: a proxy that shares the server's connections
+// among its clients may lead a statement to another session than the one whose number
+// was read. What a stranger runs there is not ended; the lock wait is the bound, and
+// the next acquire looks before it leaps.
+func TestP14_KillBehindASharedConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		c.release(c.granted("a", time.Minute))
+		c.granted("b", time.Millisecond)
+		eventually(t, "the hold is over", func() bool { return !c.inspect("b").Held })
+
+		stranger, err := l.db.Conn(within(t, time.Minute))
+		must(t, err)
+		defer stranger.Close()
+		var id uint64
+		must(t, stranger.QueryRowContext(within(t, time.Minute), "SELECT CONNECTION_ID()").Scan(&id))
+		c.acquires.mu.Lock()
+		for _, one := range c.acquires.idle {
+			one.id = id
+		}
+		c.acquires.mu.Unlock()
+		ended := make(chan error, 1)
+		go func() {
+			var interrupted bool
+			err := stranger.QueryRowContext(within(t, time.Minute), "SELECT SLEEP(4)").Scan(&interrupted)
+			if err == nil && interrupted {
+				err = errors.New("interrupted")
+			}
+			ended <- err
+		}()
+		eventually(t, "the stranger's statement runs", func() (runs bool) {
+			must(t, l.db.QueryRow(fmt.Sprintf("SELECT COUNT(*)>0 FROM information_schema.processlist WHERE id=%d AND info LIKE '%%SLEEP%%'", id)).Scan(&runs))
+			return runs
+		})
+		unlock := lockRow(l, "b")
+		c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
+		if !c.cannotKill.Load() {
+			t.Error("the lock wait ended the statement while the session with its number did something else: no KILL reaches it, but that is not concluded")
+		}
+		unlock()
+		if err := <-ended; err != nil {
+			t.Errorf("the stranger's statement: %v", err)
+		}
+
+		// It is forgotten: the next one that is blocked tries again.
+		then := time.Now().Add(-forgetAfter)
+		c.cannotKill.since.Store(&then)
+		c.acquires.closeIdle()
+		c.granted("a", time.Minute)
+		before := kills(t, l.db)
+		unlock = lockRow(l, "b")
+		c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
+		unlock()
+		if kills(t, l.db) == before || c.cannotKill.Load() {
+			t.Error("no KILL was sent to a session of our own")
+		}
+	})
+}
+
+// TestP15_ControlConnectionIsNotIdle: while the Store is used the server's
+// wait_timeout does not end the connection from which KILL is sent.
+func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)
+			const idle = 3 * speakEvery
+			exec(t, l.db, fmt.Sprintf("SET GLOBAL wait_timeout=%d", secondsOf(idle)))
+			c := client{t: t, Store: l.store()}
+			number := func() uint64 {
+				ctl, err := c.control.get(within(t, time.Minute))
+				must(t, err)
+				defer ctl.put()
+				return ctl.id
+			}
+			c.cycle()
+			before := number()
+			for start := time.Now(); time.Since(start) < idle+speakEvery; pause(context.Background(), keepEvery) {
+				c.cycle()
+			}
+			if after := number(); after != before {
+				t.Errorf("the control connection was session %d and is %d: the server ended it by wait_timeout, although the Store was in use", before, after)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// concluded is something that was concluded from what was seen, and may be wrong,
+// or not so any more: it is forgotten after forgetAfter, and then found out again.
+type concluded struct{ since atomic.Pointer[time.Time] }
+
+const forgetAfter = time.Minute
+
+// Load reports whether it was concluded, and not forgotten yet.
+func (f *concluded) Load() bool {
+	since := f.since.Load()
+	return since != nil && time.Since(*since) < forgetAfter
+}
+
+func (f *concluded) Store(yes bool) {
+	if !yes {
+		f.since.Store(nil)
+		return
+	}
+	now := time.Now()
+	f.since.Store(&now)
+}
+
+// together bounds the time between the openings of two connections that should
+// have reached one server. Between others the address may have come to lead to
+// another one.
+const together = time.Second
+
+// with reports whether two connections were opened together.
+func (c *conn) with(other *conn) bool {
+	return c.opened.Sub(other.ready) <= together && other.opened.Sub(c.ready) <= together
+}
+
+// looks is how often a session is looked at that shows no statement at all:
+// MariaDB shows none of a session that is being looked at by another.
+const looks = 3
+
+// mayEnd is nil if the session with that number, as the control connection ctl sees
+// it now, runs a statement on the lock tables, or if resting none at all. Behind a
+// proxy that shares the server's connections among clients a number may be another
+// client's by now, and all that KILL can then end is a statement on the lock tables,
+// which whoever sent it sends again, or a session that does nothing.
+func (s *Store) mayEnd(ctx context.Context, ctl *conn, id uint64, resting bool) error {
+	type seen struct {
+		id   uint64
+		ours sql.NullBool // null: it runs nothing, or is gone
+	}
+	text := fmt.Sprintf("SELECT CONNECTION_ID(),(SELECT INSTR(info,'`%s_')>0 FROM information_schema.processlist WHERE id=%d)", s.options.Prefix, id)
+	for range looks {
+		found, err := query(ctx, ctl, 0, text, func(rows *sql.Rows) (o seen, err error) {
+			err = rows.Scan(&o.id, &o.ours)
+			return o, err
+		})
+		switch {
+		case err != nil && number(err) == 0:
+			return fmt.Errorf("%w: what the session does was not answered: %w", errCannotKill, err)
+		case err != nil:
+			return fmt.Errorf("%w: what the session does cannot be seen: %w", errNotOurs, err)
+		case len(found) != 1:
+		case found[0].id != ctl.id:
+			ctl.broken = true
+			return fmt.Errorf("%w: the control connection was session %d, and is %d now", errShared, ctl.id, found[0].id)
+		case found[0].ours.Bool, resting && !found[0].ours.Valid:
+			return nil
+		case found[0].ours.Valid:
+			return errNotOurs
+		}
+	}
+	return errNotOurs
+}
