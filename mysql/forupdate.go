@@ -28,7 +28,8 @@ import (
 // is dead, changes a row whose token somebody else has raised, or grants nothing
 // because (4) fails. (3) is a commit of its own, because the session must not write:
 // its transaction stays open as long as the hold. It waits for an open guarded
-// transaction of the old holder, so it is bounded like any takeover.
+// transaction of the old holder, so it is bounded like any takeover; and where keys
+// were just found blocked a look comes before it: see caution.
 //
 // # While it is held
 //
@@ -57,6 +58,7 @@ type forUpdate struct {
 	rows  string  // the table whose rows are locked
 
 	sessions *sessions
+	caution  *caution
 
 	life context.Context // ends with the Store
 	end  context.CancelFunc
@@ -79,7 +81,7 @@ func newForUpdate(s *Store) (strategy, error) {
 		holds:  make(map[driver.HoldID]*hold),
 		failed: make(map[driver.HoldID]*failure),
 	}
-	f.sessions = newSessions(s)
+	f.sessions, f.caution = newSessions(s), newCaution(f)
 	if most, room := f.sessions.room(); room < 1 {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, and strategy for-update needs one for each held key beside %d of Options.Connections and %d for your own transactions: SetMaxOpenConns(0), or at least %d and one more for each further key",
 			driver.ErrInvalid, most, s.options.Connections, spareConnections, s.options.Connections+spareConnections+1)

@@ -69,13 +69,20 @@ func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
 	}
 	a := &seizure{f: f, r: r, started: clock.Now()}
 	for try := 1; ; try++ {
-		n, done, err := f.sessions.get(ctx, r.TTL)
+		switch pinned, err := f.place(ctx, r); {
+		case err != nil:
+			return driver.Result{Err: err}
+		case pinned:
+			return driver.Result{Status: driver.Pinned}
+		}
+		n, err := f.sessions.next(ctx, secondsOf(r.TTL))
 		if err != nil {
+			f.sessions.leave()
 			return driver.Result{Err: err}
 		}
 		a.n = n
 		result, err := a.run(ctx)
-		done()
+		f.sessions.leave()
 		if err == nil && result.Status == driver.Granted {
 			return result
 		}

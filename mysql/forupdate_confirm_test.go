@@ -20,7 +20,7 @@ func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 			c.release(c.granted(key, time.Minute))
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			n, done, err := f.sessions.get(ctx, q.TTL)
+			n, err := f.sessions.next(ctx, secondsOf(q.TTL))
 			must(t, err)
 			unlock := lockRow(l, key)
 			granted := make(chan bool)
@@ -37,7 +37,6 @@ func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 			}
 			n.c.broken = true
 			f.sessions.put(n)
-			done()
 		}
 	})
 }

@@ -56,22 +56,10 @@ func secondsOf(ttl time.Duration) int {
 	return int(min(max((ttl+time.Second-1)/time.Second, 1), 365*24*3600))
 }
 
-// get gives a session without any lock, for an acquire. The caller calls done when
-// the acquire has ended, whatever became of the session.
-func (p *sessions) get(ctx context.Context, ttl time.Duration) (n *session, done func(), err error) {
-	select {
-	case p.trying <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, notSent("wait for a session", ctx.Err())
-	}
-	done = func() { <-p.trying }
-	if n, err = p.next(ctx, secondsOf(ttl)); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return n, done, nil
-}
+// leave gives up a place among the acquires under way; see place.
+func (p *sessions) leave() { <-p.trying }
 
+// next gives a session without any lock.
 func (p *sessions) next(ctx context.Context, seconds int) (*session, error) {
 	for {
 		n, err := p.pop()

@@ -136,19 +136,23 @@ func (a *seizure) together(c *conn) error {
 
 // write is (3): Status Unknown without an error means that it is done.
 func (a *seizure) write(ctx context.Context) (driver.Result, error) {
-	look := a.r.Pinned || a.f.s.cannotKill.Load()
+	look := a.r.Pinned
 	changed := 0
 	for try := 0; try < len(bounds) && changed < 5; {
 		if why := noRoom(a.t0); why != "" {
 			return driver.Result{}, a.f.lease.byHand("acquire", a.r.Key, why, true)
 		}
-		if look {
-			if pinned, err := a.pinned(ctx); err != nil || pinned {
+		if on, _ := a.f.caution.on(); on || look {
+			look = true
+			if pinned, err := a.f.caution.pinned(ctx, a.r.Key, a.t0, true); err != nil || pinned {
 				return driver.Result{Status: driver.Pinned}, err
 			}
 		}
-		affected, err := a.update(ctx, a.f.s.bound(try))
+		affected, err := a.update(ctx, a.f.s.bound(try), look)
 		switch {
+		case errors.Is(err, errLookFirst):
+			look = true
+			continue
 		case errors.Is(err, errBlocked):
 			if try++; a.f.s.cannotKill.Load() {
 				try = len(bounds) // it took a second
@@ -172,16 +176,23 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 	return driver.Result{Status: driver.Pinned}, nil
 }
 
+// errLookFirst: while an attempt waited for a connection another key was found blocked.
+var errLookFirst = errors.New("to be looked at first")
+
 // update sends (3) once.
-func (a *seizure) update(ctx context.Context, bound time.Duration) (affected int64, err error) {
+func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
 	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
 		if err := a.together(c); err != nil {
 			return err
+		}
+		if on, _ := a.f.caution.on(); on && !looked {
+			return errLookFirst
 		}
 		a.sent = true
 		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0))
 		if errors.Is(err, errBlocked) {
 			a.sent = false
+			a.f.caution.blocked() // before the connection is another's
 			return err
 		}
 		if err == nil {
@@ -200,22 +211,6 @@ func (a *seizure) update(ctx context.Context, bound time.Duration) (affected int
 		return err
 	})
 	return affected, err
-}
-
-// pinned asks without waiting whether a transaction has locked the guard entry. A
-// probe of another client may have, for a moment: so it asks twice.
-func (a *seizure) pinned(ctx context.Context) (pinned bool, err error) {
-	for try := 1; try <= 2; try++ {
-		err = a.f.s.slow(ctx, func(c *conn) error {
-			unlocked, err := a.f.lease.unlocked(ctx, c, []row{{key: a.r.Key, token: a.t0}})
-			pinned = !unlocked[a.r.Key]
-			return notSent(a.f.lease.what("acquire"), err)
-		})
-		if err != nil || !pinned || !pause(ctx, busyPause) {
-			break
-		}
-	}
-	return pinned, err
 }
 
 // look finds out, on the session, why (3) changed nothing: MinHold keeps the key,

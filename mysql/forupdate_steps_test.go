@@ -21,7 +21,7 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			key := fmt.Sprint("key", round)
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			n, done, err := f.sessions.get(ctx, q.TTL)
+			n, err := f.sessions.next(ctx, secondsOf(q.TTL))
 			must(t, err)
 			x := &seizure{f: f, r: q, n: n}
 			if r, err := x.lock(ctx); r.Status != driver.Unknown || err != nil {
@@ -47,7 +47,6 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			}
 			n.c.broken = true
 			f.sessions.put(n)
-			done()
 			if i := b.inspect(key); !i.Held || i.Token != next.Token {
 				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
 			}

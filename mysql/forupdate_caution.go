@@ -1,0 +1,204 @@
+package mysqllock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// A step (3) that waits for somebody's open transaction occupies one of the acquire
+// connections until its bound, and its attempt a place among those under way. One
+// costs the others little, a hundred would keep every key of the Store waiting. So
+// once one was blocked, keys are looked at first, all of them together: the looks of
+// however many keys share the one acquire connection for what may be slow.
+
+// cautious is for how long after a key was found blocked the steps (3) of all keys
+// are preceded by a look, which costs a trip or two.
+const cautious = time.Second
+
+// questionWait bounds a look, which waits for nobody but the server and those who use
+// the connection before it.
+const questionWait = 10 * time.Second
+
+// caution decides whether to look, and gathers the looks.
+type caution struct {
+	f     *forUpdate
+	lasts time.Duration // the constant; tests change it
+
+	mu      sync.Mutex
+	until   time.Time     // looks come first
+	began   chan struct{} // closed when that begins
+	waiting []*question
+	asking  bool // somebody takes the waiting ones to the server
+}
+
+// question asks for a look at one key.
+type question struct {
+	key    string
+	token  int64 // of the lease row, where the session has the row lock and has read it
+	ours   bool  // the session has the row lock
+	done   chan struct{}
+	pinned bool
+	err    error
+}
+
+func newCaution(f *forUpdate) *caution {
+	return &caution{f: f, lasts: cautious, began: make(chan struct{})}
+}
+
+// blocked notes that a key is.
+func (c *caution) blocked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if !now.Before(c.until) {
+		close(c.began)
+		c.began = make(chan struct{})
+	}
+	c.until = now.Add(c.lasts)
+}
+
+// on reports whether to look first. If not, the channel is closed when that changes.
+func (c *caution) on() (bool, <-chan struct{}) {
+	if c.f.s.cannotKill.Load() {
+		return true, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Before(c.until), c.began
+}
+
+// pinned asks without waiting whether a transaction has locked the guard entry of a
+// key that nobody holds. A probe of another client may have, for a moment: so it asks
+// twice. An acquire that has the row lock gives the token that it has read.
+func (c *caution) pinned(ctx context.Context, key string, token int64, ours bool) (bool, error) {
+	for try := 1; ; try++ {
+		q := &question{key: key, token: token, ours: ours, done: make(chan struct{})}
+		if err := c.ask(ctx, q); err != nil || !q.pinned {
+			return false, err
+		}
+		if try == 2 {
+			return true, nil
+		}
+		if !pause(ctx, busyPause) {
+			return false, notSent(c.f.lease.what("acquire"), ctx.Err())
+		}
+	}
+}
+
+// ask waits for the answer to a look.
+func (c *caution) ask(ctx context.Context, q *question) error {
+	c.mu.Lock()
+	c.waiting = append(c.waiting, q)
+	if !c.asking && c.f.work() {
+		c.asking = true
+		go c.answer()
+	}
+	begun := c.asking
+	c.mu.Unlock()
+	if !begun {
+		return errClosed()
+	}
+	select {
+	case <-q.done:
+		return q.err
+	case <-ctx.Done():
+		return notSent(c.f.lease.what("acquire"), ctx.Err())
+	}
+}
+
+// answer takes the waiting looks to the server until there are none. It is nobody's
+// context that ends it, because each look has a caller of its own.
+func (c *caution) answer() {
+	defer c.f.s.background.Done()
+	for {
+		c.mu.Lock()
+		part := c.waiting
+		c.waiting = nil
+		c.asking = len(part) > 0
+		c.mu.Unlock()
+		if len(part) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.f.life, questionWait)
+		err := c.f.s.slow(ctx, func(conn *conn) error {
+			return notSent(c.f.lease.what("acquire"), c.look(ctx, conn, part))
+		})
+		cancel()
+		if err != nil && c.f.life.Err() != nil {
+			err = errClosed()
+		}
+		for _, q := range part {
+			q.err = err
+			close(q.done)
+		}
+	}
+}
+
+// look answers the looks. What is held, or has no row, waits for nobody's transaction.
+func (c *caution) look(ctx context.Context, conn *conn, part []*question) error {
+	var unread []string
+	for _, q := range part {
+		if !q.ours {
+			unread = append(unread, q.key)
+		}
+	}
+	var states map[string]state
+	if len(unread) > 0 {
+		var err error
+		if states, err = c.f.read(ctx, conn, unread); err != nil {
+			return err
+		}
+	}
+	var entries []row
+	for _, q := range part {
+		s, ok := states[q.key]
+		q.pinned = q.ours || ok && !s.locked && s.kept <= 0 && s.absurd == "" // unless it is unlocked
+		switch {
+		case q.ours:
+			entries = append(entries, row{key: q.key, token: q.token})
+		case q.pinned:
+			entries = append(entries, s.row)
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	unlocked, err := c.f.lease.unlocked(ctx, conn, entries)
+	if err != nil {
+		return err
+	}
+	for _, q := range part {
+		q.pinned = q.pinned && !unlocked[q.key]
+	}
+	return nil
+}
+
+// place waits for a place among the acquires under way; see leave. Whose key is said
+// to be pinned has it looked at before, and so has who finds no place while looks come
+// first. pinned: it is, and there is no place.
+func (f *forUpdate) place(ctx context.Context, r driver.Request) (pinned bool, err error) {
+	first, began := f.caution.on()
+	full := len(f.sessions.trying) == cap(f.sessions.trying)
+	if look := r.Pinned || first && full; look {
+		began = nil
+		if pinned, err := f.caution.pinned(ctx, r.Key, 0, false); err != nil || pinned {
+			return pinned, err
+		}
+	}
+	for {
+		select {
+		case f.sessions.trying <- struct{}{}:
+			return false, nil
+		case <-began:
+			began = nil
+			if pinned, err := f.caution.pinned(ctx, r.Key, 0, false); err != nil || pinned {
+				return pinned, err
+			}
+		case <-ctx.Done():
+			return false, notSent("wait for a session", ctx.Err())
+		}
+	}
+}
