@@ -18,12 +18,16 @@ import (
 // slow server.
 var bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
 
-// bound is how long the n-th try may stay unanswered. Where the server is so slow that statements
-// which wait for nobody come near the bound, ending them helps nobody: the bound
-// follows four times the usual time of an answer, at most to the last bound.
+// bound is how long the n-th try may stay unanswered. Where the server is so slow
+// that statements which wait for nobody come near the bound, ending them helps nobody:
+// the bound is at least four times the usual time of an answer. However long that is,
+// lockWait bounds the wait for a lock.
 func (s *Store) bound(n int) time.Duration {
-	return min(max(bounds[n], 4*time.Duration(s.pace.Load())), bounds[len(bounds)-1])
+	return max(bounds[n], 4*time.Duration(s.pace.Load()))
 }
+
+// waited reports whether the statement was ended by lockWait, not by KILL.
+func waited(err error) bool { return number(err) == erLockWait }
 
 // attempt is one Acquire.
 type attempt struct {
@@ -75,7 +79,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		}
 	}
 	sent := false
-	var blocked bool
+	var blocked, late bool
 	var err error
 	if len(look) > 0 {
 		if look, err = a.look(ctx, c, look); err != nil {
@@ -90,9 +94,10 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		}
 		blocked = false
 		before := len(open)
-		open, err = a.take(ctx, c, open, a.s.bound(n))
+		bound := a.s.bound(n)
+		open, err = a.take(ctx, c, open, bound)
 		if errors.Is(err, errBlocked) {
-			blocked = true
+			blocked, late = true, waited(err)
 			open, err = a.look(ctx, c, open)
 		} else if err == nil {
 			sent = true
@@ -100,8 +105,11 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		if err != nil {
 			return a.fail(open, before, sent, err)
 		}
-		if blocked && a.s.cannotKill.Load() {
-			break // it took a second
+		if blocked && len(open) == before { // no lock was found
+			if late {
+				break // it took a second
+			}
+			a.s.keepPace(bound)
 		}
 	}
 	for _, i := range open {

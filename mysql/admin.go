@@ -106,7 +106,7 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 	// The row of a busy key has a queue. The second try stands in it for longer: the
 	// operator waits for that, and nobody waits behind a place in a queue.
 	bound, guarded := l.s.bound(0), false
-	for start := time.Now(); ; bound = bounds[len(bounds)-1] {
+	for start := time.Now(); ; bound = l.s.bound(len(bounds) - 1) {
 		err = l.s.slow(ctx, func(c *conn) error {
 			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {

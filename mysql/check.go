@@ -99,12 +99,11 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
-	if err := s.check(ctx); err != nil {
-		return err
-	}
-	// The first renewal should not have to wait for a connection to be opened.
-	s.renewals.keep(ctx)
-	return nil
+	// Side by side with the check, or the first use of a distant server would take a
+	// large part of the TTL. The first renewal should not have to wait either.
+	s.acquires.fill()
+	s.renewals.fill()
+	return s.check(ctx)
 }
 
 func errClosed() error {
@@ -137,25 +136,23 @@ func isMariaDB(version string) bool { return strings.Contains(strings.ToLower(ve
 // checkServer looks at the version and at what makes a server read-only.
 func checkServer(ctx context.Context, c *conn) error {
 	var version string
-	if err := queryRow(ctx, c, "SELECT VERSION()", &version); err != nil {
+	variables := []string{"read_only", "innodb_read_only", "super_read_only"}
+	values := make([]string, len(variables))
+	_, err := query(ctx, c, 0, "SELECT VERSION(),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,CONCAT('' /*!80000 ,@@GLOBAL.super_read_only */)",
+		func(rows *sql.Rows) (bool, error) {
+			return true, rows.Scan(&version, &values[0], &values[1], &values[2])
+		})
+	if err != nil {
 		return err
 	}
 	if err := supported(version); err != nil {
 		return err
 	}
-	variables := []string{"read_only", "innodb_read_only"}
-	if !isMariaDB(version) {
-		variables = append(variables, "super_read_only")
-	}
-	for _, v := range variables {
-		var value string
-		if err := queryRow(ctx, c, "SELECT @@GLOBAL."+v, &value); err != nil {
-			return err
-		}
-		switch strings.ToUpper(value) {
+	for i, v := range variables {
+		switch strings.ToUpper(values[i]) {
 		case "0", "OFF", "":
 		default:
-			return readOnly{v, value}
+			return readOnly{v, values[i]}
 		}
 	}
 	return nil

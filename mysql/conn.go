@@ -24,15 +24,16 @@ import (
 type conn struct {
 	s      *Store
 	sc     *sql.Conn
-	id     uint64    // CONNECTION_ID()
-	server string    // which server the connection reached
-	opened time.Time // before anything was sent on it
-	ready  time.Time // after the server had answered
-	heard  time.Time // when the last statement was sent that the server answered; see kill
-	used   time.Time // when it was last put back
-	broken bool      // to be closed
-	line   net.Conn  // below; nil: not known
-	from   *lane     // to which it goes back; nil: it is no lane's
+	id     uint64        // CONNECTION_ID()
+	server string        // which server the connection reached
+	opened time.Time     // before anything was sent on it
+	ready  time.Time     // after the server had answered
+	heard  time.Time     // when the last statement was sent that the server answered; see kill
+	used   time.Time     // when it was last put back
+	trip   time.Duration // of a statement that waits for nothing, to the server and back
+	broken bool          // to be closed
+	line   net.Conn      // below; nil: not known
+	from   *lane         // to which it goes back; nil: it is no lane's
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
@@ -48,9 +49,11 @@ type conn struct {
 // is refused: a statement that waits for another transaction (or for a change of
 // the table's definition) ends after a second with 1205, undone.
 var prepare = []string{
-	"ROLLBACK",
+	rollback,
 	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615" + repeatable,
 }
+
+const rollback = "ROLLBACK"
 
 // serverName tells which server answers.
 const serverName = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
@@ -90,8 +93,14 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 		return nil, notSent("connect", err)
 	}
 	for _, text := range prepare {
+		if s.own && text == rollback {
+			continue // it is new
+		}
+		sent := time.Now()
 		s.statements.Add(1)
-		if _, err := c.sc.ExecContext(ctx, text); err != nil {
+		_, err := c.sc.ExecContext(ctx, text)
+		c.took(time.Since(sent))
+		if err != nil {
 			c.close()
 			return nil, notSent("prepare a connection", err)
 		}
@@ -114,6 +123,8 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 			driver.ErrNotSupported, c.packet, leastPacket))
 	}
 	c.ready = time.Now()
+	c.took(c.ready.Sub(c.heard))
+	s.pace.CompareAndSwap(0, int64(c.trip))
 	c.literals = !sameBytes // the server would convert the strings
 	return c, nil
 }
@@ -230,7 +241,11 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	}
 	start := time.Now()
 	sending, cut, stop := c.unwatched(ctx)
-	e := c.s.watchdog.watch(c, start, bound, cut)
+	kill := bound
+	if c.distant() {
+		kill = 0
+	}
+	e := c.s.watchdog.watch(c, start, kill, cut)
 	err = send(sending)
 	gone := !stop()
 	c.broken = c.broken || gone
@@ -250,7 +265,22 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	return ended, err
 }
 
-// keepPace notes how long an answer took. An update that gets lost does no harm.
+// farTrip is the trip above which no statement is ended by KILL, which would come
+// later than the answers that it is to hasten; lockWait bounds the waits there.
+const farTrip = 50 * time.Millisecond
+
+// took notes how long a statement took that waited for nothing. The shortest is
+// nearest to the trip: a busy machine adds to each.
+func (c *conn) took(d time.Duration) {
+	if c.trip == 0 || d < c.trip {
+		c.trip = d
+	}
+}
+
+// distant reports whether the server is too far away for KILL to be of use.
+func (c *conn) distant() bool { return c.trip > farTrip }
+
+// keepPace notes how long an answer took, or that there was none for so long. An update that gets lost does no harm.
 func (s *Store) keepPace(took time.Duration) {
 	old := s.pace.Load()
 	s.pace.Store(old + (int64(took)-old)/16)

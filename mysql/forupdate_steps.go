@@ -154,7 +154,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 			look = true
 			continue
 		case errors.Is(err, errBlocked):
-			if try++; a.f.s.cannotKill.Load() {
+			if try++; waited(err) {
 				try = len(bounds) // it took a second
 			}
 			look = true

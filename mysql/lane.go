@@ -144,33 +144,52 @@ func (l *lane) keep(ctx context.Context) {
 	if wait {
 		return
 	}
+	if done := l.fill(); done != nil {
+		waiting, cancel := context.WithTimeout(ctx, killWait)
+		defer cancel()
+		select {
+		case <-done:
+		case <-waiting.Done():
+		}
+	}
+}
+
+// fillWait is how long fill tries: to open a connection is some trips, and each may
+// take long.
+const fillWait = 5 * time.Second
+
+// fill opens a connection in the background if none is there, and speaks on one that was
+// not spoken on for long. done is closed when one is there; nil: the lane is in use, so
+// one lives.
+func (l *lane) fill() (done chan struct{}) {
 	select {
 	case l.slots <- struct{}{}:
 	default:
-		return // in use, so it lives
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, killWait)
-	defer cancel()
-	if c, err := l.take(ctx); err == nil {
-		if time.Since(c.heard) < speakEvery {
-			l.put(c)
+	done = make(chan struct{})
+	l.s.background.Add(1)
+	go func() {
+		defer l.s.background.Done()
+		ctx, cancel := context.WithTimeout(l.s.life, fillWait)
+		defer cancel()
+		c, err := l.take(ctx)
+		close(done)
+		if err != nil {
+			<-l.slots
+			l.mu.Lock()
+			l.keepFrom = time.Now().Add(time.Second)
+			l.mu.Unlock()
 			return
 		}
-		l.s.background.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), killWait)
-			defer cancel()
-			sent := time.Now()
+		if sent := time.Now(); sent.Sub(c.heard) >= speakEvery {
 			if c.sc.PingContext(ctx) == nil {
 				c.heard = sent
 			} else {
 				c.broken = true
 			}
-			l.put(c)
-		})
-		return
-	}
-	<-l.slots
-	l.mu.Lock()
-	l.keepFrom = time.Now().Add(time.Second)
-	l.mu.Unlock()
+		}
+		l.put(c)
+	}()
+	return done
 }

@@ -176,11 +176,11 @@ func (b *batch) settleAll(some []int, rows map[string]row) (live []int) {
 func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string, []driver.Hold) statement, settle func(sent []int, affected int64) error) error {
 	start := time.Now()
 	var locked []int
-	pending, again := group, false // again: pending was locked
+	pending, again, late := group, false, false // again: pending was locked; late: lockWait was waited for
 	for n := 0; n < len(bounds); {
 		bound := b.s.bound(n)
 		if again {
-			if bound = min(bound, time.Until(start.Add(2*b.s.bound(0)))); bound <= 0 || b.s.cannotKill.Load() {
+			if bound = min(bound, time.Until(start.Add(2*b.s.bound(0)))); bound <= 0 || late {
 				break
 			}
 		} else {
@@ -199,12 +199,17 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 			pending = nil
 		case errors.Is(err, errBlocked):
 			var more []int
+			late = late || waited(err)
+			before := len(pending)
 			if pending, more, err = b.part(ctx, c, pending); err != nil {
 				return classify(b.what(b.name), err)
 			}
 			locked = append(locked, more...)
-			if b.s.cannotKill.Load() && len(pending) == 0 {
+			switch {
+			case late && len(pending) == 0:
 				n = len(bounds) // it took a second
+			case !late && len(pending) == before: // no lock was found: the server is slow
+				b.s.keepPace(bound)
 			}
 		case wrongRow(err) && len(pending) == 1:
 			b.results[pending[0]] = driver.Result{Err: b.byHand(b.name, b.holds[pending[0]].Key, err.Error(), true)}

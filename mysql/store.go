@@ -49,6 +49,8 @@ type Store struct {
 	statementLog atomic.Pointer[bool] // the server's binary log has statements; nil: not read yet
 	closed       atomic.Bool
 	background   sync.WaitGroup
+	life         context.Context // of what is opened in the background: until Close
+	end          context.CancelFunc
 	statements   atomic.Uint64
 	keepAfter    int // the constant; tests change it
 }
@@ -161,6 +163,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		db: db, options: o, names: newNames(o.Prefix),
 		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.watchdog = newWatchdog(s)
 	s.transactions = &transactions{s: s}
 	s.control = newLane(s, controlConnections)
@@ -190,6 +193,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	s.end()
 	s.keep.close()
 	s.transactions.close()
 	s.acquires.close()

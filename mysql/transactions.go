@@ -34,7 +34,7 @@ const (
 
 // prepareTx is what a connection is brought to; see transaction and isolation.go.
 var prepareTx = []string{
-	"ROLLBACK",
+	rollback,
 	"SET SESSION autocommit=0",
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 }
