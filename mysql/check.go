@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -63,17 +64,22 @@ func (s *Store) Check(ctx context.Context) error {
 
 func (s *Store) check(ctx context.Context) error {
 	err := detachedErr(ctx, s, "check", func(ctx context.Context) error {
-		return s.read(ctx, func(c *conn) error {
+		// Side by side: at a distance each trip counts. What the server is goes first.
+		tables := make(chan error, 1)
+		go func() {
+			tables <- s.slow(ctx, func(c *conn) error {
+				return notSent("check", checkTables(ctx, c, s.keep.layout(), "run Migrate"))
+			})
+		}()
+		err := s.read(ctx, func(c *conn) error {
 			err := checkServer(ctx, c)
 			if err == nil {
 				err = s.checkLog(ctx, c)
 			}
-			if err == nil {
-				err = checkTables(ctx, c, s.keep.layout(), "run Migrate")
-			}
 			c.broken = c.broken || isElsewhere(err)
 			return notSent("check", err)
 		})
+		return cmp.Or(err, <-tables)
 	})
 	if err == nil {
 		s.checked.Store(true)
@@ -175,12 +181,48 @@ func isElsewhere(err error) bool {
 // they say what is missing even where information_schema shows the user nothing.
 // What does not fit comes with the advice.
 func checkTables(ctx context.Context, c *conn, tables []layout, advice string) error {
+	if err := readTables(ctx, c, tables, advice); err != nil {
+		return err
+	}
+	made, err := readMade(ctx, c, tables)
+	if err != nil {
+		return err
+	}
 	for _, t := range tables {
-		force := ""
-		if t.guard != nil {
-			force = " FORCE INDEX (guard)"
+		if err := made.check(t, advice); err != nil {
+			return err
 		}
-		_, err := query(ctx, c, 0, "SELECT "+strings.Join(t.columns, ",")+" FROM "+t.table+force+" LIMIT 0", func(*sql.Rows) (bool, error) { return true, nil })
+	}
+	return nil
+}
+
+// probe reads no row of the table, but all its columns.
+func (t layout) probe() string {
+	force := ""
+	if t.guard != nil {
+		force = " FORCE INDEX (guard)"
+	}
+	return "SELECT " + strings.Join(t.columns, ",") + " FROM " + t.table + force + " LIMIT 0"
+}
+
+// readTables reads all tables in one statement, and where that fails one by one, to
+// say which it is.
+func readTables(ctx context.Context, c *conn, tables []layout, advice string) error {
+	nothing := func(*sql.Rows) (bool, error) { return true, nil }
+	if len(tables) > 1 {
+		all := newText(400).add("SELECT 1 FROM ")
+		for i, t := range tables {
+			if i > 0 {
+				all.add(",")
+			}
+			all.add("(", t.probe(), ") AS t").us64(int64(i))
+		}
+		if _, err := query(ctx, c, 0, all.String(), nothing); err == nil {
+			return nil
+		}
+	}
+	for _, t := range tables {
+		_, err := query(ctx, c, 0, t.probe(), nothing)
 		switch number(err) {
 		case erNoTable:
 			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.table, advice, err)
@@ -188,9 +230,6 @@ func checkTables(ctx context.Context, c *conn, tables []layout, advice string) e
 			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.table, advice, err)
 		}
 		if err != nil {
-			return err
-		}
-		if err := checkTable(ctx, c, t, advice); err != nil {
 			return err
 		}
 	}
@@ -214,34 +253,58 @@ func (s *Store) checkPrivileges(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// checkTable looks at the storage engine and the guard index.
-func checkTable(ctx context.Context, c *conn, t layout, advice string) error {
-	name := strings.Trim(t.table, "`")
-	var engine string
-	err := queryRow(ctx, c, "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+newText(0).key(name).String(), &engine)
-	if err != nil {
-		return err
-	}
-	if !strings.EqualFold(engine, "InnoDB") {
-		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks, and no migration repairs this: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.table, engine, t.table)
-	}
-	if t.guard == nil {
-		return nil
-	}
-	columns, err := query(ctx, c, 0, "SELECT LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME="+
-		newText(0).key(name).String()+" AND INDEX_NAME='guard' AND NON_UNIQUE=0 ORDER BY SEQ_IN_INDEX", scanOne[string])
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(columns, t.guard) {
-		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: %s",
-			driver.ErrSchema, t.table, strings.Join(columns, ","), strings.Join(t.guard, ","), advice)
-	}
-	return nil
+// made is how tables were made, by their names.
+type made map[string]*struct {
+	engine string
+	guard  []string // the columns of the unique index
 }
 
-// queryRow reads a single value; no row leaves it as it is.
-func queryRow(ctx context.Context, c *conn, question string, value *string) error {
-	_, err := query(ctx, c, 0, question, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(value) })
-	return err
+// readMade asks for all tables in one statement.
+func readMade(ctx context.Context, c *conn, tables []layout) (made, error) {
+	t := newText(800)
+	for i, table := range tables {
+		name := strings.Trim(table.table, "`")
+		if i > 0 {
+			t.add(" UNION ALL ")
+		}
+		t.add("SELECT ").us64(int64(i)).add(" AS t,0 AS n,ENGINE AS what FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").key(name)
+		if table.guard != nil {
+			t.add(" UNION ALL SELECT ").us64(int64(i)).add(",SEQ_IN_INDEX,LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").
+				key(name).add(" AND INDEX_NAME='guard' AND NON_UNIQUE=0")
+		}
+	}
+	found := make(made)
+	for _, table := range tables {
+		found[table.table] = new(struct {
+			engine string
+			guard  []string
+		})
+	}
+	_, err := query(ctx, c, 0, t.add(" ORDER BY t,n").String(), func(rows *sql.Rows) (bool, error) {
+		var i, n int
+		var what sql.NullString
+		if err := rows.Scan(&i, &n, &what); err != nil {
+			return false, err
+		}
+		if m := found[tables[i].table]; n == 0 {
+			m.engine = what.String
+		} else {
+			m.guard = append(m.guard, what.String)
+		}
+		return true, nil
+	})
+	return found, err
+}
+
+// check looks at the storage engine and the guard index.
+func (m made) check(t layout, advice string) error {
+	is := m[t.table]
+	if !strings.EqualFold(is.engine, "InnoDB") {
+		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks, and no migration repairs this: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.table, is.engine, t.table)
+	}
+	if t.guard != nil && !slices.Equal(is.guard, t.guard) {
+		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: %s",
+			driver.ErrSchema, t.table, strings.Join(is.guard, ","), strings.Join(t.guard, ","), advice)
+	}
+	return nil
 }

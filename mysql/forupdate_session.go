@@ -129,17 +129,12 @@ func (p *sessions) start(ctx context.Context, seconds int) (n *session, err erro
 // which would end a hold; MySQL takes the /*M! */ for a comment:
 // https://mariadb.com/kb/en/comment-syntax/
 func (n *session) prepare(ctx context.Context, seconds int) error {
-	for _, text := range []string{
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-		"SET SESSION autocommit=0 /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
-	} {
-		if err := n.exec(ctx, text); err != nil {
-			return err
-		}
-	}
-	if err := n.last(ctx, seconds); err != nil {
+	err := n.exec(ctx, fmt.Sprintf("SET SESSION autocommit=0, wait_timeout=%d%s /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
+		seconds, committed))
+	if err != nil {
 		return err
 	}
+	n.seconds = seconds
 	type settings struct {
 		wait       int
 		autocommit bool
@@ -152,6 +147,31 @@ func (n *session) prepare(ctx context.Context, seconds int) error {
 		err = fmt.Errorf("%w: the server, or a proxy before it, does not let wait_timeout and autocommit be set", driver.ErrNotSupported)
 	}
 	return err
+}
+
+// ahead starts a session in the background, if none is there; done is closed when it
+// has been tried.
+func (p *sessions) ahead(ttl time.Duration) (done chan struct{}) {
+	done = make(chan struct{})
+	n, err := p.pop()
+	if n != nil {
+		p.put(n)
+	}
+	if n != nil || err != nil {
+		close(done)
+		return done
+	}
+	p.s.background.Add(1)
+	go func() {
+		defer p.s.background.Done()
+		defer close(done)
+		ctx, cancel := context.WithTimeout(p.s.life, fillWait)
+		defer cancel()
+		if n, err := p.start(ctx, secondsOf(ttl)); err == nil {
+			p.put(n)
+		}
+	}()
+	return done
 }
 
 // last makes the server end the session when it is silent for that long.

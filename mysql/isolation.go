@@ -28,6 +28,9 @@ import (
 // https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
 const repeatable = " /*!80000 ,transaction_isolation=2 */ /*M!100600 ,tx_isolation=2 */"
 
+// committed is READ COMMITTED in the same way.
+const committed = " /*!80000 ,transaction_isolation=1 */ /*M!100600 ,tx_isolation=1 */"
+
 // logsStatements reports whether the server writes statements to its binary log, not
 // rows (binlog_format). It asks once.
 func (s *Store) logsStatements(ctx context.Context, c *conn) (bool, error) {

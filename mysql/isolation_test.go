@@ -116,3 +116,9 @@ func TestStatementLog(t *testing.T) {
 		}
 	})
 }
+
+// queryRow reads a single value; no row leaves it as it is.
+func queryRow(ctx context.Context, c *conn, question string, value *string) error {
+	_, err := query(ctx, c, 0, question, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(value) })
+	return err
+}

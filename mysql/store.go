@@ -216,8 +216,18 @@ func (s *Store) Limits() driver.Limits { return s.keep.limits() }
 
 // Acquire implements driver.Store.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	var session chan struct{} // nil: none is started
+	if f, ok := s.keep.(*forUpdate); ok && len(reqs) > 0 && !s.checked.Load() && !s.closed.Load() {
+		session = f.sessions.ahead(reqs[0].TTL)
+	}
 	if err := s.ready(ctx); err != nil || len(reqs) == 0 {
 		return nil, err
+	}
+	if session != nil {
+		select {
+		case <-session:
+		case <-ctx.Done(): // which the attempt sees
+		}
 	}
 	return s.keep.acquire(ctx, reqs)
 }
