@@ -126,11 +126,17 @@ func TestReap(t *testing.T) {
 		exec(t, l.db, "INSERT INTO "+l.table()+` (name,hold,owner,token,acquired_at,expires_at,released_at)
 			WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i+1 FROM n WHERE i<600)
 			SELECT CONCAT('dead',i),0,'',i,'2020-01-01','1970-01-02','2020-01-01' FROM n`)
-		if n := reap(); n != 500 {
-			t.Errorf("%d reaped, want 500", n)
+		// At most 500 a call; a row whose DELETE was not answered in time is left to the next.
+		sum := 0
+		for calls := 0; sum < 600 && calls < 20; calls++ {
+			n := reap()
+			if n > 500 {
+				t.Errorf("%d reaped, want at most 500", n)
+			}
+			sum += n
 		}
-		if n := reap(); n != 100 {
-			t.Errorf("%d reaped, want 100", n)
+		if sum != 600 {
+			t.Errorf("%d reaped, want 600", sum)
 		}
 		if next := c.granted("dead1", time.Minute); next.Token < grantedFrom {
 			t.Errorf("token %d", next.Token)

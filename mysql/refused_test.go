@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,18 +19,18 @@ func TestRefusedThenFreed(t *testing.T) {
 		l.store()
 		proxy := newSwitcher(t, l.config.Addr)
 		hot := []string{"hot 1", "hot 2"}
-		upserts := 0
-		proxy.asks = func(b []byte) {
+		var upserts atomic.Int64
+		proxy.shows(nil, func(b []byte) {
 			switch {
 			case bytes.Contains(b, []byte("INSERT INTO `"+l.table()+"`")):
-				upserts++
+				n := upserts.Add(1)
 				for i, key := range hot {
-					exec(t, l.db, fmt.Sprintf("REPLACE INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES (x'%x',x'%032x','other',%d,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6)+INTERVAL 1 MINUTE)", l.table(), key, upserts, i+1))
+					exec(t, l.db, fmt.Sprintf("REPLACE INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES (x'%x',x'%032x','other',%d,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6)+INTERVAL 1 MINUTE)", l.table(), key, n, i+1))
 				}
 			case bytes.Contains(b, []byte("SELECT name,hold,owner")):
 				exec(t, l.db, fmt.Sprintf("DELETE FROM %s WHERE owner='other'", l.table()))
 			}
-		}
+		})
 		direct := l.config
 		l.config = direct.Clone()
 		l.config.Addr = proxy.listener.Addr().String()
@@ -44,8 +45,8 @@ func TestRefusedThenFreed(t *testing.T) {
 				t.Errorf("%q, which others have in turns: %v, %v, want held", hot[i], r.Status, r.Err)
 			}
 		}
-		if upserts < 2 {
-			t.Errorf("%d upserts: the key was not tried again", upserts)
+		if upserts.Load() < 2 {
+			t.Errorf("%d upserts: the key was not tried again", upserts.Load())
 		}
 	})
 }

@@ -87,13 +87,23 @@ type shown struct {
 
 func (a shown) Read(b []byte) (int, error) {
 	n, err := a.Reader.Read(b)
+	a.to.mu.Lock()
+	answers, asks := a.to.answers, a.to.asks
+	a.to.mu.Unlock()
 	switch {
-	case a.ofServer && a.to.answers != nil:
-		copy(b[:n], a.to.answers(b[:n]))
-	case !a.ofServer && a.to.asks != nil:
-		a.to.asks(b[:n])
+	case a.ofServer && answers != nil:
+		copy(b[:n], answers(b[:n]))
+	case !a.ofServer && asks != nil:
+		asks(b[:n])
 	}
 	return n, err
+}
+
+// shows sets who is shown what the server answers, and what it is asked; nil: nobody.
+func (s *switcher) shows(answers func([]byte) []byte, asks func([]byte)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers, s.asks = answers, asks
 }
 
 // twin is one of two servers that take turns at being the primary.
@@ -320,11 +330,11 @@ func TestKillOnGalera(t *testing.T) {
 		l.store()
 		proxy := newSwitcher(t, l.config.Addr)
 		var asGalera atomic.Int64
-		proxy.answers = func(b []byte) []byte {
+		proxy.shows(func(b []byte) []byte {
 			interrupted := []byte("\xff\x25\x05#70100")
 			asGalera.Add(int64(bytes.Count(b, interrupted)))
 			return bytes.ReplaceAll(b, interrupted, []byte("\xff\xbd\x04#40001"))
-		}
+		}, nil)
 		direct := l.config
 		l.config = direct.Clone()
 		l.config.Addr = proxy.listener.Addr().String()
