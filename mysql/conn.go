@@ -129,17 +129,16 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 	return c, nil
 }
 
-// close ends the connection for good. database/sql closes a connection whose
-// user reports ErrBadConn, instead of handing it to the next.
-func (c *conn) close() {
-	_ = c.sc.Raw(func(any) error { return sqldriver.ErrBadConn })
-	_ = c.sc.Close()
-}
+// close ends the connection for good.
+func (c *conn) close() { discard(c.sc) }
 
 // alive tells whether a connection that rested can still be used. The look at the
 // socket costs no trip; it sees a server that closed the connection (wait_timeout,
 // restart).
 func (c *conn) alive(ctx context.Context) bool {
+	if c.doubted() {
+		return false
+	}
 	rested := time.Since(c.used)
 	if rested < freshFor {
 		return true
@@ -245,13 +244,25 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	if c.distant() {
 		kill = 0
 	}
-	e := c.s.watchdog.watch(c, start, kill, cut)
+	var patience time.Duration // without end: see silence.go
+	var cancel context.CancelFunc
+	if c.from != nil {
+		patience = firstPatience(ctx, start)
+		if c.line == nil {
+			sending, cancel = context.WithCancel(sending)
+			defer cancel()
+		}
+	}
+	e := c.s.watchdog.watch(c, start, kill, cut, patience, cancel)
 	err = send(sending)
 	gone := !stop()
 	c.broken = c.broken || gone
 	ended = c.s.watchdog.stop(ctx, e)
 	if ended && !c.broken && e.other && number(err) == erLockWait {
 		c.s.cannotKill.Store(true) // it waited all the time, in another session than its number says
+	}
+	if e.silent && err != nil && number(err) == 0 {
+		return ended, errSilent
 	}
 	if (gone || e.gone) && err != nil && number(err) == 0 {
 		err = cmp.Or(ctx.Err(), context.DeadlineExceeded) // how the line broke is of no interest
@@ -290,7 +301,7 @@ func (s *Store) keepPace(took time.Duration) {
 // that may still run on the server (and wait, and be granted something) is ended.
 func (c *conn) lose(err error) {
 	c.broken = true
-	if !errors.Is(err, sqldriver.ErrBadConn) && number(err) == 0 {
+	if !errors.Is(err, sqldriver.ErrBadConn) && !errors.Is(err, errSilent) && number(err) == 0 {
 		c.s.endSession(c)
 	}
 }

@@ -15,9 +15,9 @@ const openWait = time.Second
 
 var errPoolBusy = errors.New("no connection of the pool was free")
 
-// connect takes a connection out of the pool. Where that is used up it waits, for
+// take takes a connection out of the pool. Where that is used up it waits, for
 // most at the longest (0: until ctx ends), and says so.
-func (s *Store) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+func (s *Store) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	busy := s.usedUp()
 	if busy == nil {
 		return s.db.Conn(ctx)

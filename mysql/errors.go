@@ -99,7 +99,7 @@ func classify(what string, err error) error {
 	}
 	n := number(err)
 	hint := lasting[n]
-	e := &driver.Error{Lasting: hint != "", NotApplied: proven[n] || hint != ""}
+	e := &driver.Error{Lasting: hint != "", NotApplied: proven[n] || hint != "", Silent: errors.Is(err, errSilent)}
 	switch {
 	case errors.Is(err, errBlocked), errors.Is(err, errTooLarge), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
@@ -137,7 +137,7 @@ func notSent(what string, err error) error {
 	err = classify(what, err)
 	var e *driver.Error
 	if errors.As(err, &e) && !e.NotApplied {
-		return &driver.Error{Lasting: e.Lasting, NotApplied: true, Err: e.Err}
+		return &driver.Error{Lasting: e.Lasting, NotApplied: true, Silent: e.Silent, Err: e.Err}
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func maybeApplied(what string, err error) error {
 	err = classify(what, err)
 	var e *driver.Error
 	if errors.As(err, &e) && e.NotApplied {
-		return &driver.Error{Lasting: e.Lasting, Err: e.Err}
+		return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
 	}
 	return err
 }

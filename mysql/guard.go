@@ -197,7 +197,7 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 	}
 	text := t.add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(h.Key).String()
 	found, err := detached(ctx, s, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
-		err = s.step(ctx, s.acquires, func(c *conn) (err error) {
+		err = s.stepAgain(ctx, s.acquires, func(c *conn) (err error) {
 			found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
 				var r row
 				var id sql.RawBytes

@@ -28,6 +28,9 @@ type watchdog struct {
 	waits map[*ender]struct{}
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero: it does not
+
+	silent []*ender // to be asked about; see silence.go
+	asking bool
 }
 
 // ender is the watch over one statement. A time that is zero does not come, or has
@@ -41,14 +44,23 @@ type ender struct {
 	open  bool          // then: it was not answered, so it may still come
 	other bool          // then: it was not sent, because the session did something else
 	gone  bool          // the connection was closed
+
+	start    time.Time
+	ask      time.Time     // when the statement is asked about
+	patience time.Duration // until then, since the last time
+	asked    bool          // it was asked about before
+	silent   bool          // the connection was closed because it is dead
+	cancel   context.CancelFunc
 }
 
-// next is the earlier of the two times.
-func (e *ender) next() time.Time {
-	if e.kill.IsZero() || !e.cut.IsZero() && e.cut.Before(e.kill) {
-		return e.cut
+// next is the earliest of the times; zero: none comes.
+func (e *ender) next() (next time.Time) {
+	for _, t := range [...]time.Time{e.kill, e.cut, e.ask} {
+		if next.IsZero() || !t.IsZero() && t.Before(next) {
+			next = t
+		}
 	}
-	return e.kill
+	return next
 }
 
 func newWatchdog(s *Store) *watchdog {
@@ -57,11 +69,16 @@ func newWatchdog(s *Store) *watchdog {
 
 // watch ends the statement that is about to be sent on c by KILL QUERY if it is
 // not answered within the bound, and closes the connection below at the time cut;
-// zero: not. The caller calls stop as soon as it has its answer.
-func (w *watchdog) watch(c *conn, now time.Time, bound time.Duration, cut time.Time) *ender {
-	e := &ender{c: c, heard: c.heard, cut: cut}
+// zero: not. After patience, if it is not 0, the server is asked about the statement,
+// and c closed if it is found dead: by cancel if the connection below is not known. The
+// caller calls stop as soon as it has its answer.
+func (w *watchdog) watch(c *conn, now time.Time, bound time.Duration, cut time.Time, patience time.Duration, cancel context.CancelFunc) *ender {
+	e := &ender{c: c, heard: c.heard, cut: cut, start: now, patience: patience, cancel: cancel}
 	if bound > 0 {
 		e.kill = now.Add(bound)
+	}
+	if patience > 0 {
+		e.ask = now.Add(patience)
 	}
 	next := e.next()
 	if next.IsZero() {
@@ -102,9 +119,16 @@ func (w *watchdog) fire() {
 			e.cut, e.gone = time.Time{}, true
 			_ = e.c.line.Close()
 		}
-		if next := e.next(); next.IsZero() {
-			delete(w.waits, e)
-		} else {
+		if !e.ask.IsZero() && !e.ask.After(now) {
+			e.ask = time.Time{}
+			w.silent = append(w.silent, e)
+			if !w.asking {
+				w.asking = true
+				w.s.background.Add(1)
+				go w.ask()
+			}
+		}
+		if next := e.next(); !next.IsZero() {
 			w.arm(now, next)
 		}
 	}
@@ -126,8 +150,8 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 	w.mu.Lock()
 	delete(w.waits, e)
 	done := e.done
+	e.c.broken = e.c.broken || e.gone || e.silent
 	w.mu.Unlock()
-	e.c.broken = e.c.broken || e.gone
 	switch {
 	case done == nil:
 		return false

@@ -183,7 +183,9 @@ func (l *lane) fill() (done chan struct{}) {
 			return
 		}
 		if sent := time.Now(); sent.Sub(c.heard) >= speakEvery {
-			if c.sc.PingContext(ctx) == nil {
+			spoken, cancel := context.WithTimeout(ctx, killWait)
+			defer cancel()
+			if c.sc.PingContext(spoken) == nil {
 				c.heard = sent
 			} else {
 				c.broken = true

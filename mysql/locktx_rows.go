@@ -18,7 +18,7 @@ func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 	start := time.Now()
 	for {
 		err := detachedErr(ctx, l.s, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
-			return l.s.step(ctx, l.s.acquires, func(c *conn) error { return l.makeMissing(ctx, c, keys) })
+			return l.s.stepAgain(ctx, l.s.acquires, func(c *conn) error { return l.makeMissing(ctx, c, keys) })
 		})
 		if !errors.Is(err, errBlocked) {
 			return classify("make rows in table "+l.s.names.tx, err)

@@ -42,11 +42,13 @@ type Store struct {
 	checks  chan struct{}
 
 	watchdog     *watchdog
-	pace         atomic.Int64         // nanoseconds an answer usually takes
-	cannotKill   concluded            // a proxy, whose numbers are not the server's
-	packet       atomic.Int64         // a statement of more bytes was too large, although the server allows it; 0: none was
-	home         atomic.Pointer[home] // nil: not read yet
-	statementLog atomic.Pointer[bool] // the server's binary log has statements; nil: not read yet
+	pace         atomic.Int64              // nanoseconds an answer usually takes
+	cannotKill   concluded                 // a proxy, whose numbers are not the server's
+	doubt        atomic.Pointer[time.Time] // connections that were not heard of since may be dead; nil: none may. See silence.go
+	culling      chan struct{}             // at most one looks through the pool
+	packet       atomic.Int64              // a statement of more bytes was too large, although the server allows it; 0: none was
+	home         atomic.Pointer[home]      // nil: not read yet
+	statementLog atomic.Pointer[bool]      // the server's binary log has statements; nil: not read yet
 	closed       atomic.Bool
 	background   sync.WaitGroup
 	life         context.Context // of what is opened in the background: until Close
@@ -161,7 +163,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 	}
 	s := &Store{
 		db: db, options: o, names: newNames(o.Prefix),
-		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1),
+		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1), culling: make(chan struct{}, 1),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.watchdog = newWatchdog(s)
@@ -259,7 +261,21 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 // step runs f on a connection of the lane, and again on another where the first
 // turned out to be dead before anything was sent on it, or to lead to a server that
 // is not the primary any more. f changes nothing twice if it is run again.
+//
+// Where the first was silent, renewals and questions are sent again too, which may
+// arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
+// could not tell: that is the engine's. So f that is sent on another lane and does no
+// harm twice is for stepAgain.
 func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
+	return s.steps(ctx, l, l == s.renewals || l == s.control, f)
+}
+
+// stepAgain is step for what may arrive twice.
+func (s *Store) stepAgain(ctx context.Context, l *lane, f func(*conn) error) error {
+	return s.steps(ctx, l, true, f)
+}
+
+func (s *Store) steps(ctx context.Context, l *lane, twice bool, f func(*conn) error) error {
 	start := time.Now()
 	for try := 1; ; try++ {
 		s.control.keep(ctx)
@@ -274,10 +290,15 @@ func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
 		if n == erPacket { // each time half as large
 			tries = 16
 		}
-		if try >= tries || !driver.IsNotApplied(classify("", err)) {
+		if try >= tries {
+			return err
+		}
+		silent := errors.Is(err, errSilent)
+		if !driver.IsNotApplied(classify("", err)) && !(silent && twice) {
 			return err
 		}
 		switch {
+		case silent:
 		case n == erIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn):
 		case isElsewhere(err):
 			s.moved()

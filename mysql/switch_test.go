@@ -30,6 +30,21 @@ type switcher struct {
 
 	mu    sync.Mutex
 	lines []net.Conn
+	dead  []*atomic.Bool // of each client's
+}
+
+// deaden lets the connections that are open die without a word, and says how many
+// they are: what goes over them is swallowed. New ones work.
+func (s *switcher) deaden() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, d := range s.dead {
+		if !d.Swap(true) {
+			n++
+		}
+	}
+	return n
 }
 
 func newSwitcher(t testing.TB, server string) *switcher {
@@ -65,14 +80,17 @@ func (s *switcher) serve(client net.Conn) {
 		return
 	}
 	s.mu.Lock()
-	s.lines = append(s.lines, client, server)
+	dead := new(atomic.Bool)
+	s.lines, s.dead = append(s.lines, client, server), append(s.dead, dead)
 	s.mu.Unlock()
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], shown{way[1], way[1] == server, s})
-			_ = way[0].Close()
-			_ = way[1].Close()
+			_, _ = io.Copy(way[0], shown{way[1], way[1] == server, s, dead})
+			if !dead.Load() { // the end of a dead one is swallowed too
+				_ = way[0].Close()
+				_ = way[1].Close()
+			}
 		})
 	}
 	both.Wait()
@@ -83,6 +101,7 @@ type shown struct {
 	io.Reader
 	ofServer bool
 	to       *switcher
+	dead     *atomic.Bool
 }
 
 func (a shown) Read(b []byte) (int, error) {
@@ -91,6 +110,8 @@ func (a shown) Read(b []byte) (int, error) {
 	answers, asks := a.to.answers, a.to.asks
 	a.to.mu.Unlock()
 	switch {
+	case a.dead.Load():
+		n = 0
 	case a.ofServer && answers != nil:
 		copy(b[:n], answers(b[:n]))
 	case !a.ofServer && asks != nil:

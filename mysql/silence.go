@@ -1,0 +1,284 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A connection can die without a word: a firewall or a NAT forgets it, a host goes
+// away. What is sent on it then is never answered, and waiting for the end of the
+// trust would cost the lease. So a statement that has no answer after a second is
+// asked about, on a newly dialled connection:
+//
+//   - the server answers there, and does not know the old connection, or shows it at
+//     rest: the statement did not arrive, or its answer was lost. The old connection
+//     is closed, and its session ended, so that nothing of it can come later.
+//   - the server shows the old connection at work: it waits for a lock or for the
+//     disk. It is waited for, and asked about again, each time later.
+//   - another server answers: that is a new primary, or one of several behind a proxy,
+//     which cannot say what the old one does. The second time it counts as the first case.
+//   - nothing answers: the server is silent, and a second connection to it is as good
+//     as the first. It is waited for too.
+//
+// So a slow server is not taken for a dead connection. The sessions of SelectForUpdate
+// and the bells, and those of transactions, are left alone: to close one is to give up
+// what it holds.
+
+const (
+	// silentFor is how long a statement is unanswered before it is asked about. One that
+	// has less than four times as much is asked about sooner: what is left must do for
+	// another try.
+	silentFor   = time.Second
+	silentLeast = 100 * time.Millisecond
+
+	// mostSilence is the longest between two questions about one statement.
+	mostSilence = 5 * time.Second
+
+	// askWait bounds a question: to dial, to log in, to ask.
+	askWait = 5 * time.Second
+
+	// lateAnswer is how long, at least, an answer that was under way when the server
+	// showed the session at rest may take to arrive.
+	lateAnswer = 50 * time.Millisecond
+)
+
+// errSilent: the connection was closed because it gave no answer while the server
+// answers on another.
+var errSilent = errors.New("the connection gave no answer, while the server answers on a new one")
+
+// firstPatience is how long a statement with this context is waited for before it is
+// asked about.
+func firstPatience(ctx context.Context, now time.Time) time.Duration {
+	if by, ok := ctx.Deadline(); ok {
+		return min(silentFor, max(by.Sub(now)/4, silentLeast))
+	}
+	return silentFor
+}
+
+// ask is the question about all statements that have been unanswered for too long.
+// One goroutine at a time runs it.
+func (w *watchdog) ask() {
+	defer w.s.background.Done()
+	for {
+		w.mu.Lock()
+		list := slices.DeleteFunc(w.silent, func(e *ender) bool { _, waits := w.waits[e]; return !waits })
+		w.silent = nil
+		w.asking = len(list) > 0
+		w.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		w.judge(list)
+	}
+}
+
+// judge cuts those of the statements whose connections are dead.
+func (w *watchdog) judge(list []*ender) {
+	ctx, cancel := context.WithTimeout(context.Background(), askWait)
+	defer cancel()
+	q, err := w.s.question(ctx, list)
+	if err == nil {
+		defer q.conn.close()
+		if slices.ContainsFunc(list, q.dead) {
+			sleep(ctx, max(lateAnswer, q.took))
+		}
+	}
+	w.mu.Lock()
+	var cut []*ender
+	now := time.Now()
+	for _, e := range list {
+		switch _, waits := w.waits[e]; {
+		case !waits:
+		case err == nil && q.dead(e):
+			e.silent = true
+			cut = append(cut, e)
+			w.s.distrust(e.start)
+		default:
+			e.patience = min(2*max(e.patience, silentFor), mostSilence)
+			e.ask, e.asked = now.Add(e.patience), true
+			w.arm(now, e.next())
+		}
+	}
+	w.mu.Unlock()
+	for _, e := range cut {
+		e.cutOff()
+	}
+	for _, e := range cut { // their callers go on meanwhile
+		q.end(ctx, e)
+	}
+}
+
+// answer is what the server said about the sessions of silent connections.
+type answer struct {
+	conn   *conn // on which it was asked
+	server string
+	took   time.Duration
+	at     map[uint64]process
+}
+
+type process struct {
+	id            uint64
+	host, command string
+	server        string
+}
+
+// question asks on a newly dialled connection what the server does for the statements.
+func (s *Store) question(ctx context.Context, list []*ender) (*answer, error) {
+	sc, err := s.connect(ctx, askWait)
+	if err != nil {
+		return nil, err
+	}
+	q := &answer{conn: &conn{s: s, sc: sc}, at: make(map[uint64]process)}
+	ids := make([]string, len(list))
+	for i, e := range list {
+		ids[i] = fmt.Sprint(e.c.id)
+	}
+	s.statements.Add(1)
+	start := time.Now()
+	// Our own session is in the answer too, so that there is a row in any case. The user's
+	// own sessions are shown without a privilege.
+	found, err := collect(ctx, sc, "SELECT ID,COALESCE(HOST,''),COALESCE(COMMAND,''),"+serverName+" FROM information_schema.PROCESSLIST WHERE ID=CONNECTION_ID() OR ID IN ("+strings.Join(ids, ",")+")",
+		func(rows *sql.Rows) (p process, err error) {
+			err = rows.Scan(&p.id, &p.host, &p.command, &p.server)
+			return p, err
+		})
+	if err == nil && len(found) == 0 {
+		err = errors.New("the server does not show its sessions")
+	}
+	if err != nil {
+		q.conn.close()
+		return nil, err
+	}
+	q.took = time.Since(start)
+	for _, p := range found {
+		q.at[p.id], q.server = p, p.server
+	}
+	return q, nil
+}
+
+// dead reports whether the connection of a statement is.
+func (q *answer) dead(e *ender) bool {
+	if q.server != e.c.server {
+		return e.asked
+	}
+	p, there := q.at[e.c.id]
+	return !there || strings.EqualFold(p.command, "Sleep")
+}
+
+// end ends the session of a dead connection, if it is certain which that is: number
+// and port together name one. Behind a proxy the ports differ.
+func (q *answer) end(ctx context.Context, e *ender) {
+	p, there := q.at[e.c.id]
+	if !there || q.server != e.c.server || e.c.line == nil {
+		return
+	}
+	if own, ok := e.c.line.LocalAddr().(*net.TCPAddr); ok && strings.HasSuffix(p.host, fmt.Sprintf(":%d", own.Port)) {
+		q.conn.s.statements.Add(1)
+		_, _ = q.conn.sc.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", e.c.id))
+	}
+}
+
+// cutOff closes the connection below, or makes the driver do so.
+func (e *ender) cutOff() {
+	if e.c.line != nil {
+		_ = e.c.line.Close()
+	} else {
+		e.cancel()
+	}
+}
+
+// distrust makes all connections at rest that were not heard of since then close
+// before they are used: what ended one silently has ended its neighbours too.
+func (s *Store) distrust(since time.Time) {
+	for old := s.doubt.Load(); old == nil || old.Before(since); old = s.doubt.Load() {
+		if s.doubt.CompareAndSwap(old, &since) {
+			s.control.mu.Lock()
+			s.control.keepFrom = time.Time{} // it is opened before what it may have to KILL
+			s.control.mu.Unlock()
+			return
+		}
+	}
+}
+
+// doubted reports whether the connection may be dead like another that was.
+func (c *conn) doubted() bool {
+	since := c.s.doubt.Load()
+	return since != nil && c.heard.Before(*since)
+}
+
+// A pool of the program's hands out what rests in it, and cannot be told to dial.
+
+const (
+	// doubtTries is how many connections out of a pool are asked for a sign of life,
+	// until the next is taken as it is.
+	doubtTries = 3
+
+	// mostCulled bounds how many connections of the pool are asked at once.
+	mostCulled = 100
+)
+
+// connect takes a connection out of the pool that lives, as far as can be known. It
+// waits for a pool that is used up for most at the longest (0: until ctx ends).
+func (s *Store) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+	for try := 1; ; try++ {
+		rests := s.db.Stats().Idle > 0 // never in a pool of ours
+		sc, err := s.take(ctx, most)
+		if err != nil || !rests || try > doubtTries || answers(ctx, sc) {
+			return sc, err
+		}
+		discard(sc)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s.cull(ctx)
+	}
+}
+
+// answers reports whether the server answers on the connection within a second.
+func answers(ctx context.Context, sc *sql.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, silentFor)
+	defer cancel()
+	return sc.PingContext(ctx) == nil
+}
+
+// cull asks all that rest in the pool at once, and closes what does not answer.
+func (s *Store) cull(ctx context.Context) {
+	select {
+	case s.culling <- struct{}{}:
+		defer func() { <-s.culling }()
+	case <-ctx.Done():
+		return
+	}
+	var all sync.WaitGroup
+	for range min(s.db.Stats().Idle, mostCulled) {
+		all.Go(func() {
+			waiting, cancel := context.WithTimeout(ctx, silentFor)
+			defer cancel()
+			sc, err := s.db.Conn(waiting)
+			if err != nil {
+				return
+			}
+			if answers(ctx, sc) {
+				_ = sc.Close()
+			} else {
+				discard(sc)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// discard ends a connection for good. database/sql closes a connection whose user
+// reports ErrBadConn, instead of handing it to the next.
+func discard(sc *sql.Conn) {
+	_ = sc.Raw(func(any) error { return sqldriver.ErrBadConn })
+	_ = sc.Close()
+}
