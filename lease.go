@@ -131,6 +131,9 @@ func (l *Lease) checkLocked() bool {
 		return false
 	}
 	reason, cause := ReasonExpired, l.cause
+	if cause == nil && l.renewals > 0 {
+		cause = errUnanswered
+	}
 	if l.last || l.maxHoldEnd() <= l.deadline {
 		reason, cause = ReasonMaxHold, nil
 	}

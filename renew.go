@@ -132,6 +132,9 @@ func (c *Client) renew(ctx context.Context, batch []*Lease) []error {
 // errNoAnswer stands for an unknown outcome without a cause.
 var errNoAnswer = fmt.Errorf("the database gave no usable answer")
 
+// errUnanswered: the trust ended before the only renewal was answered.
+var errUnanswered = fmt.Errorf("the database did not answer the renewal in time")
+
 func (l *Lease) renewalFailed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
