@@ -32,7 +32,7 @@ test: testenv ## every test of every module, with the race detector, on real ser
 test-here: $(TOOLS)/gotestsum $(TOOLS)/reruns
 	@rm -rf $(TOOLS)/tests && mkdir -p $(TOOLS)/tests
 	@$(call each,$(TOOLS)/gotestsum --format=pkgname --format-hide-empty-pkg \
-		--jsonfile="$(TOOLS)/tests/$$(sed "s|^\.$$|root|; s|/|_|g" <<<"$$m").json" --rerun-fails=1 --packages=./... -- -race -count=1 -timeout=25m $(TESTFLAGS))
+		--jsonfile="$(TOOLS)/tests/$$(sed "s|^\.$$|root|; s|/|_|g" <<<"$$m").json" --rerun-fails=1 --packages=./... -- -race -count=1 -timeout=40m $(TESTFLAGS))
 	@$(TOOLS)/reruns $(TOOLS)/tests/*.json
 
 .PHONY: race
