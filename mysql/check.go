@@ -144,7 +144,7 @@ func checkServer(ctx context.Context, c *conn) error {
 	var version string
 	variables := []string{"read_only", "innodb_read_only", "super_read_only"}
 	values := make([]string, len(variables))
-	_, err := query(ctx, c, 0, "SELECT VERSION(),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,CONCAT('' /*!80000 ,@@GLOBAL.super_read_only */)",
+	_, err := query(ctx, c, 0, "SELECT VERSION(),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,COALESCE(/*!80000 @@GLOBAL.super_read_only, */ 0)",
 		func(rows *sql.Rows) (bool, error) {
 			return true, rows.Scan(&version, &values[0], &values[1], &values[2])
 		})
