@@ -34,26 +34,14 @@ type cut struct {
 
 func newCutter(t testing.TB, server string) *cutter {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	c := &cutter{listener: listener, server: server}
-	t.Cleanup(func() {
-		_ = listener.Close()
+	c := &cutter{server: server}
+	c.listener = accept(t, c.serve, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, line := range c.lines {
 			_ = line.Close()
 		}
 	})
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go c.serve(client)
-		}
-	}()
 	return c
 }
 

@@ -47,19 +47,15 @@ func (s *switcher) deaden() int {
 	return n
 }
 
-func newSwitcher(t testing.TB, server string) *switcher {
+// accept listens on an address of this machine, for a proxy that serves each client. At
+// the end of the test it closes the listener and calls end.
+func accept(t testing.TB, serve func(net.Conn), end func()) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	s := &switcher{listener: listener}
-	s.server.Store(&server)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, line := range s.lines {
-			_ = line.Close()
-		}
+		end()
 	})
 	go func() {
 		for {
@@ -67,9 +63,23 @@ func newSwitcher(t testing.TB, server string) *switcher {
 			if err != nil {
 				return
 			}
-			go s.serve(client)
+			go serve(client)
 		}
 	}()
+	return listener
+}
+
+func newSwitcher(t testing.TB, server string) *switcher {
+	t.Helper()
+	s := &switcher{}
+	s.server.Store(&server)
+	s.listener = accept(t, s.serve, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, line := range s.lines {
+			_ = line.Close()
+		}
+	})
 	return s
 }
 
