@@ -3,10 +3,13 @@ package rowlock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/undo"
 )
 
 // Acquire waits until key is held and returns its lease. The lease is renewed in
@@ -95,8 +98,8 @@ func waitError(ctx context.Context, last error) error {
 // make the outcome unknown.
 func (c *Client) newRequest(key string, s settings, pinned bool) driver.Request {
 	r := driver.Request{
-		Key: key, Owner: c.opts.Owner, TTL: s.ttl, Keep: s.minHold,
-		Guarded: s.guarded, Pinned: pinned,
+		Key: key, Owner: c.opts.Owner, TTL: s.TTL, Keep: s.MinHold,
+		Guarded: s.Guarded, Pinned: pinned,
 	}
 	rand.Read(r.ID[:]) // never fails
 	return r
@@ -112,28 +115,24 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 			r.Err = &driver.Error{Lasting: true, Err: fmt.Errorf("the store granted %q with token %d, which is out of range", req.Key, r.Token)}
 			break
 		}
-		if got < sent+s.ttl-s.margin {
-			lease := c.newLease(req.Key, req.ID, s, sent, r)
-			if err := c.hold(lease); err != nil {
-				return nil, err
-			}
-			return lease, nil
+		if got < sent+s.TTL-s.Margin {
+			return c.hold(&granted{grant: grant.New(req.Key, req.ID, s.Terms, sent, r)})
 		}
-		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", got-sent, s.ttl)
+		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", got-sent, s.TTL)
 	case driver.Held:
 		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Left: r.Left}
 	case driver.Pinned:
 		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true}
 	}
 	if !driver.IsNotApplied(r.Err) {
-		c.troubles.unknown.fail(ctx, 1, "key", req.Key, "hold", req.ID, "err", r.Err)
-		c.undoer.add(undoTask{
-			hold: driver.Hold{
-				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.ttl, Keep: s.minHold,
-				Guarded: s.guarded, Undo: true,
+		c.report.Unknown.Fail(ctx, 1, "key", req.Key, "hold", req.ID, "err", r.Err)
+		c.undoer.Add(undo.Task{
+			Hold: driver.Hold{
+				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.MinHold,
+				Guarded: s.Guarded, Undo: true,
 			},
-			acknowledged: r.Status == driver.Granted,
-			sent:         got,
+			Acknowledged: r.Status == driver.Granted,
+			Sent:         got,
 		})
 	}
 	if r.Err == nil {
@@ -142,36 +141,30 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 	return nil, r.Err
 }
 
-// hold takes a granted lease into care. If the client was closed meanwhile it is
-// given back.
-func (c *Client) hold(l *Lease) error {
-	c.keeper.add(l) // before the look at closed: Close ends what it finds in care
+// errNoAnswer stands for an unknown outcome without a cause.
+var errNoAnswer = errors.New("the database gave no usable answer")
+
+// granted is a grant with the lease of its first user.
+type granted struct {
+	grant grant.Grant
+	lease Lease
+}
+
+// hold takes on what was granted. If the client was closed meanwhile it is given back.
+func (c *Client) hold(new *granted) (*Lease, error) {
+	g, l := &new.grant, &new.lease
+	l.c, l.g, l.token, l.began = c, g, g.Hold.Token, g.Began
+	c.keeper.Add(g, (*user)(l)) // before the look at closed: Close ends what it finds here
 	c.mu.Lock()
 	closed := c.closed
-	c.addLocal(l)
+	c.addLocal(g)
 	if !closed {
 		c.startReaping()
 	}
 	c.mu.Unlock()
 	if closed {
-		c.giveBack(l)
-		return ErrClosed
+		g.End(grant.Unwanted, nil)
+		return nil, ErrClosed
 	}
-	return nil
-}
-
-// giveBack ends a lease that reached no caller, without its MinHold.
-func (c *Client) giveBack(l *Lease) {
-	l.mu.Lock()
-	if l.ended != nil {
-		l.mu.Unlock()
-		return // lost meanwhile, which has undone it
-	}
-	l.endLocked(ErrReleased)
-	l.mu.Unlock()
-	c.keeper.remove(l)
-	h := l.hold
-	h.Undo = true
-	c.undoer.add(undoTask{hold: h, acknowledged: true, sent: c.now()})
-	c.localEnd(h.Key, false)
+	return l, nil
 }

@@ -68,7 +68,7 @@ func (c *Client) holds(ctx context.Context, key string) bool {
 		if !ok {
 			return false
 		}
-		if lc.lease.c == c && lc.lease.hold.Key == key && lc.lease.Err() == nil {
+		if lc.lease.c == c && lc.lease.Key() == key && lc.lease.Err() == nil {
 			return true
 		}
 		ctx = lc.Context

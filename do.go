@@ -103,7 +103,7 @@ func (c *Client) insideDo(ctx context.Context) (key string, inside bool) {
 		case !ok:
 			return "", false
 		case lc.lease.c == c && c.underDo(lc.lease):
-			return lc.lease.hold.Key, true
+			return lc.lease.Key(), true
 		}
 		ctx = lc.Context
 	}

@@ -97,9 +97,13 @@ var logCall = regexp.MustCompile(`(?:\.log\.(Warn|Error|Info)(?:Context)?\((?:\w
 
 // TestDocsLogMessages: docs/operations.md says for each message of level Warn and Error what to do, and for no other.
 func TestDocsLogMessages(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, folder := range []string{"*.go", "internal/*/*.go"} {
+		found, err := filepath.Glob(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	page := read(t, "docs/operations.md")
 	sent := make(map[string]bool)

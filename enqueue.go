@@ -3,7 +3,6 @@ package rowlock
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -23,26 +22,16 @@ func (q *queue) enqueue(otherwise func()) {
 	req := c.newRequest(q.key, s, false)
 	ctx, cancel := context.WithCancel(c.open)
 	q.leave = cancel
-	c.work.more()
-	go func() {
-		defer c.work.exit()
+	c.store.Work.Fork(func() {
 		defer cancel()
-		// Trust counts from the last time that the store began what was granted, not
-		// from the beginning of the wait.
-		var began time.Duration
-		c.calls.Add(1)
-		r, err := c.queuer.AcquireWait(ctx, req, func() { began = c.now() })
-		if errors.Is(err, driver.ErrNoPlace) {
+		a := c.store.AcquireWait(ctx, c.queuer, req)
+		if errors.Is(a.Err, driver.ErrNoPlace) {
 			q.noPlace(otherwise)
 			return
 		}
-		if err != nil {
-			r.Status, r.Err = 0, err
-		}
-		now := c.now()
-		lease, err := c.outcome(caller, &req, s, r, began, now)
-		q.answered(caller, s, lease, err, now-began)
-	}()
+		lease, err := c.outcome(caller, &req, s, a.Results[0], a.Sent, a.Got)
+		q.answered(caller, s, lease, err, a.Got-a.Sent)
+	})
 }
 
 // noPlace goes on without the server's queue.

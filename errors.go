@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/grant"
 )
 
 // What can go wrong, by name. Test with errors.Is: each is wrapped with the
@@ -130,13 +131,12 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // Unwrap is the cause, if one is known.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// lostReason translates a store's answer about a hold that it does not have.
-func lostReason(s driver.Status) Reason {
-	switch s {
-	case driver.Taken:
-		return ReasonTaken
-	case driver.Forced, driver.Released: // Released, but not by its holder
-		return ReasonForced
-	}
-	return ReasonRemoved
+var lostReasons = map[grant.Reason]Reason{
+	grant.Expired: ReasonExpired, grant.MaxHold: ReasonMaxHold, grant.Taken: ReasonTaken,
+	grant.Removed: ReasonRemoved, grant.Forced: ReasonForced, grant.Closed: ReasonClosed, grant.CutOff: ReasonClosed,
+}
+
+// lostError is the *LostError of a grant that ended with reason.
+func lostError(key string, token int64, reason grant.Reason, cause error) error {
+	return &LostError{Key: key, Token: token, Reason: lostReasons[reason], Err: cause}
 }

@@ -19,19 +19,17 @@ func (l *Lease) Guarding(s driver.Store) (driver.Hold, error) {
 	if l == nil {
 		return driver.Hold{}, fmt.Errorf("guard: %w", errNilLease)
 	}
-	if !stands(l.c.store, s) {
-		return driver.Hold{}, fmt.Errorf("guard %q: %w: the lease was granted by another Store (%T): use the one that its Client was made with", l.hold.Key, ErrInvalid, l.c.store)
+	if !stands(l.c.store.Driver(), s) {
+		return driver.Hold{}, fmt.Errorf("guard %q: %w: the lease was granted by another Store (%T): use the one that its Client was made with", l.Key(), ErrInvalid, l.c.store.Driver())
 	}
 	if err := l.Err(); err != nil { // looks at the clock
-		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.hold.Key, err)
+		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.Key(), err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended != nil {
-		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.hold.Key, l.ended)
+	h, ok := l.g.BeginGuard((*user)(l))
+	if !ok {
+		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.Key(), l.Err())
 	}
-	l.guarded = true
-	return l.hold, nil
+	return h, nil
 }
 
 // stands tells whether the Store of a client is s, or one that wraps it and says
@@ -45,14 +43,4 @@ func stands(of, s driver.Store) bool {
 		of = w.Unwrap()
 	}
 	return true
-}
-
-// ending is the hold as its release names it. One that was guarded may have a
-// transaction open, for which the release must not wait.
-func (l *Lease) ending() driver.Hold {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h := l.hold
-	h.Guarded = h.Guarded || l.guarded
-	return h
 }

@@ -49,7 +49,9 @@ func TestHandOn(t *testing.T) {
 		"NoRenew asked for":    {second: []rowlock.Option{rowlock.NoRenew()}},
 		"NoRenew before":       {first: []rowlock.Option{rowlock.NoRenew()}, handed: true},
 		"trust is half over":   {o: rowlock.Options{HandOn: time.Minute}, first: []rowlock.Option{rowlock.NoRenew()}, hold: 14 * time.Second},
-		"renewal on its way":   {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, fault: on("renew", verdict{slow: 5 * time.Second})},
+		"MaxHold":              {first: []rowlock.Option{rowlock.MaxHold(10 * time.Minute)}},
+		"MaxHold asked for":    {second: []rowlock.Option{rowlock.MaxHold(10 * time.Minute)}},
+		"renewal on its way":   {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, fault: on("renew", verdict{slow: 5 * time.Second}), handed: true},
 		"renewed, then passed": {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, handed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,6 +175,35 @@ func TestHandOnMaxHold(t *testing.T) {
 			t.Errorf("ended after %v: %v", d, b.Err())
 		}
 	})
+}
+
+// TestP2_RenewalOnItsWayAsTheGrantPasses: its answer is that of the grant: it moves the
+// deadline of the next holder, or ends its hold.
+func TestP2_RenewalOnItsWayAsTheGrantPasses(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFaultStore()
+			f.set(on("renew", verdict{delay: 4 * time.Second}))
+			c := newClient2(t, f, rowlock.Options{HandOn: time.Minute})
+			a, b := two(t, c, 11*time.Second, nil, nil)
+			if a.Hold().ID != b.Hold().ID {
+				t.Fatal("not handed on")
+			}
+			f.set(nil)
+			before := b.Until()
+			if lost {
+				f.Expire("k")
+			}
+			time.Sleep(6 * time.Second)
+			switch err := b.Err(); {
+			case lost && reason(err) != rowlock.ReasonTaken:
+				t.Errorf("P2: the loss that the renewal told of: %v", err)
+			case !lost && (err != nil || !b.Until().After(before)):
+				t.Errorf("the renewal did not count: %v, until %v, before %v", err, b.Until(), before)
+			}
+			b.Release(context.Background())
+		})
+	}
 }
 
 // TestP2_HandedOnAndLost: the next local holder hears of a loss like any other.

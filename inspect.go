@@ -34,17 +34,14 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if ctx.Err() != nil {
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, waitError(ctx, nil))
 	}
-	infos, err := ask(c, ctx, inspectPatience, func(ctx context.Context) ([]Info, error) {
-		c.calls.Add(1)
-		return c.store.Inspect(ctx, []string{key})
-	})
-	if err == nil && len(infos) != 1 {
-		err = fmt.Errorf("the store gave %d answers for one key", len(infos))
-	}
+	info, err := c.store.AskInspect(ctx, c.open, key, inspectPatience)
 	if err != nil {
+		if err == ctx.Err() {
+			err = waitError(ctx, nil)
+		}
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, err)
 	}
-	return infos[0], nil
+	return info, nil
 }
 
 // Stats is a snapshot of what a Client does. Counters only grow.
@@ -66,17 +63,13 @@ func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	waiting := c.waiting
 	c.mu.Unlock()
-	s := Stats{
-		Held:       c.keeper.len(),
+	return Stats{
+		Held:       c.keeper.Len(),
 		Waiting:    waiting,
-		Undoing:    c.undoer.len(),
-		Renewals:   c.renewals.Load(),
-		Losses:     c.losses.Load(),
-		Late:       c.late.Load(),
-		Statements: c.calls.Load(),
+		Undoing:    c.undoer.Len(),
+		Renewals:   c.keeper.Renewed(),
+		Losses:     c.keeper.Losses(),
+		Late:       c.keeper.Late(),
+		Statements: c.store.Statements(),
 	}
-	if counter, ok := c.store.(driver.Counter); ok {
-		s.Statements = counter.Statements()
-	}
-	return s
 }

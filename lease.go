@@ -7,68 +7,56 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/grant"
 )
 
 // Lease is one hold of one key by one caller. It ends once: by Release, or by
 // being lost. All methods are safe for concurrent use, and for use after the end.
 type Lease struct {
 	c     *Client
-	hold  driver.Hold // constant
-	set   settings
-	began time.Duration // the start of the attempt that was granted
+	g     *grant.Grant
+	token int64
+	began time.Duration // when the caller got it
 
-	granted time.Duration // the start of the attempt that the database granted: earlier than began if the hold was handed on
-	first   int64         // the token of that grant
-
-	mu        sync.Mutex
-	deadline  time.Duration // the trust deadline
-	renewedAt time.Duration // the start of the last statement that was acknowledged
-	last      bool          // the renewal that set the deadline was shortened by MaxHold
-	renewals  int           // on their way
-	silence   silence       // of the renewals that the keeper starts; its batch's own
-	guarded   bool          // a guard was asked for: never handed on
-	cause     error         // the last failed renewal since an acknowledged one
-	ended     error         // nil while held
-	done      chan struct{}
-	contexts  map[*leaseContext]struct{}
-	takers    takers
-	release   releasing
-	sending   call[driver.Hold]
-
-	task keeperTask // the keeper's; guarded by its mutex
+	mu       sync.Mutex
+	ended    error // nil while held
+	passed   bool  // released, and the grant went on to another caller of the client
+	answer   error // of Release, once a loss was told by it
+	done     chan struct{}
+	contexts map[*leaseContext]struct{}
+	takers   takers
 }
 
-// releasing is the one release of a lease, which every Release call waits for.
-type releasing struct {
-	silence  silence
-	repeated bool            // what was sent first may have worked: then a repeat finds nothing
-	ctx      context.Context // of the first Release; only for what is logged
-	begun    bool
-	answered bool
-	err      error
-	done     chan struct{} // made by who must wait
-}
+// user is a Lease as the grant sees it.
+type user Lease
 
-func (c *Client) newLease(key string, id driver.HoldID, s settings, began time.Duration, r driver.Result) *Lease {
-	l := &Lease{
-		c: c,
-		hold: driver.Hold{
-			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
-			TTL: s.ttl, MaxHold: s.maxHold, Keep: s.minHold, Guarded: s.guarded,
-		},
-		set:       s,
-		began:     began,
-		renewedAt: began,
-		granted:   began,
-		first:     r.Token,
-		deadline:  began + s.ttl - s.margin,
+// Ended implements grant.User: Err, Done and the contexts, before any statement leaves.
+func (u *user) Ended(reason grant.Reason, cause error) {
+	l := (*Lease)(u)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch reason {
+	case grant.Passed:
+		l.passed, l.ended = true, ErrReleased
+	case grant.Released, grant.Unwanted:
+		l.ended = ErrReleased
+	default:
+		l.ended = lostError(l.g.Hold.Key, l.token, reason, cause)
 	}
-	l.task.lease = l
-	return l
+	if l.done != nil {
+		close(l.done)
+	}
+	for ctx := range l.contexts {
+		ctx.cancel(l.ended)
+	}
+	l.contexts = nil
 }
+
+// Renewed implements grant.User.
+func (u *user) Renewed(now time.Duration) { (*Lease)(u).heldLong(now) }
 
 // Key is what is held.
-func (l *Lease) Key() string { return l.hold.Key }
+func (l *Lease) Key() string { return l.g.Hold.Key }
 
 // Token is the fencing token: positive, and larger than that of every earlier
 // hold of the key. Hand it to a resource that refuses smaller ones than it has seen.
@@ -77,14 +65,12 @@ func (l *Lease) Key() string { return l.hold.Key }
 // that was handed on inside the program, and with the strategy UniqueInsert of package
 // mysqllock, whose rows have a provisional one. Whether a lease or a log line is that
 // of a row its hold ID tells: Info.Hold, hold in log lines.
-func (l *Lease) Token() int64 { return l.hold.Token }
+func (l *Lease) Token() int64 { return l.token }
 
 // Until is the trust deadline by the wall clock, for display: it moves with every
 // renewal. To know whether the lease is held, ask Err.
 func (l *Lease) Until() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Add(l.deadline - l.c.now())
+	return time.Now().Add(l.g.Deadline() - l.c.now())
 }
 
 // Done is closed when the hold ends, released or lost. In a process that was
@@ -108,89 +94,28 @@ func (l *Lease) Err() error {
 	if l == nil {
 		return errNilLease
 	}
-	l.mu.Lock()
-	lost := l.checkLocked()
-	err := l.ended
-	l.mu.Unlock()
-	if lost {
-		l.afterLoss(true)
+	if err := l.end(); err != nil {
+		return err
 	}
-	return err
+	l.g.Check()
+	return l.end()
+}
+
+// end is what ended the lease; nil: nothing that anybody has noticed.
+func (l *Lease) end() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
 }
 
 // errNilLease: what Acquire returns beside an error was used.
 var errNilLease = fmt.Errorf("%w: the Lease is nil: was the error of Acquire looked at?", ErrInvalid)
 
 // Hold is what the database knows of the lease; for implementations of Store.
-func (l *Lease) Hold() driver.Hold { return l.hold }
-
-// checkLocked ends the lease if its trust deadline has passed, and tells whether
-// it did; the caller then calls afterLoss without the lock.
-func (l *Lease) checkLocked() bool {
-	if l.ended != nil || l.c.now() < l.deadline {
-		return false
-	}
-	reason, cause := ReasonExpired, l.cause
-	if cause == nil && l.renewals > 0 {
-		cause = errUnanswered
-	}
-	if l.last || l.maxHoldEnd() <= l.deadline {
-		reason, cause = ReasonMaxHold, nil
-	}
-	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason, Err: cause})
-	return true
-}
-
-// maxHoldEnd is the trust deadline that no renewal passes.
-func (l *Lease) maxHoldEnd() time.Duration {
-	if l.set.maxHold == 0 {
-		return 1<<63 - 1
-	}
-	return l.began + l.set.maxHold - l.set.margin
-}
-
-// endLocked is the one end of a lease: Err, Done and the contexts, before any
-// statement leaves.
-func (l *Lease) endLocked(err error) {
-	l.ended = err
-	if l.cause != nil {
-		l.cause = nil
-		l.c.troubles.renew.less(1)
-	}
-	if l.done != nil {
-		close(l.done)
-	}
-	for ctx := range l.contexts {
-		ctx.cancel(err)
-	}
-	l.contexts = nil
-}
-
-// lose ends the lease for a reason that the database gave, with the cause if it named one.
-func (l *Lease) lose(reason Reason, cause error, undo bool) {
-	l.mu.Lock()
-	if l.ended != nil {
-		l.mu.Unlock()
-		return
-	}
-	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: reason, Err: cause})
-	l.mu.Unlock()
-	l.afterLoss(undo)
-}
-
-// afterLoss is what the client does about a lease that was lost: count, log, take
-// the hold back where the database may still have it, wake the next local waiter.
-func (l *Lease) afterLoss(undo bool) {
-	c := l.c
-	c.keeper.remove(l)
-	c.losses.Add(1)
-	c.troubles.lost.add("key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "err", l.ended)
-	if undo {
-		// Not before the margin has passed: work that looks at Done needs a moment
-		// to stop, and the key stays taken meanwhile.
-		c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, notBefore: c.now() + l.set.margin, sent: c.now()})
-	}
-	c.localEnd(l.hold.Key, false)
+func (l *Lease) Hold() driver.Hold {
+	h := l.g.Hold
+	h.Token = l.token
+	return h
 }
 
 // Renew extends the lease now by its TTL, for a lease made with NoRenew or to be
@@ -203,37 +128,24 @@ func (l *Lease) Renew(ctx context.Context) error {
 	case l == nil:
 		return fmt.Errorf("renew: %w", errNilLease)
 	case ctx == nil:
-		return fmt.Errorf("renew %q: %w: the context is nil", l.hold.Key, ErrInvalid)
+		return fmt.Errorf("renew %q: %w: the context is nil", l.Key(), ErrInvalid)
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
-	}
-	err := ctx.Err()
+	err := l.Err()
 	if err == nil {
-		_, err = ask(l.c, ctx, l.trustedUntil()-l.c.now(), l.renewNow)
-	} else {
-		err = waitError(ctx, nil)
-	}
-	if ended := l.Err(); ended != nil {
-		err = ended
+		if err = ctx.Err(); err == nil {
+			err = l.g.Renew(ctx)
+		}
+		if err != nil && err == ctx.Err() {
+			err = waitError(ctx, nil)
+		}
+		if ended := l.Err(); ended != nil {
+			err = ended
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("renew %q: %w", l.hold.Key, err)
+		return fmt.Errorf("renew %q: %w", l.Key(), err)
 	}
 	return nil
-}
-
-// renewNow sends one renewal and plans the next.
-func (l *Lease) renewNow(ctx context.Context) (struct{}, error) {
-	if !l.renewalStarts() {
-		return struct{}{}, l.Err()
-	}
-	began := l.c.now()
-	err := l.c.renew(ctx, []*Lease{l})[0]
-	if err == nil {
-		l.c.keeper.renewed(l, began+l.c.renewEvery(l.set.ttl), l.trustedUntil())
-	}
-	return struct{}{}, err
 }
 
 // Release ends the hold and frees the key (with MinHold: when that is over). It
@@ -253,73 +165,38 @@ func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	if l.c.work.enter() {
-		defer l.c.work.exit()
-	} else {
-		l.close()
-	}
-	l.mu.Lock()
-	if l.release.begun {
-		l.mu.Unlock()
-		return l.releaseAnswer()
-	}
-	lost := l.checkLocked()
-	if l.ended != nil {
-		err := l.ended
-		l.mu.Unlock()
-		if lost {
-			l.afterLoss(true)
+	released := l.c.store.Work.Do(func() {
+		if l.end() == nil && !l.c.handoff(ctx, l) {
+			l.g.Release(ctx, (*user)(l), l.c.opts.ReleaseWait)
 		}
-		return err
+	})
+	if !released && l.Err() == nil {
+		l.g.End(grant.Closed, nil)
 	}
-	now := l.c.now()
-	mayHandOn := l.mayHandOn(now)
-	l.endLocked(ErrReleased)
-	l.release.begun, l.release.ctx = true, ctx
-	trusted := l.deadline
-	l.mu.Unlock()
-
-	if mayHandOn && l.c.handOn(l, now) {
-		if l.c.debug(ctx) {
-			l.c.log.DebugContext(ctx, "handed on", "key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
-		}
-		l.releaseAnswered(nil)
-		return nil
-	}
-	l.c.keeper.remove(l)
-	l.c.sendRelease(l, trusted)
 	return l.releaseAnswer()
 }
 
-// releaseAnswered sets the answer of every Release call.
-func (l *Lease) releaseAnswered(err error) {
+// releaseAnswer waits for the answer, and is what every Release gives.
+func (l *Lease) releaseAnswer() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.release.answered, l.release.err = true, err
-	if l.release.done != nil {
-		close(l.release.done)
-	}
-}
-
-// releaseDone is closed when the answer is there; nil: it is.
-func (l *Lease) releaseDone() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.release.answered {
+	ended, passed, answer := l.ended, l.passed, l.answer
+	l.mu.Unlock()
+	switch {
+	case answer != nil:
+		return answer
+	case ended != ErrReleased:
+		return ended
+	case passed:
 		return nil
 	}
-	if l.release.done == nil {
-		l.release.done = make(chan struct{})
-	}
-	return l.release.done
-}
-
-// releaseAnswer waits for it.
-func (l *Lease) releaseAnswer() error {
-	if done := l.releaseDone(); done != nil {
-		<-done
+	reason, cause := l.g.Answer()
+	if reason == grant.Released {
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.release.err
+	if l.answer == nil {
+		l.answer = lostError(l.g.Hold.Key, l.token, reason, cause)
+	}
+	return l.answer
 }

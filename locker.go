@@ -6,11 +6,15 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/batch"
+	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/undo"
 )
 
 // Locker is what code that needs a lock accepts. *Client implements it.
@@ -29,23 +33,19 @@ var _ Locker = (*Client)(nil)
 // Store is enough, and best: its callers share renewals and queues. It is safe
 // for concurrent use. Close it at the end.
 type Client struct {
-	store  driver.Store
-	limits driver.Limits
+	store  *call.Store
 	opts   Options
 	log    *slog.Logger // its records go through logs
-	logs   *logQueue
+	logs   *logs.Queue
+	report logs.Report
 	now    func() time.Duration // the clock of trust
 
 	longHold time.Duration // Options.LongHold; 0: nobody would read of it
 
-	acquires lane[driver.Request]
-	pinned   lane[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
-	releases lane[driver.Hold]
-	keeper   keeper
-	renews   renewals
-	undoer   undoer
-	troubles troubles
-	work     activity
+	acquires *batch.Batcher[driver.Request]
+	pinned   *batch.Batcher[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
+	keeper   *grant.Keeper
+	undoer   *undo.Undoer
 
 	mu          sync.Mutex
 	prober      prober
@@ -69,10 +69,6 @@ type Client struct {
 	endOpen context.CancelFunc
 	keeping context.Context // ends when Close has ended every lease: until then they are renewed
 	endKeep context.CancelFunc
-	life    context.Context // ends when Close has finished: the context of every statement
-	endLife context.CancelFunc
-
-	calls, renewals, losses, late atomic.Uint64
 }
 
 // New makes a Client on store, for example mysqllock's or mongolock's. It does no
@@ -94,52 +90,54 @@ func New(store driver.Store, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := clock.Now
+	if own, ok := store.(driver.Clock); ok {
+		now = own.Now
+	}
 	c := &Client{
-		store:  store,
-		limits: limits,
-		opts:   o,
-		now:    clock.Now,
-		queues: make(map[string]*queue),
-		local:  make(map[string]localKey),
-		done:   make(chan struct{}),
-
+		store:   call.New(store, limits, now),
+		opts:    o,
+		now:     now,
+		queues:  make(map[string]*queue),
+		local:   make(map[string]localKey),
+		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),
 	}
-	c.log, c.logs = newLogger(o.Logger)
+	c.log, c.logs = logs.New(o.Logger)
 	if o.Logger != nil {
 		c.longHold = o.LongHold
 	}
-	c.troubles.init(c)
+	c.report.Init(c.log, now)
 	c.open, c.endOpen = context.WithCancel(context.Background())
 	c.keeping, c.endKeep = context.WithCancel(context.Background())
-	c.life, c.endLife = context.WithCancel(context.Background())
-	if own, ok := store.(driver.Clock); ok {
-		c.now = own.Now
-	}
-	c.work.init()
-	c.acquires = lane[driver.Request]{
-		c: c, send: store.Acquire,
-		key: func(r *driver.Request) string { return r.Key },
-	}
-	c.pinned = lane[driver.Request]{c: c, send: c.acquires.send, key: c.acquires.key}
-	c.releases = lane[driver.Hold]{
-		c: c, send: store.Release,
-		key: func(h *driver.Hold) string { return h.Key },
-	}
+	c.acquires, c.pinned = acquires(c.store), acquires(c.store)
+	c.undoer = undo.New(c.store, &c.report, c.log)
+	c.keeper = grant.NewKeeper(grant.Config{
+		Store: c.store, Undoer: c.undoer, Report: &c.report, Log: c.log, Keeping: c.keeping, Lost: lostError,
+		Releasing: func(g *grant.Grant) { c.watcher.releasing(g.Hold.Key) },
+		Over:      func(g *grant.Grant, released bool) { c.localEnd(g.Hold.Key, released) },
+	})
 	c.prober.init(c)
 	c.watcher.c = c
 	c.watcher.store, _ = store.(driver.Waiter)
 	if limits.Queue {
 		c.queuer, _ = store.(driver.Queuer)
 	}
-	c.keeper.init(c)
-	c.renews.c = c
-	c.undoer.init(c)
 	return c, nil
+}
+
+// acquires is a batcher of acquires.
+func acquires(store *call.Store) *batch.Batcher[driver.Request] {
+	l := store.Limits
+	return batch.New(batch.Config[driver.Request]{
+		Store: store, Send: store.Acquire,
+		Key:  func(r *driver.Request) string { return r.Key },
+		Size: l.Batch, Alone: l.Flights == 0, AtOnce: l.Flights, Most: batch.Most, Slow: l.SlowFlight, Gather: true,
+	})
 }
 
 func (c *Client) isClosed() bool { return c.open.Err() != nil }
 
-// debug tells whether steps are logged: the arguments of a log call cost more
+// debug reports whether steps are logged: the arguments of a log call cost more
 // than a step.
 func (c *Client) debug(ctx context.Context) bool { return c.log.Enabled(ctx, slog.LevelDebug) }

@@ -21,7 +21,7 @@ type takers [5]uintptr
 
 // took notes who took the lease, if that may be logged. Called by what users call.
 func (l *Lease) took() {
-	if l.c.longHold <= 0 || l.set.noRenew || l.set.maxHold > 0 {
+	if l.c.longHold <= 0 || l.g.Terms.NoRenew || l.g.Terms.MaxHold > 0 {
 		return
 	}
 	l.mu.Lock()
@@ -43,7 +43,7 @@ func (l *Lease) heldLong(now time.Duration) {
 		return
 	}
 	l.c.log.Info("a lease is held for long; if it was forgotten, release it, or set MaxHold",
-		"key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID, "for", now-l.began, "at", by.String())
+		"key", l.Key(), "token", l.token, "hold", l.g.Hold.ID, "for", now-l.began, "at", by.String())
 }
 
 // String is the file and line of the call of Do, Acquire or TryAcquire: the first that

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/grant"
 )
 
 // Options configures a Client. The zero value is good.
@@ -112,7 +113,7 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 	if o.Margin < 0 {
 		return o, fmt.Errorf("%w: Margin %v: use a positive time, or 0 for a tenth of the TTL", ErrInvalid, o.Margin)
 	}
-	s := settings{ttl: o.TTL, maxHold: o.MaxHold}
+	s := settings{Terms: grant.Terms{TTL: o.TTL, MaxHold: o.MaxHold}}
 	return o, s.check(o.Margin, lim)
 }
 
@@ -121,28 +122,28 @@ type Option func(*settings)
 
 // settings is what one call asks for.
 type settings struct {
-	ttl, margin, minHold, maxHold time.Duration
-	noRenew, noWait, guarded      bool
+	grant.Terms
+	noWait bool
 }
 
 // TTL sets the TTL of this lease; see [Options].TTL.
-func TTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
+func TTL(d time.Duration) Option { return func(s *settings) { s.TTL = d } }
 
 // MinHold keeps the key taken until d after the grant, by the database's clock,
 // whether the holder releases it before or crashes: at most one hold in d,
 // whatever the clocks of the programs say. The next Acquire waits for it, the next
 // TryAcquire gets ErrHeld. At most MaxHold. The grant itself is renewed as usual:
 // a holder that works for longer than d keeps the key for as long as it works.
-func MinHold(d time.Duration) Option { return func(s *settings) { s.minHold = d } }
+func MinHold(d time.Duration) Option { return func(s *settings) { s.MinHold = d } }
 
 // MaxHold ends the hold d after its grant, with ReasonMaxHold: the last renewals
 // are shortened. At least TTL; 0: no limit, whatever Options.MaxHold says. Without a
 // limit a lease that is forgotten keeps the key for as long as the program lives.
-func MaxHold(d time.Duration) Option { return func(s *settings) { s.maxHold = d } }
+func MaxHold(d time.Duration) Option { return func(s *settings) { s.MaxHold = d } }
 
 // NoRenew leaves renewal to the caller: the lease ends with its TTL unless
 // Lease.Renew is called.
-func NoRenew() Option { return func(s *settings) { s.noRenew = true } }
+func NoRenew() Option { return func(s *settings) { s.NoRenew = true } }
 
 // NoWait makes Acquire and Do try once, like TryAcquire: if another has the key
 // the error matches ErrHeld.
@@ -150,11 +151,11 @@ func NoWait() Option { return func(s *settings) { s.noWait = true } }
 
 // Guarded says that this lease will be used in guarded transactions. MongoDB needs
 // to know before; on MySQL it has no effect.
-func Guarded() Option { return func(s *settings) { s.guarded = true } }
+func Guarded() Option { return func(s *settings) { s.Guarded = true } }
 
 // settingsFor applies opts to the client's defaults.
 func (c *Client) settingsFor(opts []Option) (settings, error) {
-	s := settings{ttl: c.opts.TTL, maxHold: c.opts.MaxHold}
+	s := settings{Terms: grant.Terms{TTL: c.opts.TTL, MaxHold: c.opts.MaxHold}}
 	if len(opts) > 0 {
 		own := s // goes to the heap
 		for i, opt := range opts {
@@ -165,10 +166,10 @@ func (c *Client) settingsFor(opts []Option) (settings, error) {
 		}
 		s = own
 	}
-	if err := s.check(c.opts.Margin, c.limits); err != nil {
+	if err := s.check(c.opts.Margin, c.store.Limits); err != nil {
 		return s, err
 	}
-	s.margin = marginOf(s.ttl, c.opts.Margin)
+	s.Margin = marginOf(s.TTL, c.opts.Margin)
 	return s, nil
 }
 
@@ -180,22 +181,22 @@ func marginOf(ttl, margin time.Duration) time.Duration {
 }
 
 func (s settings) check(margin time.Duration, lim driver.Limits) error {
-	margin = marginOf(s.ttl, margin)
+	margin = marginOf(s.TTL, margin)
 	switch {
-	case s.ttl < lim.MinTTL || s.ttl <= 0:
-		return fmt.Errorf("%w: TTL %v: this store needs at least %v", ErrInvalid, s.ttl, lim.MinTTL)
-	case s.ttl > longest:
-		return fmt.Errorf("%w: TTL %v: at most %v; a shorter TTL is renewed for as long as the lease is held", ErrInvalid, s.ttl, longest)
-	case margin >= s.ttl:
-		return fmt.Errorf("%w: Margin %v is not less than the TTL %v: no time would be left to trust the lease", ErrInvalid, margin, s.ttl)
-	case s.maxHold < 0 || s.maxHold > longest:
-		return fmt.Errorf("%w: MaxHold %v: use 0 for no limit, or a time up to %v", ErrInvalid, s.maxHold, longest)
-	case s.maxHold > 0 && s.maxHold < s.ttl:
-		return fmt.Errorf("%w: MaxHold %v is under the TTL %v: set a TTL of at most MaxHold", ErrInvalid, s.maxHold, s.ttl)
-	case s.minHold < 0 || s.minHold > longest:
-		return fmt.Errorf("%w: MinHold %v: use 0 for none, or a time up to %v", ErrInvalid, s.minHold, longest)
-	case s.maxHold > 0 && s.minHold > s.maxHold:
-		return fmt.Errorf("%w: MinHold %v is over MaxHold %v", ErrInvalid, s.minHold, s.maxHold)
+	case s.TTL < lim.MinTTL || s.TTL <= 0:
+		return fmt.Errorf("%w: TTL %v: this store needs at least %v", ErrInvalid, s.TTL, lim.MinTTL)
+	case s.TTL > longest:
+		return fmt.Errorf("%w: TTL %v: at most %v; a shorter TTL is renewed for as long as the lease is held", ErrInvalid, s.TTL, longest)
+	case margin >= s.TTL:
+		return fmt.Errorf("%w: Margin %v is not less than the TTL %v: no time would be left to trust the lease", ErrInvalid, margin, s.TTL)
+	case s.MaxHold < 0 || s.MaxHold > longest:
+		return fmt.Errorf("%w: MaxHold %v: use 0 for no limit, or a time up to %v", ErrInvalid, s.MaxHold, longest)
+	case s.MaxHold > 0 && s.MaxHold < s.TTL:
+		return fmt.Errorf("%w: MaxHold %v is under the TTL %v: set a TTL of at most MaxHold", ErrInvalid, s.MaxHold, s.TTL)
+	case s.MinHold < 0 || s.MinHold > longest:
+		return fmt.Errorf("%w: MinHold %v: use 0 for none, or a time up to %v", ErrInvalid, s.MinHold, longest)
+	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
+		return fmt.Errorf("%w: MinHold %v is over MaxHold %v", ErrInvalid, s.MinHold, s.MaxHold)
 	}
 	return nil
 }

@@ -3,11 +3,11 @@ package rowlock
 import (
 	"container/heap"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
 )
 
 // prober asks, for all keys that somebody waits for, whether they are free: one
@@ -58,11 +58,7 @@ func (p *prober) add(q *queue, d time.Duration) {
 	}
 	if !p.running {
 		p.running = true
-		p.c.work.more()
-		go func() {
-			defer p.c.work.exit()
-			p.run()
-		}()
+		p.c.store.Work.Fork(p.run)
 	} else if s.index == 1 {
 		select {
 		case p.wake <- struct{}{}:
@@ -126,7 +122,7 @@ func (p *prober) collect() (due []*queue, sleep time.Duration, end bool) {
 		return nil, time.Duration((1-p.tokens)/probeRate*float64(time.Second)) + time.Millisecond, false
 	}
 	p.tokens--
-	for len(p.spots) > 0 && len(due) < c.limits.Batch {
+	for len(p.spots) > 0 && len(due) < c.store.Limits.Batch {
 		s := p.spots[0]
 		if s.attempt || s.due > now+lastProbe/2 {
 			break
@@ -144,13 +140,7 @@ func (p *prober) look(queues []*queue) {
 	for i, q := range queues {
 		keys[i] = q.key
 	}
-	ctx := c.within(probeTimeout)
-	c.calls.Add(1)
-	infos, err := c.store.Inspect(ctx, keys)
-	ctx.end()
-	if err == nil && len(infos) != len(keys) {
-		err = fmt.Errorf("the store gave %d answers for %d keys", len(infos), len(keys))
-	}
+	infos, err := c.store.Inspect(keys, probeTimeout)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, q := range queues {
@@ -164,7 +154,7 @@ func (p *prober) look(queues []*queue) {
 		case err != nil:
 			q.blocked(err)
 			q.fails(true)
-			c.troubles.acquire.fail(context.Background(), 0, "key", q.key, "err", err)
+			c.report.Acquire.Fail(context.Background(), 0, "key", q.key, "err", err)
 			if driver.IsLasting(err) {
 				q.attempt() // tells the caller why
 			} else {
@@ -185,7 +175,7 @@ func (p *prober) look(queues []*queue) {
 		}
 	}
 	if err == nil {
-		c.troubles.acquire.ok()
+		c.report.Acquire.OK()
 	}
 }
 
@@ -197,7 +187,7 @@ type pace struct {
 	left   time.Duration // until the key is free by itself, if known
 	pinned bool          // the last refusal was Pinned
 	errs   int
-	silence
+	silent call.Silence
 }
 
 const (
@@ -213,7 +203,7 @@ const (
 func (p *pace) reset() { *p = pace{} }
 
 func (p *pace) held(h *HeldError) {
-	p.left, p.pinned, p.errs, p.silence = h.Left, h.Pinned, 0, silence{}
+	p.left, p.pinned, p.errs, p.silent = h.Left, h.Pinned, 0, call.Silence{}
 }
 
 // With a live push it need not look often.

@@ -18,15 +18,11 @@ const reapPatience = time.Minute
 // under c.mu of a client that is not closed.
 func (c *Client) startReaping() {
 	c.reaping.Do(func() {
-		r, ok := c.store.(driver.Reaper)
+		r, ok := c.store.Driver().(driver.Reaper)
 		if !ok || c.opts.Reap < 0 {
 			return
 		}
-		c.work.more()
-		go func() {
-			defer c.work.exit()
-			c.reap(r)
-		}()
+		c.store.Work.Fork(func() { c.reap(r) })
 	})
 }
 

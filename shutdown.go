@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/internal/grant"
 )
 
 // Close ends the client and waits for the work under its locks:
@@ -55,7 +57,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	defer close(c.done)
 	defer c.endLog(ctx)
-	defer c.endLife()
+	defer c.store.End()
 
 	release, stop := earlier(ctx, c.opts.ReleaseWait)
 	defer stop()
@@ -64,13 +66,13 @@ func (c *Client) Close(ctx context.Context) error {
 	waitFor(ctx, c.doneAll)
 	running := c.giveUp()
 	c.endKeep()
-	c.work.close()
+	workDone := c.store.Work.Close()
 	var left []string
-	idle := waitFor(ctx, c.work.idle)
+	idle := waitFor(ctx, workDone)
 	if !idle {
 		left = c.underWay()
 	}
-	undone, refusal := c.undoer.wait(ctx)
+	undone, refusal := c.undoer.Wait(ctx)
 	c.closeErr = cutOff(ctx, running, append(left, undone...), idle, refusal)
 	return c.closeErr
 }
@@ -122,14 +124,17 @@ func waitFor(ctx context.Context, done <-chan struct{}) bool {
 // closeOthers ends and releases the leases under which no function of Do runs.
 func (c *Client) closeOthers() {
 	c.mu.Lock()
-	under := make(map[*Lease]bool, len(c.doing))
-	for running := range c.doing {
-		under[running.lease] = true
-	}
+	running := slices.Collect(maps.Keys(c.doing))
 	c.mu.Unlock()
-	for _, l := range c.keeper.all() {
-		if !under[l] {
-			l.close()
+	under := make(map[*grant.Grant]bool, len(running))
+	for _, ctx := range running {
+		if ctx.lease.Err() == nil { // if not, the grant is another's, or over
+			under[ctx.lease.g] = true
+		}
+	}
+	for _, g := range c.keeper.All() {
+		if !under[g] {
+			g.End(grant.Closed, nil)
 		}
 	}
 }
@@ -141,10 +146,8 @@ func (c *Client) giveUp() (keys []string) {
 	running := slices.Collect(maps.Keys(c.doing))
 	c.mu.Unlock()
 	for _, ctx := range running {
-		l := ctx.lease
-		if l.endClosed() {
-			keys = append(keys, l.hold.Key)
-			c.localEnd(l.hold.Key, false)
+		if l := ctx.lease; l.Err() == nil && l.g.End(grant.CutOff, nil) {
+			keys = append(keys, l.Key())
 		}
 	}
 	return keys
@@ -158,7 +161,7 @@ func (c *Client) underWay() (keys []string) {
 		keys = append(keys, key)
 	}
 	for w := c.attempts.first; w != nil; w = w.next {
-		keys = append(keys, w.try.q.Key)
+		keys = append(keys, w.try.Q.Key)
 	}
 	return keys
 }
@@ -195,31 +198,6 @@ func quoted(keys []string) string {
 
 // endLog hands what was logged to the handler, for as long as ctx allows.
 func (c *Client) endLog(ctx context.Context) {
-	c.troubles.flush()
-	c.logs.flush(ctx, c.opts.ReleaseWait)
-}
-
-// close ends the lease because its client is closed; the undoer releases it.
-func (l *Lease) close() {
-	if !l.endClosed() {
-		return
-	}
-	c := l.c
-	c.troubles.closed.add("key", l.hold.Key, "token", l.hold.Token, "hold", l.hold.ID)
-	c.undoer.add(undoTask{hold: l.ending(), acknowledged: true, sent: c.now()})
-	c.localEnd(l.hold.Key, false)
-}
-
-// endClosed ends the lease as lost by Close; false: it had ended.
-func (l *Lease) endClosed() bool {
-	l.mu.Lock()
-	if l.ended != nil {
-		l.mu.Unlock()
-		return false
-	}
-	l.endLocked(&LostError{Key: l.hold.Key, Token: l.hold.Token, Reason: ReasonClosed})
-	l.mu.Unlock()
-	l.c.keeper.remove(l)
-	l.c.losses.Add(1)
-	return true
+	c.report.Flush()
+	c.logs.Flush(ctx, c.opts.ReleaseWait)
 }

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/grant"
 )
 
 // Whose turn it is among programs. Callers of one client are served in their
@@ -111,36 +111,34 @@ func (q *queue) yieldIf(waiting bool) {
 
 // begin makes the first attempt of a new queue: at once, unless this client had the
 // key until now and it is the turn of others. Called under Client.mu.
-func (q *queue) begin() *flight[driver.Request] {
+func (q *queue) begin() {
 	s, ok := q.c.recent.take(q.key, q.c.now())
-	if !ok {
-		return q.send()
+	if ok {
+		q.series = s
 	}
-	q.series = s
-	if q.c.now()-s.since < q.young(false) {
-		return q.send()
-	}
-	if q.c.queuer != nil {
+	switch {
+	case !ok || q.c.now()-s.since < q.young(false):
+		q.attempt()
+	case q.c.queuer != nil:
 		q.enqueue(func() { q.yieldIf(false) }) // at its end: that is fair
-	} else {
+	default:
 		q.yieldIf(false)
 	}
-	return nil
 }
 
 // localKey is a key that leases of this client hold, or whose release is under way.
 type localKey struct {
 	leases int
-	holder *Lease // the last of them
+	holder *grant.Grant // the last of them
 	series series
 }
 
 // addLocal notes that a lease of its key has begun. Called under Client.mu.
-func (c *Client) addLocal(l *Lease) {
-	k := c.local[l.hold.Key]
+func (c *Client) addLocal(g *grant.Grant) {
+	k := c.local[g.Hold.Key]
 	k.leases++
-	k.holder = l
-	c.local[l.hold.Key] = k
+	k.holder = g
+	c.local[g.Hold.Key] = k
 }
 
 // heldHere says what stands in the way of key within this client, if anything does:
@@ -150,14 +148,11 @@ func (c *Client) heldHere(key string) error {
 	if k.leases == 0 {
 		return nil
 	}
-	l := k.holder
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	left := l.deadline - c.now()
-	if l.ended != nil || left <= 0 {
+	left, live := k.holder.Live()
+	if !live {
 		return errReleasing
 	}
-	return &HeldError{Key: key, Owner: c.opts.Owner, Left: left + l.set.margin}
+	return &HeldError{Key: key, Owner: c.opts.Owner, Left: left + k.holder.Terms.Margin}
 }
 
 // errReleasing: who has the key is not known.

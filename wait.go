@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/batch"
+	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/grant"
 )
 
 // queue is the local FIFO of one key: however many callers wait, one attempt of
@@ -44,11 +47,11 @@ type waiter struct {
 	queue *queue          // nil: TryAcquire
 	ctx   context.Context // the caller's; only for what is logged
 	set   settings
-	try   call[driver.Request]
-	lane  *lane[driver.Request] // in which it goes
+	try   batch.Call[driver.Request]
+	by    *batch.Batcher[driver.Request] // which sends it
 
 	// Of TryAcquire. Guarded by Client.mu.
-	silence silence
+	silence call.Silence
 	ghost   bool          // an attempt of its own may hold the key: it is being undone
 	first   time.Duration // when the first attempt was sent
 
@@ -80,16 +83,9 @@ const maxSpare = 64
 
 // wait gets key for one caller.
 func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*Lease, error) {
-	w, flight := c.join(ctx, key, s, once)
+	w := c.join(ctx, key, s, once)
 	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrClosed)
-	}
-	if flight != nil {
-		if ctx.Done() == nil {
-			flight.lane.lead(flight) // the caller cannot give up, so it can as well do it
-		} else {
-			go flight.lane.run(flight)
-		}
 	}
 	var left error
 	select {
@@ -121,21 +117,22 @@ func (c *Client) wait(ctx context.Context, key string, s settings, once bool) (*
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	if c.debug(ctx) {
-		c.log.DebugContext(ctx, "acquired", "key", key, "token", lease.hold.Token, "hold", lease.hold.ID)
+		c.log.DebugContext(ctx, "acquired", "key", key, "token", lease.token, "hold", lease.g.Hold.ID)
 	}
 	return lease, nil
 }
 
-// join begins a wait. A flight that may leave is the caller's to let.
-func (c *Client) join(ctx context.Context, key string, s settings, once bool) (w *waiter, flight *flight[driver.Request]) {
+// join begins a wait; nil: the client is closed.
+func (c *Client) join(ctx context.Context, key string, s settings, once bool) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, nil
+		return nil
 	}
-	w = c.newWaiter(ctx, s)
+	w := c.newWaiter(ctx, s)
 	if once {
-		return w, c.submit(key, w, false)
+		c.submit(key, w, false)
+		return w
 	}
 	c.waiting++
 	q := c.queues[key]
@@ -148,34 +145,36 @@ func (c *Client) join(ctx context.Context, key string, s settings, once bool) (w
 		if c.local[key].leases > 0 {
 			q.rest(localProbe)
 		} else {
-			flight = q.begin()
+			q.begin()
 		}
 	}
-	return w, flight
+	return w
 }
 
 // submit sends an attempt of w. Called under c.mu.
-func (c *Client) submit(key string, w *waiter, pinned bool) *flight[driver.Request] {
-	c.work.more() // until it was answered
+func (c *Client) submit(key string, w *waiter, pinned bool) {
 	c.attempts.add(w)
-	w.try = call[driver.Request]{
-		q: c.newRequest(key, w.set, pinned), class: w.set.ttl, patience: w.set.ttl - w.set.margin, answer: w,
-	}
-	w.lane = &c.acquires
+	w.try = batch.Call[driver.Request]{Q: c.newRequest(key, w.set, pinned), Class: w.set.TTL, Owner: (*attempt)(w)}
+	w.by = c.acquires
 	if pinned {
-		w.lane = &c.pinned
+		w.by = c.pinned
 	}
-	return w.lane.submit(&w.try)
+	w.by.Submit(&w.try)
 }
+
+// attempt is a waiter as the owner of its call.
+type attempt waiter
+
+// Patience implements batch.Owner.
+func (a *attempt) Patience(time.Duration) time.Duration { return a.set.TTL - a.set.Margin }
 
 // withdraw takes back the attempt of w, for a caller that has left; false: it is on
 // its way, or was answered. Called under c.mu.
 func (c *Client) withdraw(w *waiter) bool {
-	if !w.lane.withdraw(&w.try) {
+	if !w.by.Withdraw(&w.try) {
 		return false
 	}
 	c.attempts.remove(w)
-	c.work.exit()
 	return true
 }
 
@@ -281,11 +280,11 @@ func (q *queue) pop(l *Lease, err error) {
 	w.tell(l, err)
 }
 
-// answered implements answerer: the attempt of w has its answer.
-func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
+// Answered implements batch.Owner.
+func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
+	w := (*waiter)(a)
 	c := w.c
-	defer c.work.exit()
-	lease, err := c.outcome(w.ctx, &w.try.q, w.set, r, sent, got)
+	lease, err := c.outcome(w.ctx, &w.try.Q, w.set, r, sent, got)
 	if w.queue != nil {
 		w.queue.answered(w.ctx, w.set, lease, err, got-sent)
 		return
@@ -308,7 +307,7 @@ func (w *waiter) answered(r driver.Result, sent, got time.Duration) {
 	}
 	c.mu.Unlock()
 	if gone && lease != nil {
-		c.giveBack(lease)
+		lease.g.End(grant.Unwanted, nil)
 	}
 }
 
@@ -325,11 +324,11 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 	held := refusal(err)
 	if lease != nil || held != nil {
 		q.fails(false)
-		c.troubles.acquire.ok()
+		c.report.Acquire.OK()
 	}
 	if lease != nil {
 		if q.series.since == 0 {
-			q.series.since = max(lease.granted, 1)
+			q.series.since = max(lease.g.Began, 1)
 		}
 		if q.offered && c.watcher.live {
 			q.series.contested = 0 // nobody else has come for it
@@ -347,7 +346,7 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 		q.endIfEmpty()
 		c.mu.Unlock()
 		if lease != nil {
-			c.giveBack(lease)
+			lease.g.End(grant.Unwanted, nil)
 		}
 		return
 	}
@@ -380,11 +379,11 @@ func (q *queue) answered(ctx context.Context, s settings, lease *Lease, err erro
 	default:
 		q.blocked(err)
 		q.fails(true)
-		c.troubles.acquire.fail(ctx, 0, "key", q.key, "err", err)
+		c.report.Acquire.Fail(ctx, 0, "key", q.key, "err", err)
 		if !driver.IsSilent(err) {
 			q.rest(q.pace.failed())
 			q.spot.attempt = true
-		} else if d := q.pace.silence.pause(took); d > 0 {
+		} else if d := q.pace.silent.Pause(took); d > 0 {
 			q.rest(d)
 			q.spot.attempt = true
 		} else {
@@ -405,18 +404,12 @@ func refusal(err error) *HeldError {
 
 // attempt sends an attempt for the head. Called under Client.mu.
 func (q *queue) attempt() {
-	if f := q.send(); f != nil {
-		go f.lane.run(f)
-	}
-}
-
-func (q *queue) send() *flight[driver.Request] {
 	if q.c.closed || len(q.waiters) == 0 {
-		return nil
+		return
 	}
 	q.c.prober.remove(q)
 	q.state, q.sent = attempting, q.waiters[0]
-	return q.c.submit(q.key, q.sent, q.pace.pinned)
+	q.c.submit(q.key, q.sent, q.pace.pinned)
 }
 
 // rest leaves the key to the prober, which looks at it after d. Called under
@@ -450,9 +443,9 @@ func (q *queue) wake() {
 func (q *queue) fails(now bool) {
 	switch {
 	case now && !q.failing:
-		q.c.troubles.acquire.more(1)
+		q.c.report.Acquire.More(1)
 	case !now && q.failing:
-		q.c.troubles.acquire.less(1)
+		q.c.report.Acquire.Less(1)
 	}
 	q.failing = now
 }

@@ -37,11 +37,7 @@ func (w *watcher) start() {
 		return
 	}
 	w.running = true
-	w.c.work.more()
-	go func() {
-		defer w.c.work.exit()
-		w.run()
-	}()
+	w.c.store.Work.Fork(w.run)
 }
 
 // run keeps the stream open until nobody has waited for a while.
@@ -54,13 +50,13 @@ func (w *watcher) run() {
 		err := w.store.Watch(ctx, func() {
 			w.set(true)
 			pause = watchPause
-			w.c.troubles.watch.ok()
+			w.c.report.Watch.OK()
 		}, w.free)
 		w.set(false)
 		if ctx.Err() != nil {
 			break
 		}
-		w.c.troubles.watch.fail(context.Background(), 1, "err", err)
+		w.c.report.Watch.Fail(context.Background(), 1, "err", err)
 		if driver.IsLasting(err) {
 			pause = watchPauses
 		}

@@ -25,15 +25,16 @@ func (b *Bench) Engine(ctx context.Context) error {
 		return err
 	}
 	defer client.Close(ctx)
+	cancellable, cancel := context.WithCancel(ctx) // as that of a request to a server is
+	defer cancel()
 	for range b.Plan.Rounds {
 		var failed error
 		r := testing.Benchmark(func(t *testing.B) {
 			t.ReportAllocs()
-			background := context.Background()
 			for t.Loop() {
-				lease, err := client.Acquire(background, "k")
+				lease, err := client.Acquire(cancellable, "k")
 				if err == nil {
-					err = lease.Release(background)
+					err = lease.Release(cancellable)
 				}
 				if err != nil {
 					failed = err

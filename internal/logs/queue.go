@@ -1,4 +1,6 @@
-package rowlock
+// Package logs is between the engine and the Logger of a client: no log call of the engine
+// blocks, and what fails together is one line.
+package logs
 
 import (
 	"context"
@@ -7,21 +9,21 @@ import (
 	"time"
 )
 
-// logQueue stands between a client and the handler of its Logger, which is user code:
+// Queue stands between a client and the handler of its Logger, which is user code:
 // it may block, and it may call the client. So a record is only put down here, also
 // under a lock and in the goroutine that keeps deadlines, and a goroutine that runs
 // while there are any hands them over, one after the other.
-type logQueue struct {
+type Queue struct {
 	mu      sync.Mutex
-	records []logRecord
+	records []record
 	written int // since the client was made
 	dropped int // since the handler was told last
 	running bool
 	empty   chan struct{} // closed when no record is left; nil: nobody asked
 }
 
-// logRecord is a record on its way to its handler.
-type logRecord struct {
+// record is a record on its way to its handler.
+type record struct {
 	ctx context.Context
 	to  slog.Handler
 	r   slog.Record
@@ -35,38 +37,38 @@ const (
 	maxSteps   = 1000
 )
 
-// logHandler is the slog.Handler in front of one of the user's.
-type logHandler struct {
-	q  *logQueue
+// handler is the slog.Handler in front of one of the user's.
+type handler struct {
+	q  *Queue
 	to slog.Handler
 }
 
-// newLogger is the Logger of a client; without a handler nothing is logged.
-func newLogger(user *slog.Logger) (*slog.Logger, *logQueue) {
+// New makes the Logger of a client; without a handler nothing is logged.
+func New(user *slog.Logger) (*slog.Logger, *Queue) {
 	if user == nil {
-		return slog.New(slog.DiscardHandler), new(logQueue)
+		return slog.New(slog.DiscardHandler), new(Queue)
 	}
-	q := new(logQueue)
-	return slog.New(logHandler{q, user.Handler()}), q
+	q := new(Queue)
+	return slog.New(handler{q, user.Handler()}), q
 }
 
 // Enabled asks the user's handler about steps only, which are logged where no lock is
 // held: their arguments cost more than a step. About others it is asked when the
 // record is handed over.
-func (h logHandler) Enabled(ctx context.Context, level slog.Level) bool {
+func (h handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level > slog.LevelDebug || h.to.Enabled(ctx, level)
 }
 
-func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return logHandler{h.q, h.to.WithAttrs(attrs)}
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.q, h.to.WithAttrs(attrs)}
 }
 
-func (h logHandler) WithGroup(name string) slog.Handler {
-	return logHandler{h.q, h.to.WithGroup(name)}
+func (h handler) WithGroup(name string) slog.Handler {
+	return handler{h.q, h.to.WithGroup(name)}
 }
 
 // Handle puts the record down.
-func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	q := h.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +80,7 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 		q.dropped++
 		return nil
 	}
-	q.records = append(q.records, logRecord{ctx, h.to, r.Clone()})
+	q.records = append(q.records, record{ctx, h.to, r.Clone()})
 	if !q.running {
 		q.running = true
 		go q.run()
@@ -88,7 +90,7 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 
 // run hands over what there is. An error of the handler is nobody's: there is no other
 // place to tell it.
-func (q *logQueue) run() {
+func (q *Queue) run() {
 	for {
 		next, ok := q.next()
 		if !ok {
@@ -102,7 +104,7 @@ func (q *logQueue) run() {
 
 // next takes the oldest record out; behind the last one comes the count of those that
 // were dropped.
-func (q *logQueue) next() (next logRecord, ok bool) {
+func (q *Queue) next() (next record, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.records) == 0 {
@@ -114,21 +116,21 @@ func (q *logQueue) next() (next logRecord, ok bool) {
 		return next, false
 	}
 	next = q.records[0]
-	q.records[0] = logRecord{}
+	q.records[0] = record{}
 	q.records = q.records[1:]
 	q.written++
 	if len(q.records) == 0 && q.dropped > 0 {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the handler took them too slowly", 0)
 		r.Add("n", q.dropped)
-		q.records, q.dropped = append(q.records, logRecord{context.Background(), next.to, r}), 0
+		q.records, q.dropped = append(q.records, record{context.Background(), next.to, r}), 0
 	}
 	return next, true
 }
 
-// flush waits until every record was handed over, or ctx ends. A handler that takes
+// Flush waits until every record was handed over, or ctx ends. A handler that takes
 // longer than patience for one record is not waited for: it may be waiting for the
 // caller, if that is the handler itself.
-func (q *logQueue) flush(ctx context.Context, patience time.Duration) {
+func (q *Queue) Flush(ctx context.Context, patience time.Duration) {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
 	before := -1

@@ -1,4 +1,4 @@
-package rowlock
+package call
 
 import (
 	"context"
@@ -21,8 +21,8 @@ type deadline struct {
 
 // within is a context for a statement whose answer is worth waiting for d. Its
 // user calls end.
-func (c *Client) within(d time.Duration) *deadline {
-	return &deadline{Context: c.life, at: time.Now().Add(d)}
+func (s *Store) within(d time.Duration) *deadline {
+	return &deadline{Context: s.life, at: time.Now().Add(d)}
 }
 
 func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }

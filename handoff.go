@@ -1,0 +1,49 @@
+package rowlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/rowlock/rowlock/internal/grant"
+)
+
+// Handoff: a lease is released while a caller of the same client waits for the key, and
+// its grant passes to that caller in memory, without a statement. (Lock cohorting: Dice,
+// Marathe, Shavit, PPoPP 2012.) The database granted a range of tokens; each local holder
+// gets the next one and a lease of its own. The old lease sends nothing any more.
+
+// defaultHandOn is how long after the database's grant a hold may still be handed
+// on: then the key goes back to the database, where other programs wait.
+const defaultHandOn = 50 * time.Millisecond
+
+// handoff passes the grant of l, which is being released, to the head of the local queue,
+// if it asked for such a one.
+func (c *Client) handoff(ctx context.Context, l *Lease) bool {
+	now := c.now()
+	if now-l.g.Began > c.opts.HandOn {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queues[l.Key()]
+	if c.closed || q == nil || len(q.waiters) == 0 || q.state != resting {
+		return false
+	}
+	next := &Lease{c: c, g: l.g, began: now}
+	passed := l.g.Pass((*user)(l), q.waiters[0].set.Terms, func(token int64) grant.User {
+		next.token = token
+		return (*user)(next)
+	})
+	if !passed {
+		return false
+	}
+	if c.debug(ctx) {
+		c.log.DebugContext(ctx, "handed on", "key", l.Key(), "token", l.token, "hold", l.g.Hold.ID)
+	}
+	q.pop(next, nil)
+	if len(q.waiters) > 0 {
+		q.rest(localProbe)
+	}
+	q.endIfEmpty()
+	return true
+}

@@ -1,0 +1,330 @@
+// Package batch sends the calls of many callers to the store in shared statements:
+// while batches are on their way the next one gathers. A lone caller waits for nobody.
+package batch
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
+)
+
+// Batcher gathers the calls of one kind: acquires, renewals or releases.
+//
+// How many batches are on their way adapts: up to Config.AtOnce start at once; when the
+// oldest has been away for Config.Slow, which means slow commits or a blocked key, one
+// more may start, up to Config.Most. A call with little time left waits for none.
+//
+// It is safe for concurrent use. Its lock is the last one taken: no other is taken under
+// it, and no user code, statement or answer runs under it.
+type Batcher[Q any] struct {
+	c Config[Q]
+
+	mu       sync.Mutex
+	waiting  []*Call[Q]
+	unsorted bool        // by deadline
+	sending  []*batch[Q] // the oldest first
+	spare    []*batch[Q]
+	timer    *time.Timer // starts one more batch
+	delay    delay
+}
+
+// Config says what a Batcher sends, and how.
+type Config[Q any] struct {
+	Store *call.Store
+	Send  func(qs []Q, patience time.Duration) call.Answers
+	Key   func(*Q) string // a batch has no key twice
+
+	Size   int           // calls in a batch, at most
+	Alone  bool          // each call goes alone and at once
+	AtOnce int           // batches on their way
+	Slow   time.Duration // when the oldest has been away for so long one more may start
+	Most   int           // batches on their way, at most
+	Dead   time.Duration // a batch away for so long counts no more; 0: it does
+	Urgent time.Duration // a call with less time left than this waits for no batch; 0: each waits
+	Gather bool          // callers in step wait for each other for a moment: see delay
+}
+
+// Most is how many batches of acquires, and how many of releases, are on their way at
+// most: it bounds the connections of a store.
+const Most = 4
+
+// Call is one caller's part of a batch.
+type Call[Q any] struct {
+	Q        Q
+	Class    time.Duration // calls of different classes go apart: their deadlines differ much
+	Deadline time.Duration // the nearest goes first; 0 for all: in their order
+	Now      bool          // waits for no batch
+	Owner    Owner
+}
+
+// Owner made a call.
+type Owner interface {
+	// Patience is how long the answer is worth waiting for if the call is sent now. A
+	// batch is given the least of its calls. Not more than 0: the call is not sent, and
+	// answered with ErrTooLate.
+	Patience(now time.Duration) time.Duration
+
+	// Answered gets the answer, with the clock read before the send and after the reply.
+	// The error of a whole batch comes as an Unknown with Err.
+	Answered(r driver.Result, sent, got time.Duration)
+}
+
+// ErrTooLate: a call waited in its batcher for as long as its answer was worth.
+var ErrTooLate = &driver.Error{NotApplied: true, Err: errors.New("the database did not answer the statements before it in time")}
+
+// batch is on its way, or about to leave. It is reused, with its memory.
+type batch[Q any] struct {
+	of    *Batcher[Q]
+	since time.Duration
+	full  chan struct{} // not nil: before it leaves it waits for this, at most so long
+	wait  time.Duration
+	calls []*Call[Q]
+	qs    []Q
+	start func() // run
+}
+
+// New makes a Batcher. It starts nothing.
+func New[Q any](c Config[Q]) *Batcher[Q] { return &Batcher[Q]{c: c} }
+
+// Submit puts calls into the next batch. Their answers come from another goroutine.
+func (b *Batcher[Q]) Submit(calls ...*Call[Q]) {
+	if next := b.add(calls...); next != nil {
+		b.c.Store.Work.Fork(next.start)
+	}
+}
+
+// SubmitHere is Submit of a call whose caller waits for the answer in any case: where the
+// batch may leave at once, this goroutine sends it.
+func (b *Batcher[Q]) SubmitHere(q *Call[Q]) {
+	if next := b.add(q); next != nil {
+		next.runOnce()
+	}
+}
+
+// Withdraw takes back a call that no batch has taken yet; false: one has.
+func (b *Batcher[Q]) Withdraw(q *Call[Q]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.waiting, q)
+	if i < 0 {
+		return false
+	}
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	b.delay.leave(1)
+	return true
+}
+
+func (b *Batcher[Q]) add(calls ...*Call[Q]) *batch[Q] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, q := range calls {
+		if n := len(b.waiting); n > 0 && q.Deadline < b.waiting[n-1].Deadline {
+			b.unsorted = true
+		}
+		b.waiting = append(b.waiting, q)
+		b.delay.come(b.c.Store.Now(), len(b.waiting))
+	}
+	return b.start()
+}
+
+// start adds a batch if one more may start now. Otherwise it sees to it that the
+// question is asked again. Called under mu.
+func (b *Batcher[Q]) start() *batch[Q] {
+	if len(b.waiting) == 0 || b.delay.full != nil {
+		return nil
+	}
+	now := b.c.Store.Now()
+	if wait := b.busy(now); wait > 0 && !b.urgent(now) {
+		if b.timer == nil && wait < forever {
+			b.timer = time.AfterFunc(wait, b.again)
+		}
+		return nil
+	}
+	var next *batch[Q]
+	if n := len(b.spare); n > 0 {
+		next, b.spare = b.spare[n-1], b.spare[:n-1]
+	} else {
+		next = &batch[Q]{of: b}
+		next.start = next.run
+	}
+	next.since = now
+	if b.c.Gather && !b.c.Alone {
+		next.full, next.wait = b.delay.wait(b.c.Most)
+	}
+	b.sending = append(b.sending, next)
+	return next
+}
+
+// busy is how long no other batch may start, at least; 0: one may. It is forever where
+// only the end of a batch changes that: who sends it takes the next. Called under mu.
+func (b *Batcher[Q]) busy(now time.Duration) time.Duration {
+	n, oldest := 0, time.Duration(0)
+	for _, s := range b.sending {
+		if age := now - s.since; b.c.Dead == 0 || age < b.c.Dead {
+			n, oldest = n+1, max(oldest, age)
+		}
+	}
+	wait := time.Duration(forever)
+	switch {
+	case n < b.c.AtOnce || b.c.Alone:
+		return 0
+	case n < b.c.Most:
+		wait = max(b.c.Slow-oldest, 0)
+	}
+	if b.c.Dead > 0 {
+		wait = min(wait, b.c.Dead-oldest)
+	}
+	return wait
+}
+
+const forever = 1<<63 - 1
+
+// urgent reports whether a call waits that can wait for no batch. Called under mu.
+func (b *Batcher[Q]) urgent(now time.Duration) bool {
+	b.sort()
+	first := b.waiting[0]
+	return first.Now || b.c.Urgent > 0 && first.Deadline-now < b.c.Urgent
+}
+
+// sort puts the calls in the order in which they go. Called under mu.
+func (b *Batcher[Q]) sort() {
+	if b.unsorted {
+		b.unsorted = false
+		slices.SortStableFunc(b.waiting, func(x, y *Call[Q]) int { return cmp.Compare(x.Deadline, y.Deadline) })
+	}
+}
+
+func (b *Batcher[Q]) again() {
+	b.mu.Lock()
+	b.timer = nil
+	next := b.start()
+	b.mu.Unlock()
+	if next != nil {
+		b.c.Store.Work.Fork(next.start)
+	}
+}
+
+// run sends batches until nothing waits.
+func (s *batch[Q]) run() {
+	s.gather()
+	for s.take() {
+		s.send()
+	}
+}
+
+// runOnce sends the next batch and leaves those after it to another goroutine.
+func (s *batch[Q]) runOnce() {
+	s.gather()
+	if !s.take() {
+		return
+	}
+	s.send()
+	if s.take() {
+		s.of.c.Store.Work.Fork(func() {
+			s.send()
+			s.run()
+		})
+	}
+}
+
+// gather waits for the calls of others that are about to come.
+func (s *batch[Q]) gather() {
+	if s.full == nil {
+		return
+	}
+	t := time.NewTimer(s.wait)
+	defer t.Stop()
+	select {
+	case <-s.full:
+	case <-t.C:
+	}
+}
+
+// take chooses the calls: the first that waits and those behind it that have the same
+// class and other keys. With nothing left it is over.
+func (s *batch[Q]) take() bool {
+	b := s.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.full != nil {
+		s.full, b.delay.full = nil, nil
+	}
+	b.sending = slices.DeleteFunc(b.sending, func(o *batch[Q]) bool { return o == s })
+	clear(s.calls)
+	clear(s.qs)
+	s.calls, s.qs = s.calls[:0], s.qs[:0]
+	if len(b.waiting) == 0 {
+		b.spare = append(b.spare, s)
+		return false
+	}
+	b.sort()
+	s.since = b.c.Store.Now()
+	b.sending = append(b.sending, s)
+	if len(b.waiting) == 1 || b.c.Alone {
+		s.calls = append(s.calls, b.waiting[0])
+		b.waiting = slices.Delete(b.waiting, 0, 1)
+		return true
+	}
+	class := b.waiting[0].Class
+	seen := make(map[string]bool, len(b.waiting))
+	rest := b.waiting[:0]
+	for _, q := range b.waiting {
+		if key := b.c.Key(&q.Q); len(s.calls) < b.c.Size && q.Class == class && !seen[key] {
+			seen[key] = true
+			s.calls = append(s.calls, q)
+		} else {
+			rest = append(rest, q)
+		}
+	}
+	clear(b.waiting[len(rest):])
+	b.waiting = rest
+	if next := b.start(); next != nil { // for those that cannot go with the others
+		b.c.Store.Work.Fork(next.start)
+	}
+	return true
+}
+
+// send sends what was taken, and hands out the answers.
+func (s *batch[Q]) send() {
+	b := s.of
+	now := b.c.Store.Now()
+	patience := time.Duration(forever)
+	going := s.calls[:0]
+	for _, q := range s.calls {
+		p := q.Owner.Patience(now)
+		if p <= 0 {
+			q.Owner.Answered(driver.Result{Err: ErrTooLate}, now, now)
+			continue
+		}
+		patience = min(patience, p)
+		s.qs = append(s.qs, q.Q)
+		going = append(going, q)
+	}
+	n := len(s.calls)
+	s.calls = going
+	if len(going) == 0 {
+		b.answered(n, 0)
+		return
+	}
+	a := b.c.Send(s.qs, patience)
+	b.answered(n, a.Got-a.Sent)
+	for i, q := range s.calls {
+		q.Owner.Answered(a.Results[i], a.Sent, a.Got)
+	}
+}
+
+// answered notes that n calls were answered, after a batch that took so long; 0:
+// without one.
+func (b *Batcher[Q]) answered(n int, took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.delay.leave(n)
+	if took > 0 {
+		b.delay.took(took)
+	}
+}

@@ -1,0 +1,258 @@
+package grant
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/undo"
+)
+
+// Terms are what a caller asked for.
+type Terms struct {
+	TTL, Margin      time.Duration
+	MinHold, MaxHold time.Duration // 0: none
+	NoRenew, Guarded bool
+}
+
+// Grant is one hold as the database knows it. It is safe for concurrent use.
+type Grant struct {
+	Hold  driver.Hold // constant; its token is that of the first user
+	Terms Terms
+	Began time.Duration // the start of the attempt that was granted: MaxHold counts from here
+
+	k *Keeper
+
+	mu        sync.Mutex
+	user      User          // nil: it has ended
+	token     int64         // the user's
+	deadline  time.Duration // of trust
+	renewedAt time.Duration // the start of the last statement that was acknowledged
+	shortened bool          // the renewal that set the deadline was cut short by MaxHold
+	renewals  int           // on their way
+	silence   call.Silence  // of the renewals that the keeper starts
+	guarded   bool          // a guard was asked for: it never passes on
+	noRenew   bool          // of the user
+	cause     error         // the last failed renewal since an acknowledged one
+	release   releasing
+
+	place place // in the keeper; guarded by its mutex
+}
+
+// User is the handle that a caller has on a grant. Its methods are called under the
+// grant's lock, or by the keeper; they do not block and do not call the grant.
+type User interface {
+	// Ended says that the grant is over for this user. cause may be nil.
+	Ended(reason Reason, cause error)
+
+	// Renewed says that a renewal was acknowledged.
+	Renewed(now time.Duration)
+}
+
+// Reason says why a grant ended.
+type Reason uint8
+
+const (
+	Released Reason = iota // by its user
+	Passed                 // by its user, to the next one: the grant goes on
+	Expired                // it was not renewed in time
+	MaxHold                // its time was over
+	Taken                  // the database has a newer hold
+	Removed                // the database has no such hold
+	Forced                 // somebody ended it in the database
+	Closed                 // the client was closed
+	CutOff                 // the client was closed under a function that still runs
+	Unwanted               // it reached no caller
+)
+
+// New makes the grant of an attempt that began then and was answered by r. [Keeper.Add]
+// takes it on.
+func New(key string, id driver.HoldID, t Terms, began time.Duration, r driver.Result) Grant {
+	return Grant{
+		Hold: driver.Hold{
+			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
+			TTL: t.TTL, MaxHold: t.MaxHold, Keep: t.MinHold, Guarded: t.Guarded,
+		},
+		Terms:     t,
+		Began:     began,
+		token:     r.Token,
+		renewedAt: began,
+		noRenew:   t.NoRenew,
+		deadline:  began + t.TTL - t.Margin,
+	}
+}
+
+// Deadline is until when the grant is trusted.
+func (g *Grant) Deadline() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.deadline
+}
+
+// Live reports whether the grant is in use and trusted, and for how long.
+func (g *Grant) Live() (left time.Duration, live bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left = g.deadline - g.k.store.Now()
+	return left, g.user != nil && left > 0
+}
+
+// Check looks at the clock, and ends a grant whose deadline has passed.
+func (g *Grant) Check() {
+	g.mu.Lock()
+	reason, cause, over := g.overLocked()
+	if !over {
+		g.mu.Unlock()
+		return
+	}
+	end := g.endLocked(reason, cause)
+	g.mu.Unlock()
+	g.after(end)
+}
+
+// overLocked reports whether the deadline has passed, and why no renewal moved it.
+func (g *Grant) overLocked() (reason Reason, cause error, over bool) {
+	switch {
+	case g.user == nil || g.k.store.Now() < g.deadline:
+		return 0, nil, false
+	case g.shortened || g.maxHoldEnd() <= g.deadline:
+		return MaxHold, nil, true
+	case g.cause == nil && g.renewals > 0:
+		return Expired, errUnanswered, true
+	}
+	return Expired, g.cause, true
+}
+
+// maxHoldEnd is the trust deadline that no renewal passes.
+func (g *Grant) maxHoldEnd() time.Duration {
+	if g.Terms.MaxHold == 0 {
+		return forever
+	}
+	return g.Began + g.Terms.MaxHold - g.Terms.Margin
+}
+
+// End ends the grant, once; false: it had ended, or is being released.
+func (g *Grant) End(reason Reason, cause error) bool {
+	g.mu.Lock()
+	if g.user == nil {
+		g.mu.Unlock()
+		return false
+	}
+	end := g.endLocked(reason, cause)
+	g.mu.Unlock()
+	g.after(end)
+	return true
+}
+
+// ending is a grant that has ended just now.
+type ending struct {
+	hold   driver.Hold
+	reason Reason
+	cause  error
+}
+
+// endLocked is the one end of a grant: its user hears of it. What follows from it is done
+// by after, without the lock. Called under g.mu of a grant that is in use.
+func (g *Grant) endLocked(reason Reason, cause error) ending {
+	if g.cause != nil {
+		g.cause = nil
+		g.k.report.Renew.Less(1)
+	}
+	user := g.user
+	g.user = nil
+	user.Ended(reason, cause)
+	return ending{g.holdLocked(), reason, cause}
+}
+
+// after does what follows from an end: the loss is counted and logged, the hold taken
+// back where the database may still have it, and whoever waits here for the key told.
+func (g *Grant) after(e ending) {
+	k := g.k
+	k.remove(g)
+	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: k.store.Now()}
+	switch e.reason {
+	case Released:
+		return // its answer is still to come
+	case Unwanted:
+		undone.Hold.Undo = true
+		k.undoer.Add(undone)
+	case Closed:
+		k.losses.Add(1)
+		k.report.Closed.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID)
+		k.undoer.Add(undone)
+	case CutOff:
+		k.losses.Add(1)
+	default:
+		k.losses.Add(1)
+		k.report.Lost.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID, "err", k.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))
+		if e.reason == Expired || e.reason == MaxHold {
+			// Not before the margin has passed: work that looks at Done needs a moment
+			// to stop, and the key stays taken meanwhile.
+			undone.NotBefore = undone.Sent + g.Terms.Margin
+			k.undoer.Add(undone)
+		}
+	}
+	k.over(g, false)
+}
+
+// holdLocked is the hold as statements name it. One that was guarded may have a
+// transaction open, for which its release must not wait.
+func (g *Grant) holdLocked() driver.Hold {
+	h := g.Hold
+	h.Token = g.token
+	h.Guarded = h.Guarded || g.guarded
+	return h
+}
+
+// BeginGuard is the first step of a guard by user: from then on the grant never passes
+// on. false: it is not user's any more.
+func (g *Grant) BeginGuard(user User) (driver.Hold, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.user != user {
+		return driver.Hold{}, false
+	}
+	g.guarded = true
+	h := g.Hold
+	h.Token = g.token
+	return h, true
+}
+
+// Pass hands the grant from one user, who hears Passed, to the next, who asked for t and
+// gets a token of its own. next makes it. false, and nothing has changed: the grant cannot
+// pass, or is not from's.
+func (g *Grant) Pass(from User, t Terms, next func(token int64) User) bool {
+	g.mu.Lock()
+	if g.user != from || !g.mayPassLocked(t) {
+		g.mu.Unlock()
+		return false
+	}
+	from.Ended(Passed, nil)
+	g.token++
+	g.user = next(g.token)
+	renew, at := g.noRenew, g.renewedAt+g.k.every(t.TTL)
+	g.noRenew = false
+	g.mu.Unlock()
+	if renew { // from now on
+		g.k.plan(g, at)
+	}
+	return true
+}
+
+// renews reports whether the keeper renews the grant.
+func (g *Grant) renews() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.noRenew && g.maxHoldEnd() > g.deadline
+}
+
+func (g *Grant) mayPassLocked(t Terms) bool {
+	return t.TTL == g.Terms.TTL && t.Margin == g.Terms.Margin && t.Guarded == g.Terms.Guarded &&
+		g.Terms.MinHold == 0 && t.MinHold == 0 && // its end is written by the release
+		g.Terms.MaxHold == 0 && t.MaxHold == 0 && // the database counts it from its own grant
+		!t.NoRenew && // it would not get its whole TTL
+		!g.guarded && // its transaction may be open: the next grant must wait for it in the database
+		g.deadline-g.k.store.Now() >= (t.TTL-t.Margin)/2 &&
+		g.token+1-g.Hold.Token < driver.TokenRange
+}

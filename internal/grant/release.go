@@ -1,0 +1,190 @@
+package grant
+
+import (
+	"context"
+	"log/slog"
+	"math/bits"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/batch"
+	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/undo"
+)
+
+// releases is the batcher of releases.
+func releases(store *call.Store) *batch.Batcher[driver.Hold] {
+	l := store.Limits
+	return batch.New(batch.Config[driver.Hold]{
+		Store: store, Send: store.Release,
+		Key:  func(h *driver.Hold) string { return h.Key },
+		Size: l.Batch, Alone: l.Flights == 0, AtOnce: l.Flights, Most: batch.Most, Slow: l.SlowFlight, Gather: true,
+	})
+}
+
+// releasing is the one release of a grant, for whose answer every Release of its last
+// user waits.
+type releasing struct {
+	call     batch.Call[driver.Hold]
+	by       time.Duration // until then the answer is worth waiting for
+	silence  call.Silence
+	repeated bool            // what was sent first may have worked: then a repeat finds nothing
+	ctx      context.Context // of the first Release; only for what is logged
+
+	answered bool
+	reason   Reason // Released, or that of the loss that the answer told of
+	cause    error
+	done     chan struct{} // made by who must wait
+}
+
+// Release ends the grant for its user, who hears Released, and sends the release with
+// those of other grants. It waits for the answer, for at most patience and never past the
+// trust deadline; without one by then the release is repeated in the background. For one
+// who is not the user any more it does nothing.
+func (g *Grant) Release(ctx context.Context, user User, patience time.Duration) {
+	k := g.k
+	g.mu.Lock()
+	if reason, cause, over := g.overLocked(); over {
+		end := g.endLocked(reason, cause)
+		g.mu.Unlock()
+		g.after(end)
+		return
+	}
+	if g.user != user {
+		g.mu.Unlock()
+		return
+	}
+	trusted := g.deadline
+	end := g.endLocked(Released, nil)
+	now := k.store.Now()
+	g.release.ctx, g.release.by = ctx, min(now+patience, trusted)
+	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
+	g.mu.Unlock()
+	g.after(end)
+	k.releasing(g)
+	if trusted >= now+patience {
+		k.releases.SubmitHere(&g.release.call)
+	} else {
+		// Little trust is left. A batch ends with the smallest deadline of its calls, so
+		// this one goes with its like; and it waits neither for other batches nor with one
+		// of them for longer than that.
+		g.release.call.Class = deadlineClass(trusted - now)
+		k.releases.Submit(&g.release.call)
+		g.withdrawAt(trusted)
+	}
+	if done := g.releaseDone(); done != nil {
+		<-done
+	}
+}
+
+// Answer waits for the answer to the release: Released, also where there was none in
+// time, or the loss that it told of.
+func (g *Grant) Answer() (Reason, error) {
+	if done := g.releaseDone(); done != nil {
+		<-done
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.release.reason, g.release.cause
+}
+
+// deadlineClass puts deadlines together of which none is more than twice another.
+func deadlineClass(left time.Duration) time.Duration {
+	return 1 << bits.Len64(uint64(max(left, 1)))
+}
+
+// withdrawAt waits for the answer to the release, and takes the release back if no
+// batch has taken it by then. A batch that has is over by then.
+func (g *Grant) withdrawAt(by time.Duration) {
+	done := g.releaseDone()
+	if done == nil {
+		return
+	}
+	timer := time.NewTimer(by - g.k.store.Now())
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		if g.k.releases.Withdraw(&g.release.call) {
+			now := g.k.store.Now()
+			(*releaseCall)(g).Answered(driver.Result{Err: batch.ErrTooLate}, now, now)
+		}
+	}
+}
+
+// releaseCall is a grant as the owner of its release.
+type releaseCall Grant
+
+// Patience implements batch.Owner.
+func (r *releaseCall) Patience(now time.Duration) time.Duration { return r.release.by - now }
+
+// Answered implements batch.Owner.
+func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
+	g := (*Grant)(r)
+	k, ctx, h := g.k, g.release.ctx, &g.release.call.Q
+	if res.Status == driver.Unknown && g.repeat(res.Err, got-sent) {
+		return
+	}
+	status := res.Status
+	if g.release.repeated && status != driver.Unknown {
+		status = driver.Released
+	}
+	reason, cause := Released, error(nil)
+	switch status {
+	case driver.Released:
+		k.report.Release.OK()
+		if k.log.Enabled(ctx, slog.LevelDebug) {
+			k.log.DebugContext(ctx, "released", "key", h.Key, "token", h.Token, "hold", h.ID)
+		}
+	case driver.Taken, driver.Forced, driver.Removed:
+		k.losses.Add(1)
+		reason, cause = lossOf(status), res.Err
+	default:
+		refused := k.undoer.AddFailed(undo.Task{Hold: *h, Acknowledged: true, Sent: k.store.Now()}, res.Err)
+		if !refused {
+			k.late.Add(1)
+			k.report.Release.Fail(ctx, 1, "key", h.Key, "token", h.Token, "hold", h.ID, "err", res.Err)
+		}
+	}
+	k.over(g, true)
+	g.releaseAnswered(reason, cause)
+}
+
+// repeat sends the release once more if its connection was silent and its caller still
+// waits.
+func (g *Grant) repeat(err error, took time.Duration) bool {
+	k, r := g.k, &g.release
+	pause := r.silence.Pause(took)
+	if !driver.IsSilent(err) || k.store.Now()+pause >= r.by {
+		return false
+	}
+	r.repeated = r.repeated || !driver.IsNotApplied(err)
+	k.store.Work.ForkAfter(pause, func() {
+		r.call.Class = deadlineClass(r.by - k.store.Now())
+		k.releases.Submit(&r.call)
+	})
+	return true
+}
+
+// releaseAnswered sets the answer of every Release call.
+func (g *Grant) releaseAnswered(reason Reason, cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.release.answered, g.release.reason, g.release.cause = true, reason, cause
+	if g.release.done != nil {
+		close(g.release.done)
+	}
+}
+
+// releaseDone is closed when the answer is there; nil: it is.
+func (g *Grant) releaseDone() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.release.answered {
+		return nil
+	}
+	if g.release.done == nil {
+		g.release.done = make(chan struct{})
+	}
+	return g.release.done
+}

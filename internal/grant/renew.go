@@ -1,0 +1,251 @@
+package grant
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/batch"
+	"github.com/rowlock/rowlock/internal/call"
+)
+
+const (
+	// slowestCommit is the part of a TTL within which a server commits a renewal on a new
+	// connection, where a live holder is to keep its lease.
+	slowestCommit = 6
+
+	// stuckRenewal is the age from which one more batch of renewals may leave beside those
+	// on their way: a key in one is blocked, or its connection is dead. From the age of
+	// deadRenewal on a batch keeps no other back.
+	stuckRenewal = 100 * time.Millisecond
+	deadRenewal  = time.Second
+
+	// urgentRenewal is the trust from which on a renewal waits for no batch.
+	urgentRenewal = time.Second
+)
+
+// renewals is the batcher of renewals: few batches at a time. All at once they need as
+// many connections as there are batches, and keep the server so busy that each takes
+// longer than all of them in turn. One that waits loses nothing: its trust is counted
+// from when it is sent, and the keeper watches the deadlines meanwhile.
+func renewals(store *call.Store) *batch.Batcher[driver.Hold] {
+	l := store.Limits
+	c := batch.Config[driver.Hold]{
+		Store: store, Send: store.Renew,
+		Key:    func(h *driver.Hold) string { return h.Key },
+		Size:   l.Renewals,
+		AtOnce: l.Flights, Most: l.Flights + 1,
+		Slow: stuckRenewal, Dead: deadRenewal, Urgent: urgentRenewal,
+	}
+	if l.Flights == 0 {
+		c.AtOnce = forever
+	}
+	return batch.New(c)
+}
+
+// renewal is one renewal on its way.
+type renewal struct {
+	call   batch.Call[driver.Hold]
+	g      *Grant
+	caller *caller // nil: the keeper started it
+}
+
+// caller waits for a renewal of its own.
+type caller struct {
+	answer  chan error
+	left    atomic.Bool
+	silence call.Silence
+}
+
+// newRenewal begins a renewal; nil: the grant has ended.
+func (g *Grant) newRenewal() *renewal {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.user == nil {
+		return nil
+	}
+	g.renewals++
+	r := &renewal{g: g}
+	r.call = batch.Call[driver.Hold]{Q: g.holdLocked(), Class: g.Terms.TTL, Deadline: g.deadline, Owner: r}
+	return r
+}
+
+// Renew sends a renewal for a caller. It is nil once the database has acknowledged, and
+// the grant's deadline was moved. A renewal that its caller has left goes on, and moves
+// the deadline all the same. Errors: ctx's own, driver.ErrClosed, the database's; for a
+// grant that has ended any error may come.
+func (g *Grant) Renew(ctx context.Context) error {
+	c := &caller{answer: make(chan error, 1)}
+	sent := g.k.store.Work.Do(func() {
+		r := g.newRenewal()
+		if r == nil {
+			c.answer <- errEnded
+			return
+		}
+		r.caller, r.call.Now = c, true
+		g.k.renewals.Submit(&r.call)
+	})
+	if !sent {
+		return driver.ErrClosed
+	}
+	select {
+	case err := <-c.answer:
+		return err
+	case <-ctx.Done():
+		c.left.Store(true)
+		return ctx.Err()
+	}
+}
+
+// Patience implements batch.Owner: a third of the trust that is left, so that other tries
+// can follow; but always as long as a server may take that commits in time for its leases
+// to live. The renewal of a grant that has ended is not sent; the last ones before MaxHold
+// are cut short.
+func (r *renewal) Patience(now time.Duration) time.Duration {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := g.deadline - now
+	if g.user == nil || left <= 0 {
+		return 0
+	}
+	if t := g.Terms; t.MaxHold > 0 {
+		r.call.Q.TTL = min(t.TTL, max(g.Began+t.MaxHold-now, time.Millisecond))
+	}
+	if r.caller != nil {
+		return left
+	}
+	return max(left/3, min(left, max(g.Terms.TTL/slowestCommit, 50*time.Millisecond)))
+}
+
+// Answered implements batch.Owner: only an acknowledged renewal extends trust, counted
+// from before the send.
+func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
+	g, k := r.g, r.g.k
+	var err error
+	g.mu.Lock()
+	g.renewals--
+	switch res.Status {
+	case driver.Alive:
+		ttl := r.call.Q.TTL
+		if res.Left > 0 {
+			ttl = min(ttl, res.Left)
+		}
+		g.extendLocked(sent, ttl, r.call.Q.TTL < g.Terms.TTL)
+		g.mu.Unlock()
+		k.renewed.Add(1)
+	case driver.Taken, driver.Forced, driver.Removed, driver.Released:
+		g.mu.Unlock()
+		g.End(lossOf(res.Status), res.Err)
+		err = errEnded
+	default:
+		if err = res.Err; err == nil {
+			err = errNoAnswer
+		}
+		g.failedLocked(err)
+		g.mu.Unlock()
+	}
+	if r.caller != nil {
+		r.answerCaller(err, sent, got)
+		return
+	}
+	g.planNext(err, sent, got)
+}
+
+// answerCaller hands out the answer; what a dead connection swallowed goes again.
+func (r *renewal) answerCaller(err error, sent, got time.Duration) {
+	g, c := r.g, r.caller
+	if driver.IsSilent(err) && !c.left.Load() {
+		if pause := c.silence.Pause(got - sent); got+pause < g.Deadline() {
+			g.k.store.Work.ForkAfter(pause, func() {
+				if again := g.newRenewal(); again != nil {
+					again.caller, again.call.Now = c, true
+					g.k.renewals.Submit(&again.call)
+				} else {
+					c.answer <- errEnded
+				}
+			})
+			return
+		}
+	}
+	if err == nil {
+		g.k.plan(g, sent+g.k.every(g.Terms.TTL))
+	}
+	c.answer <- err
+}
+
+// planNext plans the next look of the keeper at a grant after a renewal that it had
+// started was answered.
+func (g *Grant) planNext(err error, sent, got time.Duration) {
+	k := g.k
+	g.Check()
+	g.mu.Lock()
+	user, left, h := g.user, g.deadline-got, g.holdLocked()
+	next := sent + k.every(g.Terms.TTL)
+	if err != nil {
+		// Soon again: with what is left of the trust window.
+		next = got + min(max(left/10, 5*time.Millisecond), time.Second)
+		if driver.IsSilent(err) {
+			next = got + g.silence.Pause(got-sent)
+		}
+	}
+	g.mu.Unlock()
+	k.plan(g, next)
+	switch {
+	case user == nil:
+	case err != nil:
+		k.report.Renew.Fail(context.Background(), 0, "key", h.Key, "token", h.Token, "hold", h.ID, "left", left, "err", err)
+	default:
+		user.Renewed(got)
+	}
+}
+
+// extendLocked moves the trust deadline, never back, and never revives. last: MaxHold
+// allows no later one.
+func (g *Grant) extendLocked(start, ttl time.Duration, last bool) {
+	if g.user == nil || g.k.store.Now() >= g.deadline {
+		return
+	}
+	g.deadline = max(g.deadline, start+ttl-g.Terms.Margin)
+	g.renewedAt = max(g.renewedAt, start)
+	g.shortened = g.shortened || last
+	if g.cause != nil {
+		g.cause = nil
+		g.k.report.Renew.Less(1)
+	}
+	g.k.report.Renew.OK()
+}
+
+func (g *Grant) failedLocked(err error) {
+	if g.user == nil {
+		return
+	}
+	if g.cause == nil {
+		g.k.report.Renew.More(1)
+	}
+	g.cause = err
+}
+
+var (
+	// errNoAnswer stands for an unknown outcome without a cause.
+	errNoAnswer = errors.New("the database gave no usable answer")
+
+	// errUnanswered: the trust ended before the only renewal was answered.
+	errUnanswered = errors.New("the database did not answer the renewal in time")
+
+	// errEnded: the grant ended before its renewal was answered; its user knows why.
+	errEnded = errors.New("the grant has ended")
+)
+
+// lossOf translates a store's answer about a hold that it does not have.
+func lossOf(s driver.Status) Reason {
+	switch s {
+	case driver.Taken:
+		return Taken
+	case driver.Forced, driver.Released: // released, but not by its holder
+		return Forced
+	}
+	return Removed
+}

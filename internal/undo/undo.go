@@ -1,0 +1,302 @@
+// Package undo ends holds whose outcome is unknown, or that nobody wants.
+package undo
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/logs"
+)
+
+// Undoer ends, in the background, the holds whose outcome is unknown or that
+// nobody wants: attempts without a reply, grants whose caller had gone, lost
+// leases, releases that were not answered. It runs only while there are any.
+type Undoer struct {
+	store  *call.Store
+	report *logs.Report
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	tasks   []*Task
+	running bool
+	wake    chan struct{}
+	empty   chan struct{} // closed when the last task ends; nil: nobody asked
+	stopped bool
+}
+
+// Task is one hold to end.
+type Task struct {
+	Hold driver.Hold
+
+	// Acknowledged: the grant was seen, so any answer to the undo is final.
+	// Otherwise an undo that found nothing may have overtaken the attempt, and is
+	// repeated until an attempt still on its way would have arrived.
+	Acknowledged bool
+
+	Sent      time.Duration // the clock read after the attempt, renewal or release was last sent
+	NotBefore time.Duration // when the next try is due
+	pause     time.Duration // before the try after that
+	failing   bool          // the last try was not answered
+	asked     bool          // one was; guarded by Undoer.mu
+	silence   call.Silence
+
+	// refused: the last try was refused for good, and nothing is on its way. It is tried
+	// again now and then, because somebody may mend what it needs (a privilege), but
+	// Close does not wait for that.
+	refused error
+	told    bool // the log has it
+}
+
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 5 * time.Second
+	timeout    = 3 * time.Second
+
+	forever = time.Duration(1<<63 - 1)
+)
+
+// New makes an Undoer. It starts nothing.
+func New(store *call.Store, report *logs.Report, log *slog.Logger) *Undoer {
+	return &Undoer{store: store, report: report, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Len is how many holds are to be undone.
+func (u *Undoer) Len() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.tasks)
+}
+
+// isRefusal reports whether err says that a release will fail the same way next time,
+// and that it did nothing.
+func isRefusal(err error) bool { return driver.IsLasting(err) && driver.IsNotApplied(err) }
+
+// AddFailed is Add for a hold whose release failed with err. It reports whether the
+// database refused it for good, which it logs.
+func (u *Undoer) AddFailed(t Task, err error) (refused bool) {
+	refused = isRefusal(err)
+	if refused {
+		u.refuse(&t, err)
+	}
+	u.Add(t)
+	return refused
+}
+
+// refuse notes the refusal of a release or undo.
+func (u *Undoer) refuse(t *Task, err error) {
+	t.refused = err
+	t.NotBefore, t.pause = u.store.Now()+lastPause, lastPause
+	if !t.told {
+		t.told = true
+		u.report.Refused.Add("key", t.Hold.Key, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)
+	}
+}
+
+// Add takes a hold on, whose first try is due at once or at NotBefore.
+func (u *Undoer) Add(t Task) {
+	t.pause = cmp.Or(t.pause, firstPause)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stopped {
+		return // Close has given up; the TTL frees the key
+	}
+	u.tasks = append(u.tasks, &t)
+	if !u.running {
+		u.running = true
+		go u.run()
+		return
+	}
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// arrival is when a statement sent before t.Sent has arrived or never will.
+func (u *Undoer) arrival(t *Task) time.Duration {
+	return t.Sent + t.Hold.TTL + u.store.Limits.LockWait
+}
+
+// run sends what is due, in batches, until nothing is left.
+func (u *Undoer) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		batch, next := u.due()
+		if len(batch) > 0 {
+			u.send(batch)
+			continue
+		}
+		if next == forever {
+			return
+		}
+		timer.Reset(max(next-u.store.Now(), 0))
+		select {
+		case <-timer.C:
+		case <-u.wake:
+		case <-u.store.Ended():
+			return
+		}
+	}
+}
+
+// due takes the tasks that are due, or says when the first one will be. With no
+// task left it ends the run.
+func (u *Undoer) due() (batch []*Task, next time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	next = forever
+	if u.empty != nil && u.settled() {
+		close(u.empty)
+		u.empty = nil
+	}
+	if len(u.tasks) == 0 || u.stopped {
+		u.running = false
+		return nil, next
+	}
+	now := u.store.Now()
+	seen := make(map[string]bool) // a call has no key twice
+	for _, t := range u.tasks {
+		if t.NotBefore <= now && len(batch) < u.store.Limits.Batch && !seen[t.Hold.Key] {
+			batch = append(batch, t)
+			seen[t.Hold.Key] = true
+		} else if !seen[t.Hold.Key] {
+			next = min(next, t.NotBefore)
+		}
+	}
+	return batch, next
+}
+
+func (u *Undoer) send(batch []*Task) {
+	holds := make([]driver.Hold, len(batch))
+	for i, t := range batch {
+		holds[i] = t.Hold
+	}
+	a := u.store.Release(holds, timeout)
+	start, now := a.Sent, a.Got
+	ended := make(map[*Task]bool)
+	for i, t := range batch {
+		r := a.Results[i]
+		final := u.final(t, r, start, now)
+		refused := !final && isRefusal(r.Err)
+		u.fails(t, !final && !refused && r.Err != nil)
+		if final {
+			ended[t] = true
+			if u.log.Enabled(context.Background(), slog.LevelDebug) {
+				u.log.Debug("hold undone", "key", t.Hold.Key, "hold", t.Hold.ID, "answer", r.Status)
+			}
+			continue
+		}
+		if refused {
+			u.mu.Lock()
+			u.refuse(t, r.Err)
+			u.mu.Unlock()
+			continue
+		}
+		u.mu.Lock()
+		t.refused = nil
+		u.mu.Unlock()
+		if r.Err != nil {
+			u.report.Undo.Fail(context.Background(), 0, "key", t.Hold.Key, "hold", t.Hold.ID, "err", r.Err)
+		}
+		if r.Status != driver.Unknown {
+			u.mu.Lock()
+			t.asked = true
+			u.mu.Unlock()
+		}
+		if driver.IsSilent(r.Err) {
+			t.NotBefore = now + t.silence.Pause(now-start)
+			continue
+		}
+		t.NotBefore = now + t.pause
+		t.pause = min(t.pause*2, lastPause)
+		if at := u.arrival(t) + time.Millisecond; t.NotBefore > at && now < at {
+			t.NotBefore = at // the last one that is needed
+		}
+	}
+	if a.Err == nil {
+		u.report.Undo.OK()
+	}
+	u.remove(ended)
+}
+
+// fails notes whether the undo is answered.
+func (u *Undoer) fails(t *Task, now bool) {
+	switch {
+	case now && !t.failing:
+		u.report.Undo.More(1)
+	case !now && t.failing:
+		u.report.Undo.Less(1)
+	}
+	t.failing = now
+}
+
+// final reports whether the hold of t cannot exist any more after the answer r to an
+// undo that was sent at start.
+func (u *Undoer) final(t *Task, r driver.Result, start, now time.Duration) bool {
+	gone := u.arrival(t) + max(t.Hold.TTL, t.Hold.Keep) // even a late attempt has expired by now
+	if r.Status == driver.Unknown {
+		return now > gone
+	}
+	return r.Final || t.Acknowledged || start > u.arrival(t) || now > gone
+}
+
+// Asks reports whether there is a hold of key whose undo was not answered yet.
+func (u *Undoer) Asks(key string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.asked })
+}
+
+func (u *Undoer) remove(ended map[*Task]bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	kept := u.tasks[:0]
+	for _, t := range u.tasks {
+		if !ended[t] {
+			kept = append(kept, t)
+		}
+	}
+	clear(u.tasks[len(kept):])
+	u.tasks = kept
+}
+
+// settled reports whether no task is left that Close should wait for. Called under u.mu.
+func (u *Undoer) settled() bool {
+	return !slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.refused == nil })
+}
+
+// Wait waits until no task is left but those that the database refuses. When ctx ends
+// first, or for those, it lists the keys that are left, and the last refusal. No task
+// is taken on after it.
+func (u *Undoer) Wait(ctx context.Context) (left []string, refusal error) {
+	u.mu.Lock()
+	empty := u.empty
+	if empty == nil && !u.settled() {
+		empty = make(chan struct{})
+		u.empty = empty
+	}
+	u.mu.Unlock()
+	if empty != nil {
+		select {
+		case <-empty:
+		case <-ctx.Done():
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped = true
+	for _, t := range u.tasks {
+		left = append(left, t.Hold.Key)
+		if t.refused != nil {
+			refusal = t.refused
+		}
+	}
+	return left, refusal
+}
