@@ -70,6 +70,13 @@
 //     acquire under a new ID, while it undoes the old one, a renewal, release or undo
 //     as it was. A Store itself sends an acquire again only as rule 4 allows.
 //
-//  13. A Store logs nothing and does not retry for long: errors come back raw,
+//  13. A hint ([Hint]) is written and read where the key is, in the statement that is
+//     sent anyway. It decides nothing: no answer but Wanted depends on it. A refused
+//     attempt with Wants leaves it, a grant clears the grantee's own, a release leaves
+//     it where it is (a Store that removes released rows keeps one with a hint that
+//     stands), and nothing else touches it. A hint that is lost, late or left by a client
+//     that died costs a little time and nothing else.
+//
+//  14. A Store logs nothing and does not retry for long: errors come back raw,
 //     classified once by [Error].
 package driver

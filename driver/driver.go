@@ -37,6 +37,16 @@ type Request struct {
 	// Guarded says that the lease will be used in guarded transactions.
 	Guarded bool
 
+	// Client is the number of the client that asks, from 1 to MaxClient: a grant clears
+	// that client's own hint on the key, and no other's. 0: it has none.
+	Client uint32
+
+	// Wants says that a caller waits: if the key is refused (Held), the attempt leaves
+	// the hint of Client on the key for HintTime, where none stands. It renews its own
+	// when half of it is gone, and never touches another's before that is over. An
+	// attempt without Wants writes nothing when it is refused.
+	Wants bool
+
 	// Pinned says that the last answer for this key was Pinned: an acquire that
 	// ran into the blocking transaction again would only occupy a connection, so
 	// a Store looks first, without waiting, whether the key is still pinned.
@@ -56,6 +66,10 @@ type Hold struct {
 
 	// Guarded says that a guard of this lease may be open in a transaction.
 	Guarded bool
+
+	// Asks says that the answer to this Release should have Wanted, where that costs at
+	// most one cheap read for the whole call.
+	Asks bool
 
 	// Undo marks a Release that takes back an attempt which never reached a
 	// caller: the key is free at once, whatever Keep the attempt asked for.
@@ -93,6 +107,7 @@ type Result struct {
 	Stored int64         // Granted: the token in the database's row, where it differs from Token; else equal to it
 	Left   time.Duration // Held: until the key is free, by the server's clock; 0: not known. Renew, Alive: until the hold ends, where known
 	Owner  string        // Held: whose, where it costs no extra trip
+	Wanted Hint          // Released, of a Hold with Asks: the hint on the key as it was released; none: nobody waits, as far as is known
 	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
 
 	// Final, of a Release with Undo: the attempt can never take effect any more,
@@ -113,7 +128,30 @@ type Info struct {
 	Token  int64         // of the last grant, as the row has it (Result.Stored); a lease's own may be larger: see rowlock.Lease.Token
 	Since  time.Time     // when it was granted; zero if not known
 	Left   time.Duration // until the key is free by itself; 0 if it is free
+	Wanted Hint          // a client that waits for the key, as far as is known
 }
+
+// Hint is what a client that waits for a key has left on the key's row: that it waits.
+// It decides nothing, and ends by itself. It tells the holder that another wants the key,
+// and an operator that somebody waits. Of several clients that wait one is named.
+type Hint struct {
+	Client uint32        // its number; 0: there is no hint
+	Left   time.Duration // how long the hint still stands
+}
+
+const (
+	// HintTime is how long a hint stands, by the database's clock.
+	HintTime = 2 * time.Second
+
+	// MaxHintTime bounds what is taken for a hint: one that ends later was left by a
+	// clock that has since been set back, and is none.
+	MaxHintTime = 10 * time.Second
+
+	// MaxClient is the largest number of a client. A database keeps a hint as one number,
+	// so that it changes as one: when it ends, in milliseconds since 1970, times
+	// MaxClient + 1, plus the client.
+	MaxClient = 1<<21 - 1
+)
 
 // Limits says what a Store can do. It is constant.
 type Limits struct {

@@ -11,7 +11,7 @@ import (
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	run(t, h, exclusion, loss, reasons, frozen, tokens, stale, giveUp, lostReply, deadlocks, keys, reaper,
-		connections, release, closing, isolation, holdTimes, turns, seam, seamBatch)
+		connections, release, closing, isolation, holdTimes, turns, seam, seamBatch, hints)
 }
 
 // P1 runs the cases of P1: by the database's clock, at most one exclusive hold of
@@ -61,7 +61,7 @@ func Hold(t *testing.T, h Harness) { t.Helper(); run(t, h, holdTimes) }
 func Wait(t *testing.T, h Harness) { t.Helper(); run(t, h, turns) }
 
 // Store runs the cases of the seam that belong to no promise.
-func Store(t *testing.T, h Harness) { t.Helper(); run(t, h, seam, seamBatch) }
+func Store(t *testing.T, h Harness) { t.Helper(); run(t, h, seam, seamBatch, hints) }
 
 // testCase is one named case.
 type testCase struct {

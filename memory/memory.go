@@ -39,6 +39,8 @@ type row struct {
 	expiresAt  time.Time
 	keepUntil  time.Time
 	releasedAt time.Time // zero while held
+	wantedBy   uint32    // the hint
+	wantedTo   time.Time
 }
 
 // New makes an empty lock space.
@@ -121,12 +123,20 @@ func (s *Store) acquire(q driver.Request, now time.Time) driver.Result {
 		return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
 	}
 	if left := r.until().Sub(now); left > 0 {
+		r.want(q, now)
 		return driver.Result{Status: driver.Held, Left: left, Owner: r.owner}
 	}
 	if len(s.open[q.Key]) > 0 {
 		return driver.Result{Status: driver.Pinned, Owner: r.owner}
 	}
-	*r = row{id: q.ID, owner: q.Owner, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now.Add(q.TTL)}
+	hint := r.hint(now)
+	*r = row{
+		id: q.ID, owner: q.Owner, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now.Add(q.TTL),
+		wantedBy: r.wantedBy, wantedTo: r.wantedTo,
+	}
+	if hint.Client == q.Client {
+		r.wantedBy = 0
+	}
 	if q.Keep > 0 {
 		r.keepUntil = now.Add(q.Keep)
 	}
@@ -194,12 +204,32 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 			r.keepUntil = time.Time{}
 		}
 		results[i] = driver.Result{Status: driver.Released, Final: true}
+		if h.Asks {
+			results[i].Wanted = r.hint(now)
+		}
 	}
 	return results, nil
 }
 
+// hint is that of a client that waits.
+func (r *row) hint(now time.Time) driver.Hint {
+	left := r.wantedTo.Sub(now)
+	if r.wantedBy == 0 || left <= 0 || left > driver.MaxHintTime {
+		return driver.Hint{}
+	}
+	return driver.Hint{Client: r.wantedBy, Left: left}
+}
+
+// want leaves the hint of a client that was refused, unless another's stands.
+func (r *row) want(q driver.Request, now time.Time) {
+	stands := r.hint(now)
+	if q.Wants && q.Client > 0 && (stands.Client == 0 || stands.Client == q.Client && stands.Left < driver.HintTime/2) {
+		r.wantedBy, r.wantedTo = q.Client, now.Add(driver.HintTime)
+	}
+}
+
 func (s *Store) info(key string, r *row, now time.Time) driver.Info {
-	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.acquiredAt}
+	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.acquiredAt, Wanted: r.hint(now)}
 	if left := r.until().Sub(now); left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.releasedAt.IsZero(), left, r.id
 	} else {
