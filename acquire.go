@@ -96,10 +96,10 @@ func waitError(ctx context.Context, last error) error {
 // newRequest is one attempt for key. No caller's context reaches the store: a
 // session or transaction in it would pull the statement in, and its end would
 // make the outcome unknown.
-func (c *Client) newRequest(key string, s settings, pinned bool) driver.Request {
+func (c *Client) newRequest(key string, s settings, pinned, waits bool) driver.Request {
 	r := driver.Request{
 		Key: key, Owner: c.opts.Owner, TTL: s.TTL, Keep: s.MinHold,
-		Guarded: s.Guarded, Pinned: pinned,
+		Guarded: s.Guarded, Pinned: pinned, Client: c.number, Wants: waits,
 	}
 	rand.Read(r.ID[:]) // never fails
 	return r
@@ -116,7 +116,7 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 			break
 		}
 		if got < sent+s.TTL-s.Margin {
-			return c.hold(&granted{grant: grant.New(req.Key, req.ID, s.Terms, sent, r)})
+			return c.hold(&granted{grant: grant.New(req.Key, req.ID, s.Terms, sent, r)}, r.Wanted)
 		}
 		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", got-sent, s.TTL)
 	case driver.Held:
@@ -151,13 +151,13 @@ type granted struct {
 }
 
 // hold takes on what was granted. If the client was closed meanwhile it is given back.
-func (c *Client) hold(new *granted) (*Lease, error) {
+func (c *Client) hold(new *granted, hint driver.Hint) (*Lease, error) {
 	g, l := &new.grant, &new.lease
 	l.c, l.g, l.token, l.began = c, g, g.Hold.Token, g.Began
 	c.keeper.Add(g, (*user)(l)) // before the look at closed: Close ends what it finds here
 	c.mu.Lock()
 	closed := c.closed
-	c.addLocal(g)
+	c.began(g, hint)
 	if !closed {
 		c.startReaping()
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/key"
 )
 
 // Handoff: a lease is released while a caller of the same client waits for the key, and
@@ -19,18 +20,21 @@ const defaultHandOn = 50 * time.Millisecond
 // handoff passes the grant of l, which is being released, to the head of the local queue,
 // if it asked for such a one.
 func (c *Client) handoff(ctx context.Context, l *Lease) bool {
-	now := c.now()
-	if now-l.g.Began > c.opts.HandOn {
+	if c.opts.HandOn < 0 {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q := c.queues[l.Key()]
-	if c.closed || q == nil || len(q.waiters) == 0 || q.state != resting {
+	k := c.keys[l.Key()]
+	if c.closed || k == nil || len(k.waiters) == 0 {
+		return false
+	}
+	now := c.now()
+	if k.Step(key.Event{Kind: key.Releasing}, now, k.env()).Do != key.Pass {
 		return false
 	}
 	next := &Lease{c: c, g: l.g, began: now}
-	passed := l.g.Pass((*user)(l), q.waiters[0].set.Terms, func(token int64) grant.User {
+	passed := l.g.Pass((*user)(l), k.waiters[0].set.Terms, func(token int64) grant.User {
 		next.token = token
 		return (*user)(next)
 	})
@@ -40,10 +44,7 @@ func (c *Client) handoff(ctx context.Context, l *Lease) bool {
 	if c.debug(ctx) {
 		c.log.DebugContext(ctx, "handed on", "key", l.Key(), "token", l.token, "hold", l.g.Hold.ID)
 	}
-	q.pop(next, nil)
-	if len(q.waiters) > 0 {
-		q.rest(localProbe)
-	}
-	q.endIfEmpty()
+	k.pop(next, nil)
+	k.do(k.Passed(k.env()))
 	return true
 }

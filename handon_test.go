@@ -36,11 +36,14 @@ func TestHandOn(t *testing.T) {
 		hold          time.Duration
 		fault         func(call) verdict
 		first, second []rowlock.Option
+		wanted        bool // by another client
 		handed        bool
 	}{
 		"plain":                {handed: true},
-		"held long":            {hold: 60 * time.Millisecond},
-		"bound set":            {o: rowlock.Options{HandOn: time.Second}, hold: 900 * time.Millisecond, handed: true},
+		"held long":            {hold: 60 * time.Millisecond, handed: true},
+		"wanted":               {hold: 40 * time.Millisecond, wanted: true, handed: true},
+		"wanted, held long":    {hold: 60 * time.Millisecond, wanted: true},
+		"wanted, bound set":    {o: rowlock.Options{HandOn: time.Second}, hold: 900 * time.Millisecond, wanted: true, handed: true},
 		"off":                  {o: rowlock.Options{HandOn: -1}},
 		"another TTL":          {second: []rowlock.Option{minute}},
 		"MinHold":              {first: []rowlock.Option{rowlock.MinHold(time.Second)}},
@@ -59,6 +62,14 @@ func TestHandOn(t *testing.T) {
 				f := newFaultStore()
 				f.set(tc.fault)
 				c := newClient2(t, f, tc.o)
+				if tc.wanted {
+					other := newClient(t, f.Store, rowlock.Options{})
+					time.AfterFunc(time.Millisecond, func() {
+						if l, err := other.Acquire(context.Background(), "k"); err == nil { // or the test is over
+							l.Release(context.Background())
+						}
+					})
+				}
 				a, b := two(t, c, tc.hold, tc.first, tc.second)
 				handed := a.Hold().ID == b.Hold().ID
 				if handed != tc.handed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"reflect"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type Client struct {
 	logs   *logs.Queue
 	report logs.Report
 	now    func() time.Duration // the clock of trust
+	number uint32               // the client's, in hints
 
 	longHold time.Duration // Options.LongHold; 0: nobody would read of it
 
@@ -47,23 +49,22 @@ type Client struct {
 	keeper   *grant.Keeper
 	undoer   *undo.Undoer
 
-	mu          sync.Mutex
-	prober      prober
-	watcher     watcher
-	queuer      driver.Queuer     // nil: the store has no queue
-	queues      map[string]*queue // keys that somebody waits for
-	waiting     int               // callers in them
-	spare       []*waiter         // for reuse
-	spareQueues []*queue
-	local       map[string]localKey        // keys that a lease of this client holds, or whose release is under way
-	recent      recent                     // keys that were released just now
-	doing       map[*leaseContext]struct{} // functions of Do that run
-	attempts    attempts                   // on their way
-	closed      bool
-	doneAll     chan struct{} // closed when Close has begun and no function of Do runs
-	done        chan struct{} // closed when Close has finished
-	closeErr    error         // its answer; read after done
-	reaping     sync.Once
+	mu        sync.Mutex
+	prober    prober
+	watcher   watcher
+	queuer    driver.Queuer     // nil: the store has no queue
+	keys      map[string]*keyed // that callers wait for, or that this client has, or had just now
+	waiting   int               // callers that wait for them
+	hints     int               // keys whose hint is renewed
+	spare     []*waiter         // for reuse
+	spareKeys []*keyed
+	doing     map[*leaseContext]struct{} // functions of Do that run
+	attempts  attempts                   // on their way
+	closed    bool
+	doneAll   chan struct{} // closed when Close has begun and no function of Do runs
+	done      chan struct{} // closed when Close has finished
+	closeErr  error         // its answer; read after done
+	reaping   sync.Once
 
 	open    context.Context // ends when Close begins
 	endOpen context.CancelFunc
@@ -98,8 +99,8 @@ func New(store driver.Store, o Options) (*Client, error) {
 		store:   call.New(store, limits, now),
 		opts:    o,
 		now:     now,
-		queues:  make(map[string]*queue),
-		local:   make(map[string]localKey),
+		keys:    make(map[string]*keyed),
+		number:  1 + rand.Uint32N(driver.MaxClient),
 		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),
 	}
@@ -114,8 +115,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.undoer = undo.New(c.store, &c.report, c.log)
 	c.keeper = grant.NewKeeper(grant.Config{
 		Store: c.store, Undoer: c.undoer, Report: &c.report, Log: c.log, Keeping: c.keeping, Lost: lostError,
-		Releasing: func(g *grant.Grant) { c.watcher.releasing(g.Hold.Key) },
-		Over:      func(g *grant.Grant, released bool) { c.localEnd(g.Hold.Key, released) },
+		Releasing: c.releasing, Over: c.over,
 	})
 	c.prober.init(c)
 	c.watcher.c = c

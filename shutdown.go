@@ -157,8 +157,10 @@ func (c *Client) giveUp() (keys []string) {
 func (c *Client) underWay() (keys []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.local {
-		keys = append(keys, key)
+	for name, k := range c.keys {
+		if k.Held > 0 {
+			keys = append(keys, name)
+		}
 	}
 	for w := c.attempts.first; w != nil; w = w.next {
 		keys = append(keys, w.try.Q.Key)

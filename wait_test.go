@@ -255,13 +255,13 @@ func TestHeldByAnotherCallerOfTheClient(t *testing.T) {
 }
 
 // TestOwnReleaseIsNotAHolder: the key that a caller waits for was released by the same
-// client, and the release is not answered. Whether somebody has it is not known.
+// client, and the release has not arrived. Whether somebody has it is not known.
 func TestOwnReleaseIsNotAHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		c := newClient2(t, f)
 		l := acquire(t, c, "k")
-		f.set(on("release", verdict{slow: 2 * time.Second}))
+		f.set(on("release", verdict{delay: 2 * time.Second}))
 		go l.Release(context.Background())
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/key"
 )
 
 // watcher hears from the store, where it can tell (driver.Waiter), that a waited
@@ -21,13 +22,8 @@ type watcher struct {
 
 const (
 	watchLinger = 10 * time.Second // the stream stays open after the last waiter
-	watchProbe  = time.Second      // the slow probe beside a live stream
 	watchPause  = 200 * time.Millisecond
 	watchPauses = 30 * time.Second
-
-	// watchStart is what a client that had the key lately gives the others: two that
-	// are a little faster than the rest would pass it to each other for ever.
-	watchStart = 2 * time.Millisecond
 )
 
 // start opens the stream if there is one and it is not open. Called under
@@ -60,7 +56,7 @@ func (w *watcher) run() {
 		if driver.IsLasting(err) {
 			pause = watchPauses
 		}
-		timer := time.NewTimer(jitter(pause))
+		timer := time.NewTimer(pause*2/3 + rand.N(pause*2/3+1))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -71,7 +67,7 @@ func (w *watcher) run() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	w.running = false
-	if len(w.c.queues) > 0 {
+	if w.c.waiting > 0 {
 		w.start()
 	}
 }
@@ -87,7 +83,7 @@ func (w *watcher) linger(ctx context.Context, end context.CancelFunc) {
 			return
 		}
 		w.c.mu.Lock()
-		if quiet++; len(w.c.queues) > 0 {
+		if quiet++; w.c.waiting > 0 {
 			quiet = 0
 		}
 		w.c.mu.Unlock()
@@ -95,49 +91,22 @@ func (w *watcher) linger(ctx context.Context, end context.CancelFunc) {
 	end()
 }
 
-// set notes whether the stream lives. Whatever was freed before it did is looked
-// at once more.
+// set notes whether the stream lives. Whatever was freed before it did is looked at once
+// more.
 func (w *watcher) set(live bool) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	w.live = live
-	w.c.forgetOwn()
-	for _, q := range w.c.queues {
-		if q.state == resting && w.c.local[q.key].leases == 0 {
-			q.rest(rand.N(firstProbe))
-		}
+	for _, k := range w.c.keys {
+		k.step(key.Event{Kind: key.Stream})
 	}
 }
 
-// free is told that key may be free. What this client has released itself is for
-// others first.
-func (w *watcher) free(key string) {
+// free is told that a key may be free.
+func (w *watcher) free(name string) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	q := w.c.queues[key]
-	switch {
-	case q == nil:
-		w.c.setOwn(key, false)
-	case q.series.own:
-		q.series.own = false
-	case w.c.local[key].leases > 0:
-	case q.series.last && q.state == resting:
-		q.series.last, q.offered = false, false
-		q.rest(rand.N(watchStart))
-		q.spot.attempt = true
-	default:
-		q.offered = false
-		q.wake()
+	if k := w.c.keys[name]; k != nil {
+		k.step(key.Event{Kind: key.Woken})
 	}
-}
-
-// releasing notes that a release of key is about to be sent, of which a live stream
-// will tell.
-func (w *watcher) releasing(key string) {
-	if w.store == nil {
-		return
-	}
-	w.c.mu.Lock()
-	defer w.c.mu.Unlock()
-	w.c.setOwn(key, w.live)
 }

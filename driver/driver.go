@@ -107,7 +107,7 @@ type Result struct {
 	Stored int64         // Granted: the token in the database's row, where it differs from Token; else equal to it
 	Left   time.Duration // Held: until the key is free, by the server's clock; 0: not known. Renew, Alive: until the hold ends, where known
 	Owner  string        // Held: whose, where it costs no extra trip
-	Wanted Hint          // Released, of a Hold with Asks: the hint on the key as it was released; none: nobody waits, as far as is known
+	Wanted Hint          // Released: the hint on the key, where the Hold Asks or it costs nothing. Granted: another's hint, where it costs nothing. None: nobody waits, as far as is known
 	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
 
 	// Final, of a Release with Undo: the attempt can never take effect any more,

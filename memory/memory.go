@@ -140,7 +140,7 @@ func (s *Store) acquire(q driver.Request, now time.Time) driver.Result {
 	if q.Keep > 0 {
 		r.keepUntil = now.Add(q.Keep)
 	}
-	return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
+	return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token, Wanted: r.hint(now)}
 }
 
 // gone says why a hold is not the row's live one.
@@ -204,9 +204,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 			r.keepUntil = time.Time{}
 		}
 		results[i] = driver.Result{Status: driver.Released, Final: true}
-		if h.Asks {
-			results[i].Wanted = r.hint(now)
-		}
+		results[i].Wanted = r.hint(now)
 	}
 	return results, nil
 }

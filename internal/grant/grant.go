@@ -193,7 +193,7 @@ func (g *Grant) after(e ending) {
 			k.undoer.Add(undone)
 		}
 	}
-	k.over(g, false)
+	k.over(g, Over{Lost: true})
 }
 
 // holdLocked is the hold as statements name it. One that was guarded may have a

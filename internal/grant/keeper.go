@@ -27,8 +27,8 @@ type Keeper struct {
 	keeping            context.Context
 
 	lost      func(key string, token int64, reason Reason, cause error) error
-	releasing func(g *Grant)
-	over      func(g *Grant, released bool)
+	releasing func(g *Grant) (asks bool)
+	over      func(g *Grant, end Over)
 
 	renewed, losses, late atomic.Uint64
 
@@ -51,10 +51,17 @@ type Config struct {
 	// Lost makes the error of a loss, for the log.
 	Lost func(key string, token int64, reason Reason, cause error) error
 
-	// Releasing says that the release of g is about to be sent, Over that it was answered,
-	// or that g ended without one.
-	Releasing func(g *Grant)
-	Over      func(g *Grant, released bool)
+	// Releasing says that the release of g is about to be sent, and is asked whether its
+	// answer should tell of a hint. Over says that it was answered, or that g ended without.
+	Releasing func(g *Grant) (asks bool)
+	Over      func(g *Grant, end Over)
+}
+
+// Over is how a grant is over for those who wait for its key.
+type Over struct {
+	Lost  bool        // it did not end by its release
+	Hint  driver.Hint // on the key
+	Known bool        // Hint is what the database has
 }
 
 // NewKeeper makes a Keeper. It starts nothing.

@@ -61,7 +61,7 @@ func (g *Grant) Release(ctx context.Context, user User, patience time.Duration) 
 	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
 	g.mu.Unlock()
 	g.after(end)
-	k.releasing(g)
+	g.release.call.Q.Asks = k.releasing(g)
 	if trusted >= now+patience {
 		k.releases.SubmitHere(&g.release.call)
 	} else {
@@ -146,7 +146,8 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 			k.report.Release.Fail(ctx, 1, "key", h.Key, "token", h.Token, "hold", h.ID, "err", res.Err)
 		}
 	}
-	k.over(g, true)
+	known := status == driver.Released && (h.Asks || res.Wanted.Client != 0)
+	k.over(g, Over{Hint: res.Wanted, Known: known})
 	g.releaseAnswered(reason, cause)
 }
 

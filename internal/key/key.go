@@ -1,0 +1,410 @@
+package key
+
+import (
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// State is what a client knows of one key. The zero value is a key of which it knows
+// nothing.
+type State struct {
+	Mode    Mode
+	Waiting int // callers that wait here
+	Held    int // grants of this client, with those whose release was not answered yet
+
+	Since time.Duration // when the tenure began: this client got the key from another; 0: none
+	Pace  Pace
+
+	wanted  wanted
+	planned Do            // Resting: Try or Look
+	pausing bool          // Resting, to leave the key to another
+	until   time.Duration // of the pause
+	asked   time.Duration // the last attempt that left or renewed the hint
+	own     time.Duration // the distance of looks at a key of one's own
+	free    bool          // Trying, after a look that found the key free
+	ownPush bool          // the push of this client's own release is still to come
+	last    bool          // this client had the key before the present holder, as far as pushes tell
+}
+
+// Mode is what goes on for a key.
+type Mode uint8
+
+const (
+	None    Mode = iota
+	Trying       // an attempt is on its way
+	Resting      // something is planned
+	Queued       // in the server's own queue
+)
+
+// wanted is what is known of another client's hint.
+type wanted struct {
+	by    uint32
+	until time.Duration // when it ends, unless renewed
+	at    time.Duration // when this was learned; 0: never
+	vain  int           // pauses in which nobody came
+}
+
+// Env is what the machine needs to know of its client.
+type Env struct {
+	Client  uint32
+	Handoff time.Duration
+	Queue   bool // the store has a queue in the server
+	Push    bool // a stream tells of releases
+	Hints   bool // this key's hint may be renewed: the client does so for a bounded number
+}
+
+// Event is what happens to a key. Only the fields that belong to its kind are set.
+type Event struct {
+	Kind    Kind
+	Left    time.Duration // Refused, Looked held: until the key is free by itself; 0: not known
+	Pinned  bool          // Refused, Looked held
+	Hint    driver.Hint   // Looked, Ended
+	Known   bool          // Ended, Granted: Hint is what the database has
+	Free    bool          // Looked
+	Lasting bool          // Failed, LookFailed: it will fail again
+	Silent  bool          // Failed: the connection was dead
+	Took    time.Duration // Failed
+	Lost    bool          // Ended: not by a release
+}
+
+// Kind is the kind of an event.
+type Kind uint8
+
+const (
+	Join       Kind = iota // a caller begins to wait
+	Left                   // a caller gave up, or was told
+	Began                  // a grant of this client has begun
+	Granted                // the attempt was granted
+	Refused                // the attempt was refused
+	Failed                 // the attempt was not answered
+	Again                  // the next caller is to hear the same from an attempt of its own
+	NoPlace                // the server's queue has no place
+	Due                    // what was planned is due
+	Looked                 // the database was asked for the key's state
+	LookFailed             // and did not answer
+	Woken                  // the stream says that the key was released
+	Releasing              // a grant of this client is being released: what becomes of it?
+	Pushing                // its release is about to be sent, and a live stream will tell of it
+	Ended                  // a grant of this client has ended, and its release was answered
+	Stream                 // the stream has opened or ended
+)
+
+// Do is what is to be done.
+type Do uint8
+
+const (
+	Nothing Do = iota
+	Try        // send an attempt for the first caller, at once or after a while
+	Look       // ask for the key's state
+	Queue      // wait in the server's queue
+	Pass       // pass the grant to the first caller; the look that is planned comes with it
+	Back       // release the grant to the database
+	Stop       // nobody waits: withdraw the attempt, leave the queue, plan nothing
+)
+
+// Action is what a step asks for.
+type Action struct {
+	Do     Do
+	After  time.Duration // 0: at once
+	Spread Spread        // of After, so that programs do not march in step
+}
+
+// Spread says how a time is drawn.
+type Spread uint8
+
+const (
+	Exact  Spread = iota
+	Third         // from 2/3 to 4/3
+	Within        // from 0 to the time
+)
+
+const (
+	// pause is how long a client leaves a key to another that wants it: longer than the
+	// longest distance of two looks.
+	pause = LastProbe * 3 / 2
+
+	// vainPauses is after how many pauses in which nobody came a hint does not count.
+	vainPauses = 2
+
+	// ownLookMost is the longest distance of looks at a key of one's own: an operator may
+	// have freed it by force.
+	ownLookMost = time.Second
+
+	// wakeSpread is what the client that had the key last leaves the others when all are
+	// woken: two that are a little faster than the rest would pass it to each other for ever.
+	wakeSpread = 2 * time.Millisecond
+
+	// hintEvery is the age at which a client's own hint is renewed.
+	hintEvery = driver.HintTime / 2
+)
+
+// Step moves the state by what has happened, and says what to do about it.
+func (s *State) Step(e Event, now time.Duration, env Env) Action {
+	switch e.Kind {
+	case Join:
+		s.Waiting++
+		return s.join(now, env)
+	case Left:
+		if s.Waiting--; s.Waiting == 0 {
+			return s.stop()
+		}
+	case Began:
+		s.Held++
+		if s.Since == 0 {
+			s.Since = max(now, 1)
+		}
+		if e.Known {
+			s.learn(e.Hint, now, env)
+		}
+	case Granted:
+		if s.pausing && !env.Queue {
+			s.wanted.vain++ // nobody came
+		}
+		s.pausing, s.ownPush, s.last, s.own = false, false, true, 0
+		s.Pace = Pace{}
+		s.Mode = None
+		if s.Waiting > 0 {
+			return s.lookOwn(env)
+		}
+	case Refused:
+		return s.refused(e, now, env)
+	case Failed:
+		return s.plan(Try, s.Pace.failed(e.Silent, e.Took), Third)
+	case Again:
+		s.Pace = Pace{}
+		return s.try(now)
+	case NoPlace:
+		s.Mode = None
+		if s.pausing {
+			return s.plan(Try, max(s.until-now, 0), Exact)
+		}
+		return s.look(env)
+	case Due:
+		if s.Mode != Resting {
+			return Action{}
+		}
+		if s.planned == Try || s.Held == 0 && env.Hints && now-s.asked >= hintEvery {
+			return s.try(now)
+		}
+		return Action{Do: Look}
+	case Looked:
+		return s.looked(e, now, env)
+	case LookFailed:
+		switch {
+		case !s.resting():
+		case e.Lasting:
+			return s.try(now)
+		default:
+			return s.plan(Look, s.Pace.failed(false, 0), Third)
+		}
+	case Woken:
+		return s.woken(now, env)
+	case Releasing:
+		return s.releasing(now, env)
+	case Pushing:
+		s.ownPush = env.Push
+	case Ended:
+		s.Held--
+		if e.Known {
+			s.learn(e.Hint, now, env)
+		}
+		return s.ended(e, now, env)
+	case Stream:
+		s.ownPush = false
+		if s.Mode == Resting && s.Held == 0 {
+			return s.plan(Look, FirstProbe, Within) // what was freed before it opened
+		}
+	}
+	return Action{}
+}
+
+// Planned is what is planned in Resting: Try or Look.
+func (s *State) Planned() Do { return s.planned }
+
+// Knows reports whether the state is worth keeping though nobody waits.
+func (s *State) Knows(now time.Duration) bool {
+	return s.Held > 0 || s.Waiting > 0 || s.other(now)
+}
+
+// Contested reports whether another client is known to want the key.
+func (s *State) Contested(now time.Duration) bool { return s.other(now) }
+
+func (s *State) join(now time.Duration, env Env) Action {
+	switch {
+	case s.Mode != None:
+		return Action{}
+	case s.Held > 0:
+		return s.lookOwn(env)
+	case s.pausing && now < s.until:
+		return s.yield(now, env)
+	}
+	return s.try(now)
+}
+
+// other reports whether another client wants the key, as far as is known.
+func (s *State) other(now time.Duration) bool {
+	return s.wanted.by != 0 && now < s.wanted.until && s.wanted.vain < vainPauses
+}
+
+// learn notes whose hint stands.
+func (s *State) learn(h driver.Hint, now time.Duration, env Env) {
+	if h.Client == env.Client {
+		h = driver.Hint{}
+	}
+	w := wanted{by: h.Client, until: now + h.Left, at: max(now, 1)}
+	if w.by == s.wanted.by && w.until < s.wanted.until+hintEvery/2 {
+		w.vain = s.wanted.vain // the same hint, not renewed
+	}
+	s.wanted = w
+}
+
+// yields reports whether the key is to be left to another: it wants it, and the tenure
+// of this client is at least as old as that.
+func (s *State) yields(now, tenure time.Duration) bool {
+	return s.other(now) && now-s.Since >= tenure
+}
+
+// pauseNow leaves the key to another that wants it.
+func (s *State) pauseNow(now time.Duration) {
+	s.pausing, s.until, s.Since = true, now+pause, 0
+}
+
+// yield waits for the end of the pause.
+func (s *State) yield(now time.Duration, env Env) Action {
+	if env.Queue {
+		s.Mode = Queued // at its end: that is fair
+		return Action{Do: Queue}
+	}
+	return s.plan(Try, s.until-now, Exact)
+}
+
+func (s *State) try(now time.Duration) Action {
+	s.Mode, s.asked = Trying, now
+	return Action{Do: Try}
+}
+
+// plan rests until something is due.
+func (s *State) plan(do Do, after time.Duration, spread Spread) Action {
+	s.Mode, s.planned = Resting, do
+	return Action{Do: do, After: after, Spread: spread}
+}
+
+// look plans a look at a key that another has.
+func (s *State) look(env Env) Action {
+	d, spread := s.Pace.next(env.Push)
+	return s.plan(Look, d, spread)
+}
+
+// lookOwn plans a look at a key that this client has: whether another wants it.
+func (s *State) lookOwn(env Env) Action {
+	s.own = min(max(2*s.own, env.Handoff, LastProbe/2), ownLookMost)
+	return s.plan(Look, s.own, Exact)
+}
+
+func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
+
+func (s *State) stop() Action {
+	s.Mode, s.free = None, false
+	s.Pace = Pace{}
+	return Action{Do: Stop}
+}
+
+// refused: another has the key.
+func (s *State) refused(e Event, now time.Duration, env Env) Action {
+	tried := s.Mode == Trying
+	s.othersTurn()
+	if s.free {
+		s.Pace.outrun()
+	}
+	s.free = false
+	s.Pace.held(e.Left, e.Pinned)
+	if env.Queue && tried && !e.Pinned {
+		s.Mode = Queued
+		return Action{Do: Queue}
+	}
+	return s.look(env)
+}
+
+// othersTurn: another client has the key, which ends the tenure of this one.
+func (s *State) othersTurn() {
+	s.Since, s.pausing, s.wanted = 0, false, wanted{}
+}
+
+func (s *State) looked(e Event, now time.Duration, env Env) Action {
+	switch {
+	case !s.resting():
+		return Action{}
+	case e.Free:
+		s.free = true
+		return s.try(now)
+	case s.Held > 0:
+		s.learn(e.Hint, now, env)
+		return s.lookOwn(env)
+	}
+	s.othersTurn()
+	s.Pace.held(e.Left, e.Pinned)
+	return s.look(env)
+}
+
+func (s *State) woken(now time.Duration, env Env) Action {
+	switch {
+	case s.ownPush:
+		s.ownPush = false
+	case s.Held > 0 || !s.resting():
+	case s.last:
+		s.last, s.pausing = false, false
+		return s.plan(Try, wakeSpread, Within)
+	default:
+		s.pausing = false
+		return s.goOn(now, env)
+	}
+	return Action{}
+}
+
+// goOn tries now, unless others stand in the server's queue: the try would be refused.
+func (s *State) goOn(now time.Duration, env Env) Action {
+	if env.Queue && s.other(now) {
+		s.Mode = Queued
+		return Action{Do: Queue}
+	}
+	return s.try(now)
+}
+
+// releasing says whether the grant may pass to a caller here.
+func (s *State) releasing(now time.Duration, env Env) Action {
+	known := s.wanted.at > 0 && now-s.wanted.at <= 2*env.Handoff
+	if s.resting() && (now-s.Since < env.Handoff || known && !s.other(now)) {
+		return Action{Do: Pass}
+	}
+	return Action{Do: Back}
+}
+
+// Passed: the grant went to the next caller here, which the state counts no more. It says
+// when to look at the key next.
+func (s *State) Passed(env Env) Action {
+	s.own = 0
+	if s.Waiting--; s.Waiting == 0 {
+		return s.stop()
+	}
+	return s.lookOwn(env)
+}
+
+func (s *State) ended(e Event, now time.Duration, env Env) Action {
+	switch {
+	case s.Held > 0:
+	case s.Waiting == 0: // one that comes at once goes on with the tenure
+		if s.yields(now, 2*env.Handoff) {
+			s.pauseNow(now)
+		}
+	case s.Mode != Resting:
+	case e.Lost:
+		return s.goOn(now, env)
+	case s.yields(now, env.Handoff):
+		s.pauseNow(now)
+		return s.yield(now, env)
+	default:
+		return s.try(now)
+	}
+	return Action{}
+}
