@@ -3,6 +3,7 @@ package rowlock
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -27,11 +28,13 @@ type keyed struct {
 	holder  *grant.Grant // the last grant of this client
 	failing bool         // the last attempt or look was not answered
 	hints   bool         // its hint is renewed
+	idle    bool         // kept only for what is known of it
 }
 
 const (
-	// maxRemembered bounds the keys that are kept only for what is known of them.
-	maxRemembered = 1024
+	// maxIdleKeys bounds the keys that are kept only for what is known of them, which is
+	// of use for two seconds at most.
+	maxIdleKeys = 1024
 
 	// maxHints is for how many keys a client renews its hint.
 	maxHints = 16
@@ -41,6 +44,10 @@ const (
 func (c *Client) key(name string) *keyed {
 	k := c.keys[name]
 	if k != nil {
+		if k.idle {
+			k.idle = false
+			c.idleKeys--
+		}
 		return k
 	}
 	if n := len(c.spareKeys); n > 0 {
@@ -56,19 +63,16 @@ func (c *Client) key(name string) *keyed {
 
 // forget ends a key of which nothing is worth knowing. Called under c.mu.
 func (c *Client) forget(k *keyed) {
-	now := c.now()
-	if k.Waiting > 0 || k.Held > 0 || c.keys[k.name] != k {
+	if k.Waiting > 0 || k.Held > 0 || k.idle || c.keys[k.name] != k {
 		return
 	}
-	if k.Knows(now) && len(c.keys) < maxRemembered {
-		return
-	}
-	if len(c.keys) >= maxRemembered {
-		for name, other := range c.keys {
-			if other != k && !other.Knows(now) {
-				delete(c.keys, name)
-			}
+	if k.Knows(c.now()) {
+		k.idle = true
+		if c.idleKeys++; c.idleKeys > maxIdleKeys {
+			maps.DeleteFunc(c.keys, func(_ string, k *keyed) bool { return k.idle })
+			c.idleKeys = 0
 		}
+		return
 	}
 	delete(c.keys, k.name)
 	if k.sent == nil && k.leave == nil && len(c.spareKeys) < maxSpare { // nothing on its way comes back to it

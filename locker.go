@@ -56,6 +56,7 @@ type Client struct {
 	keys      map[string]*keyed // that callers wait for, or that this client has, or had just now
 	waiting   int               // callers that wait for them
 	hints     int               // keys whose hint is renewed
+	idleKeys  int               // that are kept for what is known of them
 	spare     []*waiter         // for reuse
 	spareKeys []*keyed
 	doing     map[*leaseContext]struct{} // functions of Do that run
