@@ -32,6 +32,9 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	if !s.noWait && c.holds(ctx, key) {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrSelfDeadlock)
 	}
+	if s.noWait {
+		c.awaitOwnRelease(ctx, key)
+	}
 	l, err := c.wait(ctx, key, s, s.noWait)
 	if err == nil {
 		l.took()
@@ -50,11 +53,33 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	if err != nil {
 		return nil, err
 	}
+	c.awaitOwnRelease(ctx, key)
 	l, err := c.wait(ctx, key, s, true)
 	if err == nil {
 		l.took()
 	}
 	return l, err
+}
+
+// asyncWait is how long an attempt waits for a release of its own client at most.
+const asyncWait = 3 * time.Second
+
+// awaitOwnRelease waits for the release of key that a caller of this client did not wait
+// for: the attempt would find its own client's hold. (One of Acquire that waits is woken
+// by the answer.)
+func (c *Client) awaitOwnRelease(ctx context.Context, key string) {
+	if !c.opts.ReleaseAsync {
+		return
+	}
+	c.mu.Lock()
+	var g *grant.Grant
+	if k := c.keys[key]; k != nil {
+		g = k.holder
+	}
+	c.mu.Unlock()
+	if g != nil {
+		g.AwaitRelease(ctx, asyncWait)
+	}
 }
 
 // prepare checks what can be checked before anything is sent.

@@ -118,7 +118,7 @@ func TestP12_NoCallersContextReachesTheStore(t *testing.T) {
 func TestRenewOfACallerThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k", rowlock.NoRenew())
 		f.set(on("renew", verdict{slow: 5 * time.Second}))
 		time.Sleep(10 * time.Second)

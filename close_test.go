@@ -63,7 +63,7 @@ func TestP12_CloseWaitsForDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				let := make(chan struct{})
 				started, fn, done := deaf(locker(c), "job", let)
 				<-started
@@ -184,7 +184,7 @@ func TestP12_CloseOnADeadContext(t *testing.T) {
 		taken(t, f, "job")
 		close(let)
 		<-done
-		idle := newClient2(t, f)
+		idle := newClient(t, f)
 		if err := idle.Close(ctx); err != nil {
 			t.Errorf("P12: Close of a client that holds nothing = %v", err)
 		}
@@ -195,7 +195,7 @@ func TestP12_CloseOnADeadContext(t *testing.T) {
 func TestP12_CloseInsideDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient2(t, f)
+		c, other := newClient(t, f), newClient(t, f)
 		var ended context.Context
 		err := rowlock.Do(context.Background(), c, "k", func(ctx context.Context, l *rowlock.Lease) error {
 			child, cancel := context.WithTimeout(ctx, time.Minute)
@@ -226,7 +226,7 @@ func TestP12_CloseInsideDo(t *testing.T) {
 func TestP12_ReleaseWhileCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		let := make(chan struct{})
 		started, _, done := deaf(c, "job", let, rowlock.MinHold(time.Hour))
 		<-started
@@ -268,7 +268,7 @@ func TestP12_ReleaseWhileCloseWaits(t *testing.T) {
 func TestP12_LossWhileCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		let := make(chan struct{})
 		started, fn, done := deaf(c, "job", let)
 		<-started
@@ -318,7 +318,7 @@ func (s slowLocker) Acquire(ctx context.Context, key string, opts ...rowlock.Opt
 func TestP12_NoFunctionBeginsAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := slowLocker{c, make(chan struct{})}
 		done := make(chan error, 1)
 		go func() {

@@ -22,7 +22,7 @@ func (w wrapped) Unwrap() driver.Store { return w.Store }
 func TestP4_GuardedIsNotHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f, rowlock.Options{})
+		c := newClient(t, f, rowlock.Options{})
 		a := acquire(t, c, "k")
 		got := make(chan *rowlock.Lease)
 		go func() { got <- acquire(t, c, "k") }()
@@ -52,7 +52,7 @@ func TestP4_GuardedIsNotHandedOn(t *testing.T) {
 func TestP4_HandedOnIsGuardedByTheNewHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		a, b := two(t, newClient2(t, f, rowlock.Options{}), 0, nil, nil)
+		a, b := two(t, newClient(t, f, rowlock.Options{}), 0, nil, nil)
 		if b.Token() != a.Token()+1 {
 			t.Fatalf("token %d after %d: not handed on", b.Token(), a.Token())
 		}
@@ -69,7 +69,7 @@ func TestP4_HandedOnIsGuardedByTheNewHolder(t *testing.T) {
 func TestP4_GuardLooksAtTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		a := acquire(t, newClient2(t, f, rowlock.Options{}), "k", rowlock.NoRenew())
+		a := acquire(t, newClient(t, f, rowlock.Options{}), "k", rowlock.NoRenew())
 		f.freeze(time.Minute)
 		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrLost) {
 			t.Errorf("P4: guard after the trust deadline: %v", err)

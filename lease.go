@@ -167,7 +167,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	released := l.c.store.Work.Do(func() {
 		if l.end() == nil && !l.c.handoff(ctx, l) {
-			l.g.Release(ctx, (*user)(l), l.c.opts.ReleaseWait)
+			l.g.Release(ctx, (*user)(l), l.c.opts.ReleaseWait, l.c.opts.ReleaseAsync)
 		}
 	})
 	if !released && l.Err() == nil {

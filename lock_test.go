@@ -11,20 +11,6 @@ import (
 	"github.com/rowlock/rowlock/memory"
 )
 
-func newClient(t *testing.T, store *memory.Store, o rowlock.Options) *rowlock.Client {
-	t.Helper()
-	c, err := rowlock.New(store, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 func TestAcquireReleaseAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -93,7 +93,7 @@ func TestP26_ABlockingLogHandler(t *testing.T) {
 		const ttl = 3 * time.Second
 		h := &logged{on: func(context.Context, slog.Record) { time.Sleep(3 * time.Second) }}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h, rowlock.Options{TTL: ttl}))
+		c := newClient(t, f, logTo(h, rowlock.Options{TTL: ttl}))
 		healthy := acquire(t, c, "healthy")
 		var dying []*rowlock.Lease
 		var late time.Duration
@@ -154,7 +154,7 @@ func TestALogHandlerThatCallsTheClient(t *testing.T) {
 				c.Close(ctx)
 			}
 		}}
-		c = newClient2(t, f, logTo(h))
+		c = newClient(t, f, logTo(h))
 		l = acquire(t, c, "k", rowlock.TTL(5*time.Second))
 		acquire(t, c, "stays")
 		f.set(func(c call) verdict {
@@ -189,7 +189,7 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &logged{on: func(context.Context, slog.Record) { time.Sleep(each) }}
 			f := newFaultStore()
-			c := newClient2(t, f, logTo(h))
+			c := newClient(t, f, logTo(h))
 			for i := range 30 {
 				acquire(t, c, fmt.Sprint("k", i))
 			}
@@ -206,7 +206,7 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 		open := make(chan struct{})
 		h := &logged{on: func(context.Context, slog.Record) { <-open }}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h))
+		c := newClient(t, f, logTo(h))
 		acquire(t, c, "k")
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -233,7 +233,7 @@ func TestLogQueueIsBounded(t *testing.T) {
 		open := make(chan struct{})
 		h := &logged{least: slog.LevelDebug, on: func(context.Context, slog.Record) { <-open }}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h))
+		c := newClient(t, f, logTo(h))
 		ctx := context.Background()
 		for range cycles {
 			acquire(t, c, "k").Release(ctx)
@@ -260,7 +260,7 @@ func TestLogOfAnOutage(t *testing.T) {
 		const leases, waiting = 100, 50
 		h := &logged{}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h, rowlock.Options{TTL: 9 * time.Second}))
+		c := newClient(t, f, logTo(h, rowlock.Options{TTL: 9 * time.Second}))
 		for i := range leases {
 			acquire(t, c, fmt.Sprint("k", i))
 		}
@@ -354,7 +354,7 @@ func TestLogOfManyLosses(t *testing.T) {
 		const leases = 1000
 		h := &logged{}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h))
+		c := newClient(t, f, logTo(h))
 		for i := range leases {
 			acquire(t, c, fmt.Sprint("k", i), rowlock.NoRenew())
 		}
@@ -380,7 +380,7 @@ func TestLogHasTheCallersContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &logged{least: slog.LevelDebug}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h))
+		c := newClient(t, f, logTo(h))
 		traced := func(s string) context.Context { return context.WithValue(context.Background(), traceID{}, s) }
 		f.set(func(c call) verdict {
 			if c.op == "acquire" && c.n == 0 || c.op == "release" && c.n == 0 {

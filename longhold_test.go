@@ -39,7 +39,7 @@ func TestLongHold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := context.Background()
 				f, log := newFaultStore(), &logged{}
-				c := newClient2(t, f, rowlock.Options{Logger: slog.New(log), LongHold: tc.option})
+				c := newClient(t, f, rowlock.Options{Logger: slog.New(log), LongHold: tc.option})
 				var took string
 				for n, take := range []func(string) error{
 					func(key string) (err error) {

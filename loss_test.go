@@ -14,23 +14,6 @@ import (
 	"github.com/rowlock/rowlock/memory"
 )
 
-func acquire(t *testing.T, c *rowlock.Client, key string, opts ...rowlock.Option) *rowlock.Lease {
-	t.Helper()
-	l, err := c.Acquire(context.Background(), key, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func reason(err error) rowlock.Reason {
-	var lost *rowlock.LostError
-	if errors.As(err, &lost) {
-		return lost.Reason
-	}
-	return ""
-}
-
 // TestP2_SignalBeforeTheNextGrant: whatever happens to the renewals, the moment
 // at which another client gets the key finds Err set and Done closed, and not
 // earlier than the trust allows.
@@ -46,7 +29,7 @@ func TestP2_SignalBeforeTheNextGrant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				holder := newClient2(t, f)
+				holder := newClient(t, f)
 				other := newClient(t, f.Store, rowlock.Options{})
 				start := time.Now()
 				l := acquire(t, holder, "k")
@@ -84,29 +67,12 @@ func TestP2_SignalBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// newClient2 is a client on a fault store.
-func newClient2(t *testing.T, f *faultStore, o ...rowlock.Options) *rowlock.Client {
-	t.Helper()
-	o = append(o, rowlock.Options{})
-	c, err := rowlock.New(f, o[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		f.set(nil)
-		if err := c.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 // TestP2_TrustCountsFromTheStart: a renewal whose reply was slow extends trust
 // from its start, not from the reply.
 func TestP2_TrustCountsFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		start := time.Now()
 		f.set(func(call call) verdict {
 			switch {
@@ -130,7 +96,7 @@ func TestP2_TrustCountsFromTheStart(t *testing.T) {
 func TestP2_FrozenProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		ctx := l.Context(context.Background())
 		f.freeze(31 * time.Second)
@@ -155,7 +121,7 @@ func TestP2_FrozenProcess(t *testing.T) {
 func TestP2_DoneWithoutALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		synctest.Wait() // the client sleeps until the renewal
 		f.freeze(time.Hour)
@@ -172,7 +138,7 @@ func TestP2_DoneWithoutALook(t *testing.T) {
 func TestP2_NoRevival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k", rowlock.NoRenew())
 		f.set(on("renew", verdict{slow: 29 * time.Second}))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -196,7 +162,7 @@ func TestP2_NoRevival(t *testing.T) {
 func TestP2_AHangingRenewalDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("renew", verdict{hang: true}))
 		start := time.Now()
 		slow := acquire(t, c, "slow", rowlock.TTL(time.Hour))
@@ -217,7 +183,7 @@ func TestP2_AHangingRenewalDelaysNoOther(t *testing.T) {
 func TestP2_AcknowledgedAfterAFreeze(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		f.set(func(c call) verdict {
 			if c.op == "renew" && c.n == 0 {
@@ -250,7 +216,7 @@ func TestReasonsOfALoss(t *testing.T) {
 		t.Run(string(want), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				l := acquire(t, c, "k", rowlock.MaxHold(time.Minute))
 				held := l.Context(ctx)
 				cause(f, c, l)
@@ -278,7 +244,7 @@ func TestReasonsOfALoss(t *testing.T) {
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		a, b := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		a, b := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		start := time.Now()
 		l := acquire(t, a, "k", rowlock.MaxHold(70*time.Second))
 		<-l.Done()
@@ -295,7 +261,7 @@ func TestMaxHold(t *testing.T) {
 func TestNoRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		start := time.Now()
 		l := acquire(t, c, "k", rowlock.NoRenew())
 		time.Sleep(20 * time.Second)
@@ -317,7 +283,7 @@ func TestNoRenew(t *testing.T) {
 func TestRenewalsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		var leases []*rowlock.Lease
 		for i := range 900 {
 			leases = append(leases, acquire(t, c, fmt.Sprint("k", i)))
@@ -349,7 +315,7 @@ func TestRenewalsAreBatched(t *testing.T) {
 func TestPartOfABatchIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		a, b, d := acquire(t, c, "a"), acquire(t, c, "b"), acquire(t, c, "c")
 		f.ForceRelease(context.Background(), "b")
 		time.Sleep(time.Minute)
@@ -364,7 +330,7 @@ func TestPartOfABatchIsLost(t *testing.T) {
 func TestAStoreWithWrongAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		f.set(func(call call) verdict {
 			if call.op == "inspect" {
@@ -390,7 +356,7 @@ func TestLossNamesItsCause(t *testing.T) {
 		ended := errors.New("its session has ended: bad connection")
 		h := &logged{}
 		f := newFaultStore()
-		c := newClient2(t, f, logTo(h))
+		c := newClient(t, f, logTo(h))
 		l := acquire(t, c, "k")
 		f.set(on("renew", verdict{answer: []driver.Result{{Status: driver.Removed, Err: ended}}}))
 		<-l.Done()

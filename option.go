@@ -32,6 +32,14 @@ type Options struct {
 	// ReleaseWait is how long Release waits for the database's answer. Default 3s.
 	ReleaseWait time.Duration
 
+	// ReleaseAsync makes Release, and so the end of Do, return without waiting for the
+	// database's answer, for callers whose latency is that of their users. The lease has
+	// ended before Release returns, and the release goes with the next batch. An attempt
+	// of this client for the same key waits for it, at most 3s. What Release would have
+	// told of a loss is logged and counted instead. A program that exits at once, without
+	// Close, may leave the key taken until the TTL ends.
+	ReleaseAsync bool
+
 	// HandOn is how long after the database's grant a released hold may still pass to
 	// the next local caller that waits for the key, in memory and with a token of its
 	// own, instead of going back to the database: the callers of one client then need

@@ -29,7 +29,7 @@ func TestReleaseIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, log := newFaultStore(), &logged{}
-				c := newClient2(t, f, rowlock.Options{Logger: slog.New(log)})
+				c := newClient(t, f, rowlock.Options{Logger: slog.New(log)})
 				l, forgiven := acquire(t, c, "k"), acquire(t, c, "forgiven", rowlock.TTL(time.Hour))
 				f.set(on("release", verdict{err: err}))
 				for _, l := range []*rowlock.Lease{l, forgiven} {
@@ -90,7 +90,7 @@ func TestP12_CloseMeetsARefusal(t *testing.T) {
 func TestP6_ARefusedUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, log := newFaultStore(), &logged{}
-		c := newClient2(t, f, rowlock.Options{Logger: slog.New(log)})
+		c := newClient(t, f, rowlock.Options{Logger: slog.New(log)})
 		f.set(func(c call) verdict {
 			if c.op == "release" {
 				return verdict{err: errDenied}

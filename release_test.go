@@ -17,7 +17,7 @@ import (
 func TestP12_ReleaseOnADeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -33,7 +33,7 @@ func TestP12_ReleaseOnADeadContext(t *testing.T) {
 func TestReleaseEndsBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		held := l.Context(context.Background())
 		f.set(func(call call) verdict {
@@ -66,7 +66,7 @@ func TestP7_LostReplyToRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				l := acquire(t, c, "k", rowlock.TTL(tc.ttl))
 				f.set(func(c call) verdict {
 					if c.op == "release" && c.n == 0 {
@@ -98,7 +98,7 @@ func TestP7_LostReplyToRelease(t *testing.T) {
 func TestReleaseIsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		f.ForceRelease(context.Background(), "k")
 		f.set(on("release", verdict{slow: time.Second}))
@@ -121,7 +121,7 @@ func TestP12_Close(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		acquire(t, other, "theirs")
 		var leases []*rowlock.Lease
 		for _, k := range []string{"a", "b", "c"} {
@@ -200,7 +200,7 @@ func TestP12_CloseIsBounded(t *testing.T) {
 func TestCloseMeetsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{slow: time.Second}))
 		errs := make(chan error)
 		go func() {
@@ -251,7 +251,7 @@ func TestDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				err := rowlock.Do(ctx, c, "k", func(ctx context.Context, l *rowlock.Lease) error { return tc.fn(ctx, l, f) })
 				if (err == nil) != (len(tc.want) == 0) {
 					t.Errorf("Do = %v", err)
@@ -271,7 +271,7 @@ func TestDo(t *testing.T) {
 func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		for _, leave := range []func(){func() { panic("boom") }, runtime.Goexit} {
 			done := make(chan any)
 			go func() {
@@ -292,7 +292,7 @@ func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
 func TestDoNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{Owner: "pod-7:12"})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{Owner: "pod-7:12"})
 		job := func(context.Context, *rowlock.Lease) error { time.Sleep(50 * time.Millisecond); return nil }
 		opts := []rowlock.Option{rowlock.NoWait(), rowlock.MinHold(10 * time.Minute)}
 		if err := rowlock.Do(context.Background(), other, "report", job, opts...); err != nil {
@@ -314,7 +314,7 @@ func TestDoNoWait(t *testing.T) {
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		parent, cancel := context.WithCancelCause(context.Background())
 		ctx := l.Context(parent)

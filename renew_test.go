@@ -33,7 +33,7 @@ func many(t *testing.T, c *rowlock.Client, n int, mixed bool) (leases []*rowlock
 func TestTenThousandLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		leases, _ := many(t, c, 10_000, false)
 		time.Sleep(time.Minute) // they gather
 		before := len(f.seen("renew"))
@@ -60,7 +60,7 @@ func TestAStallLosesNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				leases, _ := many(t, c, 2000, true)
 				time.Sleep(time.Minute)
 				over := time.Now().Add(5 * time.Second)
@@ -86,7 +86,7 @@ func TestAStallLosesNoLease(t *testing.T) {
 func TestRenewalsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		many(t, c, 5000, true)
 		const slow = 90 * time.Millisecond
 		f.set(on("renew", verdict{slow: slow}))
@@ -107,7 +107,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 func TestP15_StuckRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		leases, _ := many(t, c, 5000, false)
 		short := acquire(t, c, "short", rowlock.TTL(400*time.Millisecond))
 		time.Sleep(time.Minute)
@@ -159,7 +159,7 @@ func TestP15_StuckRenewals(t *testing.T) {
 func TestP2_TenThousandSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		leases, ttls := many(t, c, 10_000, true)
 		time.Sleep(time.Minute)
 		f.set(on("renew", verdict{hang: true}))

@@ -61,7 +61,7 @@ func TestSilentAcquire(t *testing.T) {
 							ctx = t.Context()
 						}
 						f := newFaultStore()
-						c := newClient2(t, f)
+						c := newClient(t, f)
 						f.set(swallow("acquire", dead, v))
 						start := time.Now()
 						l, err := ask(ctx, c, "k")
@@ -100,7 +100,7 @@ func TestSilentAcquire(t *testing.T) {
 func TestSilentAcquireOfAHeldKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		acquire(t, other, "k")
 		f.set(swallow("acquire", 1, verdict{err: silent(false), delay: time.Second, apply: true}))
 		start := time.Now()
@@ -126,7 +126,7 @@ func TestSilentAcquireIsBounded(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					const patience = 10 * time.Second
 					f := newFaultStore()
-					c := newClient2(t, f)
+					c := newClient(t, f)
 					f.set(on("acquire", v))
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					defer cancel()
@@ -169,7 +169,7 @@ func TestSilentAcquireIsBounded(t *testing.T) {
 func TestSilentTryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{err: silent(false), delay: time.Second}))
 		start := time.Now()
 		if _, err := c.TryAcquire(context.Background(), "k"); !driver.IsSilent(err) {
@@ -186,7 +186,7 @@ func TestSilenceKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters = 5
 		f := newFaultStore()
-		c := newClient2(t, f, rowlock.Options{HandOn: -1})
+		c := newClient(t, f, rowlock.Options{HandOn: -1})
 		f.set(swallow("acquire", 2*waiters, verdict{err: silent(false), delay: time.Second}))
 		order := make(chan int, waiters)
 		for i := range waiters {
@@ -217,7 +217,7 @@ func TestP26_SilentRenewals(t *testing.T) {
 		t.Run(ttl.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f, rowlock.Options{TTL: ttl})
+				c := newClient(t, f, rowlock.Options{TTL: ttl})
 				l := acquire(t, c, "k")
 				f.set(func(c call) verdict {
 					if c.op == "renew" && c.n%4 < 3 { // of each cycle the first three tries
@@ -250,7 +250,7 @@ func TestP26_ADeadConnectionBeforeASlowServer(t *testing.T) {
 		t.Run(ttl.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f, rowlock.Options{TTL: ttl})
+				c := newClient(t, f, rowlock.Options{TTL: ttl})
 				l := acquire(t, c, "k")
 				f.set(func(c call) verdict {
 					switch {
@@ -276,7 +276,7 @@ func TestP26_ADeadConnectionBeforeASlowServer(t *testing.T) {
 func TestSilentRenewalsDoNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		f.set(on("renew", verdict{err: silent(false)}))
 		<-l.Done()
@@ -291,7 +291,7 @@ func TestSilentRenewalsDoNotSpin(t *testing.T) {
 func TestSilentRenewByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k", rowlock.NoRenew())
 		f.set(swallow("renew", 2, verdict{err: silent(false), delay: time.Second}))
 		if err := l.Renew(context.Background()); err != nil {
@@ -329,7 +329,7 @@ func TestSilentRelease(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", ttl), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFaultStore()
-					c := newClient2(t, f, rowlock.Options{TTL: ttl})
+					c := newClient(t, f, rowlock.Options{TTL: ttl})
 					l := acquire(t, c, "k")
 					f.set(func(c call) verdict {
 						switch {
@@ -362,7 +362,7 @@ func TestSilentRelease(t *testing.T) {
 func TestSilentUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(func(c call) verdict {
 			switch {
 			case c.op == "acquire":
@@ -400,7 +400,7 @@ func TestSilentUndo(t *testing.T) {
 func TestSilentInspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		acquire(t, c, "k")
 		f.set(swallow("inspect", 2, verdict{err: silent(true), delay: time.Second}))
 		if i, err := c.Inspect(context.Background(), "k"); err != nil || !i.Held {

@@ -13,7 +13,7 @@ import (
 func TestP2_GrantCountsFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{slow: 5 * time.Second}))
 		start := time.Now()
 		l := acquire(t, c, "k", rowlock.NoRenew())
@@ -29,7 +29,7 @@ func TestP2_GrantCountsFromTheStart(t *testing.T) {
 func TestP2_HandingOnAddsNoTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f, rowlock.Options{HandOn: time.Minute})
+		c := newClient(t, f, rowlock.Options{HandOn: time.Minute})
 		f.set(on("renew", verdict{hang: true}))
 		start := time.Now()
 		a, b := two(t, c, 5*time.Second, nil, nil)
@@ -48,7 +48,7 @@ func TestP2_HandingOnAddsNoTrust(t *testing.T) {
 func TestP2_AHangingRenewalDelaysNoSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("renew", verdict{hang: true}))
 		acquire(t, c, "hangs") // its renewal leaves after 10 s and is given up after 15.7 s
 		time.Sleep(9 * time.Second)

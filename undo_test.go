@@ -34,7 +34,7 @@ func TestP7_LostReplyToAcquire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				f.set(func(c call) verdict {
 					if c.op == "acquire" && c.n == 0 {
 						return v
@@ -69,7 +69,7 @@ func TestP6_LateAttempt(t *testing.T) {
 		t.Run(late.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				f.set(on("acquire", verdict{hang: true, apply: true, late: late}))
 				if _, err := c.TryAcquire(context.Background(), "k", rowlock.MinHold(time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
 					t.Fatalf("TryAcquire = %v", err)
@@ -94,7 +94,7 @@ func TestP6_LateAttempt(t *testing.T) {
 func TestP6_UndoGoesOnUntilTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{err: errors.New("reset by peer")})) // never executed, but who knows
 		if _, err := c.TryAcquire(context.Background(), "k"); err == nil {
 			t.Fatal("no error")
@@ -114,7 +114,7 @@ func TestP6_UndoGoesOnUntilTheBound(t *testing.T) {
 func TestP6_ProvenNotApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{err: &driver.Error{NotApplied: true, Err: errors.New("too many connections")}}))
 		if _, err := c.TryAcquire(context.Background(), "k"); err == nil {
 			t.Fatal("no error")
@@ -142,7 +142,7 @@ func TestP6_GivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				f.set(on("acquire", verdict{slow: 5 * time.Second}))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
@@ -168,7 +168,7 @@ func TestP6_GivenUp(t *testing.T) {
 func TestP6_GivenUpBeforeItLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{slow: 5 * time.Second}))
 		var others sync.WaitGroup
 		for i := range 40 { // more than leave at once
@@ -212,7 +212,7 @@ func TestP6_GivenUpBeforeItLeft(t *testing.T) {
 func TestP6_GrantedTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(func(c call) verdict {
 			if c.op == "acquire" {
 				f.freeze(29 * time.Second) // the process stands still before it reads the reply
@@ -232,7 +232,7 @@ func TestP6_GrantedTooLate(t *testing.T) {
 func TestUndoOfALostLeaseWaitsForTheMargin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k", rowlock.MinHold(time.Minute))
 		f.set(func(c call) verdict {
 			if c.op == "renew" {

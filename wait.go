@@ -15,12 +15,12 @@ import (
 
 // waiter is one caller of Acquire or TryAcquire, and its attempt.
 type waiter struct {
-	c     *Client
-	key   *keyed          // nil: TryAcquire
-	ctx   context.Context // the caller's; only for what is logged
-	set   settings
-	try   batch.Call[driver.Request]
-	by    *batch.Batcher[driver.Request] // which sends it
+	c   *Client
+	key *keyed          // nil: TryAcquire
+	ctx context.Context // the caller's; only for what is logged
+	set settings
+	try batch.Call[driver.Request]
+	by  *batch.Batcher[driver.Request] // which sends it
 
 	// Of TryAcquire. Guarded by Client.mu.
 	silence call.Silence

@@ -19,7 +19,7 @@ import (
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		first := acquire(t, c, "k")
 		var mu sync.Mutex
 		var order []int
@@ -99,7 +99,7 @@ func TestWaitErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f)
+				c := newClient(t, f)
 				l := acquire(t, newClient(t, f.Store, rowlock.Options{Owner: "somebody"}), "k")
 				f.set(tc.fault)
 				ctx, cancel := tc.end(ctx)
@@ -128,7 +128,7 @@ func TestWaitErrors(t *testing.T) {
 func TestPassingFailuresAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(on("acquire", verdict{err: &driver.Error{NotApplied: true, Err: errors.New("too many connections")}}))
 		time.AfterFunc(time.Minute, func() { f.set(nil) })
 		start := time.Now()
@@ -147,7 +147,7 @@ func TestPassingFailuresAreRetried(t *testing.T) {
 func TestAProbeIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		l := acquire(t, other, "k")
 		var released time.Time
 		time.AfterFunc(time.Minute, func() {
@@ -169,7 +169,7 @@ func TestAProbeIsCheap(t *testing.T) {
 func TestAWaiterThatLeavesTroublesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		l := acquire(t, other, "k")
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -187,7 +187,7 @@ func TestAWaiterThatLeavesTroublesNobody(t *testing.T) {
 func TestSelfDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient2(t, f)
+		c, other := newClient(t, f), newClient(t, f)
 		l := acquire(t, c, "k")
 		type k struct{}
 		ctx, cancel := context.WithTimeout(context.WithValue(l.Context(context.Background()), k{}, 1), time.Minute)
@@ -232,7 +232,7 @@ func TestHeldByAnotherCallerOfTheClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c := newClient2(t, f, rowlock.Options{Owner: "pod-7:12"})
+				c := newClient(t, f, rowlock.Options{Owner: "pod-7:12"})
 				a, _ := two(t, c, 0, nil, nil) // b has it by handoff
 				if a.Err() == nil {
 					t.Fatal("not handed on")
@@ -259,7 +259,7 @@ func TestHeldByAnotherCallerOfTheClient(t *testing.T) {
 func TestOwnReleaseIsNotAHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		f.set(on("release", verdict{delay: 2 * time.Second}))
 		go l.Release(context.Background())

@@ -118,7 +118,7 @@ const maxFlights = 4
 func TestAReleaseWithLittleTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		long := []*rowlock.Lease{acquire(t, c, "long1"), acquire(t, c, "long2"), acquire(t, c, "long3"), acquire(t, c, "long4")}
 		short := acquire(t, c, "short", rowlock.NoRenew(), rowlock.TTL(20*time.Second))
 		left := 10 * time.Millisecond
@@ -153,7 +153,7 @@ func TestReleasesOfShortLeasesTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, cycles, tick = 8, 50, 10 * time.Millisecond
 		f := newFaultStore()
-		c := newClient2(t, f, rowlock.Options{TTL: 2 * time.Second})
+		c := newClient(t, f, rowlock.Options{TTL: 2 * time.Second})
 		start := time.Now()
 		f.set(func(call) verdict { // a commit goes with the next sync
 			return verdict{slow: 2*tick - time.Since(start)%tick}

@@ -29,6 +29,7 @@ type releasing struct {
 	by       time.Duration // until then the answer is worth waiting for
 	silence  call.Silence
 	repeated bool            // what was sent first may have worked: then a repeat finds nothing
+	async    bool            // nobody waits for the answer
 	ctx      context.Context // of the first Release; only for what is logged
 
 	answered bool
@@ -39,9 +40,9 @@ type releasing struct {
 
 // Release ends the grant for its user, who hears Released, and sends the release with
 // those of other grants. It waits for the answer, for at most patience and never past the
-// trust deadline; without one by then the release is repeated in the background. For one
-// who is not the user any more it does nothing.
-func (g *Grant) Release(ctx context.Context, user User, patience time.Duration) {
+// trust deadline; without one by then the release is repeated in the background. With
+// async it does not wait. For one who is not the user any more it does nothing.
+func (g *Grant) Release(ctx context.Context, user User, patience time.Duration, async bool) {
 	k := g.k
 	g.mu.Lock()
 	if reason, cause, over := g.overLocked(); over {
@@ -57,14 +58,21 @@ func (g *Grant) Release(ctx context.Context, user User, patience time.Duration) 
 	trusted := g.deadline
 	end := g.endLocked(Released, nil)
 	now := k.store.Now()
-	g.release.ctx, g.release.by = ctx, min(now+patience, trusted)
+	g.release.ctx, g.release.by, g.release.async = ctx, min(now+patience, trusted), async
 	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
 	g.mu.Unlock()
 	g.after(end)
 	g.release.call.Q.Asks = k.releasing(g)
-	if trusted >= now+patience {
+	switch {
+	case async:
+		if trusted < now+patience {
+			g.release.call.Class = deadlineClass(trusted - now)
+		}
+		k.releases.Submit(&g.release.call)
+		return
+	case trusted >= now+patience:
 		k.releases.SubmitHere(&g.release.call)
-	} else {
+	default:
 		// Little trust is left. A batch ends with the smallest deadline of its calls, so
 		// this one goes with its like; and it waits neither for other batches nor with one
 		// of them for longer than that.
@@ -77,9 +85,37 @@ func (g *Grant) Release(ctx context.Context, user User, patience time.Duration) 
 	}
 }
 
+// AwaitRelease waits for the answer to a release that is on its way, at most for d or
+// until ctx ends.
+func (g *Grant) AwaitRelease(ctx context.Context, d time.Duration) {
+	g.mu.Lock()
+	released := g.user == nil && g.release.ctx != nil
+	g.mu.Unlock()
+	if !released {
+		return
+	}
+	done := g.releaseDone()
+	if done == nil {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // Answer waits for the answer to the release: Released, also where there was none in
-// time, or the loss that it told of.
+// time and where nobody was to wait for it, or the loss that it told of.
 func (g *Grant) Answer() (Reason, error) {
+	g.mu.Lock()
+	async := g.release.async
+	g.mu.Unlock()
+	if async {
+		return Released, nil
+	}
 	if done := g.releaseDone(); done != nil {
 		<-done
 	}
@@ -139,6 +175,9 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 	case driver.Taken, driver.Forced, driver.Removed:
 		k.losses.Add(1)
 		reason, cause = lossOf(status), res.Err
+		if g.release.async {
+			k.report.Lost.Add("key", h.Key, "token", h.Token, "hold", h.ID, "err", k.lost(h.Key, h.Token, reason, cause))
+		}
 	default:
 		refused := k.undoer.AddFailed(undo.Task{Hold: *h, Acknowledged: true, Sent: k.store.Now()}, res.Err)
 		if !refused {

@@ -13,21 +13,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// two gets two leases of "k" in a row from c, whose second caller waits while the
-// first holds for the given time.
-func two(t *testing.T, c *rowlock.Client, hold time.Duration, first, second []rowlock.Option) (a, b *rowlock.Lease) {
-	t.Helper()
-	a = acquire(t, c, "k", first...)
-	got := make(chan *rowlock.Lease)
-	go func() { got <- acquire(t, c, "k", second...) }()
-	synctest.Wait()
-	time.Sleep(hold)
-	if err := a.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return a, <-got
-}
-
 // TestHandOn: when the hold passes in memory, and when it goes back to the database.
 func TestHandOn(t *testing.T) {
 	minute := rowlock.TTL(time.Minute)
@@ -61,7 +46,7 @@ func TestHandOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
 				f.set(tc.fault)
-				c := newClient2(t, f, tc.o)
+				c := newClient(t, f, tc.o)
 				if tc.wanted {
 					other := newClient(t, f.Store, rowlock.Options{})
 					time.AfterFunc(time.Millisecond, func() {
@@ -110,7 +95,7 @@ func TestHandOn(t *testing.T) {
 func TestP3_HandOnTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		clients := []*rowlock.Client{newClient2(t, f), newClient2(t, f), newClient2(t, f)}
+		clients := []*rowlock.Client{newClient(t, f), newClient(t, f), newClient(t, f)}
 		var mu sync.Mutex
 		var last int64
 		held := make([]int, len(clients))
@@ -147,7 +132,7 @@ func TestP3_HandOnTokens(t *testing.T) {
 func TestHandOnTokenRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f, rowlock.Options{HandOn: time.Second})
+		c := newClient(t, f, rowlock.Options{HandOn: time.Second})
 		grants := make(map[driver.HoldID]int)
 		var mu sync.Mutex
 		var last int64
@@ -178,7 +163,7 @@ func TestHandOnTokenRange(t *testing.T) {
 func TestHandOnMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f, rowlock.Options{HandOn: time.Minute})
+		c := newClient(t, f, rowlock.Options{HandOn: time.Minute})
 		_, b := two(t, c, 8*time.Second, nil, []rowlock.Option{rowlock.MaxHold(time.Minute)})
 		start := time.Now()
 		<-b.Done()
@@ -195,7 +180,7 @@ func TestP2_RenewalOnItsWayAsTheGrantPasses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFaultStore()
 			f.set(on("renew", verdict{delay: 4 * time.Second}))
-			c := newClient2(t, f, rowlock.Options{HandOn: time.Minute})
+			c := newClient(t, f, rowlock.Options{HandOn: time.Minute})
 			a, b := two(t, c, 11*time.Second, nil, nil)
 			if a.Hold().ID != b.Hold().ID {
 				t.Fatal("not handed on")
@@ -221,7 +206,7 @@ func TestP2_RenewalOnItsWayAsTheGrantPasses(t *testing.T) {
 func TestP2_HandedOnAndLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		_, b := two(t, c, 0, nil, nil)
 		f.set(on("renew", verdict{hang: true}))
 		next := acquire(t, newClient(t, f.Store, rowlock.Options{}), "k")

@@ -35,7 +35,7 @@ func crowd(t *testing.T, c *rowlock.Client, f *faultStore, n int) (acquires, rel
 func TestCoalescing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		var mu sync.Mutex
 		away, most := 0, 0
 		f.set(func(c call) verdict {
@@ -62,7 +62,7 @@ func TestCoalescing(t *testing.T) {
 func TestALoneCallerIsNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		start := time.Now()
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -83,7 +83,7 @@ func TestALoneCallerIsNotDelayed(t *testing.T) {
 func TestABatchInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		for i := range 5 {
 			acquire(t, other, fmt.Sprint("k", 2*i))
 		}
@@ -116,7 +116,7 @@ func TestABatchInPart(t *testing.T) {
 func TestP7_LostReplyToABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		var once sync.Once
 		f.set(func(c call) verdict {
 			v := verdict{slow: time.Millisecond}
@@ -140,7 +140,7 @@ func TestP7_LostReplyToABatch(t *testing.T) {
 func TestABatchHasNoKeyTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(func(c call) verdict {
 			seen := make(map[string]bool)
 			for _, k := range c.keys {
@@ -185,7 +185,7 @@ func TestABatchHasNoKeyTwice(t *testing.T) {
 func TestReleaseWaitsNoLongerInALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		var leases []*rowlock.Lease
 		for i := range 40 {
 			leases = append(leases, acquire(t, c, fmt.Sprint("k", i)))
@@ -218,7 +218,7 @@ func TestReleaseWaitsNoLongerInALane(t *testing.T) {
 func TestManyKeysShareOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient2(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
 		ctx, cancel := context.WithCancel(context.Background())
 		for i := range 300 {
 			key := fmt.Sprint("k", i)
@@ -247,7 +247,7 @@ func TestManyKeysShareOneProbe(t *testing.T) {
 func TestP15_PinnedKeysGoApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		pinned := func(key string) bool { return strings.HasPrefix(key, "pinned") }
 		f.set(func(c call) verdict {
 			switch {

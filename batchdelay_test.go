@@ -16,7 +16,7 @@ func TestACrowdTravelsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, cycles, tick = 8, 50, 10 * time.Millisecond
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		start := time.Now()
 		f.set(func(call) verdict { // a commit goes with the next sync
 			return verdict{slow: 2*tick - time.Since(start)%tick}
@@ -47,7 +47,7 @@ func TestFewCallersWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const flight = 10 * time.Millisecond
 		f := newFaultStore()
-		c := newClient2(t, f)
+		c := newClient(t, f)
 		f.set(func(call) verdict { return verdict{slow: flight} })
 		cycle := func(i int) {
 			if err := acquire(t, c, fmt.Sprint("k", i)).Release(context.Background()); err != nil {
