@@ -52,7 +52,8 @@ type Client struct {
 	mu        sync.Mutex
 	prober    prober
 	watcher   watcher
-	queuer    driver.Queuer     // nil: the store has no queue
+	queuer    driver.Queuer     // nil: the store has no queue that grants
+	turner    driver.Turner     // nil: nor one for turns
 	keys      map[string]*keyed // that callers wait for, or that this client has, or had just now
 	waiting   int               // callers that wait for them
 	hints     int               // keys whose hint is renewed
@@ -123,6 +124,9 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.watcher.store, _ = store.(driver.Waiter)
 	if limits.Queue {
 		c.queuer, _ = store.(driver.Queuer)
+	}
+	if limits.Turns {
+		c.turner, _ = store.(driver.Turner)
 	}
 	return c, nil
 }

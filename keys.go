@@ -24,10 +24,12 @@ type keyed struct {
 	room    []*waiter // where waiters began, for reuse
 	sent    *waiter   // whose attempt is on its way
 	place   place     // in the prober
-	leave   context.CancelFunc
+	leave   context.CancelFunc // of the server's queue, while the client is in it
+	turn    func()             // ends the client's turn in it
 	holder  *grant.Grant // the last grant of this client
 	failing bool         // the last attempt or look was not answered
 	hints   bool         // its hint is renewed
+	queued  bool         // was in the server's queue: its goroutine may come back
 	idle    bool         // kept only for what is known of it
 }
 
@@ -75,7 +77,7 @@ func (c *Client) forget(k *keyed) {
 		return
 	}
 	delete(c.keys, k.name)
-	if k.sent == nil && k.leave == nil && len(c.spareKeys) < maxSpare { // nothing on its way comes back to it
+	if k.sent == nil && !k.queued && len(c.spareKeys) < maxSpare { // nothing on its way comes back to it
 		*k = keyed{c: c, waiters: k.room[:0], room: k.room[:0]}
 		c.spareKeys = append(c.spareKeys, k)
 	}
@@ -89,7 +91,7 @@ func (k *keyed) step(e key.Event) {
 func (k *keyed) env() key.Env {
 	c := k.c
 	return key.Env{
-		Client: c.number, Handoff: max(c.opts.HandOn, defaultHandOn), Queue: c.queuer != nil,
+		Client: c.number, Handoff: max(c.opts.HandOn, defaultHandOn), Queue: c.queuer != nil, Turns: c.turner != nil,
 		Push: c.watcher.live, Hints: k.hints,
 	}
 }
@@ -100,9 +102,11 @@ func (k *keyed) do(a key.Action) {
 	case a.Do == key.Nothing:
 	case a.Do == key.Stop:
 		k.stop()
+	case a.Do == key.EndTurn:
+		k.endTurn()
 	case c.closed || len(k.waiters) == 0:
 		c.prober.remove(k)
-	case a.Do == key.Queue:
+	case a.Do == key.Queue && c.turner == nil:
 		c.prober.remove(k)
 		k.enqueue()
 	case k.Mode == key.Trying:
@@ -110,6 +114,9 @@ func (k *keyed) do(a key.Action) {
 		k.sent = k.waiters[0]
 		c.submit(k.name, k.sent, k.Pace.Pinned)
 	default:
+		if a.Do == key.Queue {
+			k.lineUp()
+		}
 		c.prober.add(k, spread(a))
 	}
 }
@@ -136,14 +143,16 @@ func (k *keyed) stop() {
 	if k.sent != nil && c.withdraw(k.sent) {
 		k.sent = nil
 	}
-	if k.leave != nil {
-		k.leave()
+	detach := k.sent != nil || k.leave != nil && c.turner == nil
+	k.leaveQueue()
+	if k.Held == 0 {
+		k.endTurn()
 	}
 	if k.hints {
 		k.hints = false
 		c.hints--
 	}
-	if k.sent != nil || k.leave != nil {
+	if detach {
 		k.detach()
 	}
 	c.forget(k)
@@ -159,7 +168,8 @@ func (k *keyed) detach() {
 	delete(c.keys, k.name)
 	if k.Knows(c.now()) {
 		next := c.key(k.name)
-		next.State, next.holder = k.State, k.holder
+		next.State, next.holder, next.turn = k.State, k.holder, k.turn
+		k.turn = nil
 	}
 }
 
@@ -181,7 +191,10 @@ func (k *keyed) answered(ctx context.Context, s settings, lease *Lease, err erro
 	if k.sent != nil {
 		c.attempts.remove(k.sent)
 	}
-	k.sent, k.leave = nil, nil
+	k.sent = nil
+	if lease != nil || c.turner == nil {
+		k.leaveQueue()
+	}
 	held := refusal(err)
 	if lease != nil || held != nil {
 		k.fails(false)
@@ -229,7 +242,7 @@ func (c *Client) giveBack(l *Lease) {
 func (k *keyed) looked(info driver.Info, err error) {
 	c := k.c
 	switch {
-	case k.Mode != key.Resting || k.place.index > 0 || len(k.waiters) == 0:
+	case k.Mode != key.Resting && k.Mode != key.Queued || k.place.index > 0 || len(k.waiters) == 0:
 		return // moved on meanwhile
 	case err != nil:
 		k.blocked(err)

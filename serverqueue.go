@@ -16,7 +16,7 @@ func (k *keyed) enqueue() {
 	caller, s := k.waiters[0].ctx, k.waiters[0].set
 	req := c.newRequest(k.name, s, false, true)
 	ctx, cancel := context.WithCancel(c.open)
-	k.leave = cancel
+	k.leave, k.queued = cancel, true
 	c.store.Work.Fork(func() {
 		defer cancel()
 		a := c.store.AcquireWait(ctx, c.queuer, req)
@@ -40,4 +40,53 @@ func (k *keyed) noPlace() {
 		return
 	}
 	k.step(key.Event{Kind: key.NoPlace})
+}
+
+// lineUp waits for the client's turn in the server's queue (driver.Turner), unless it does
+// so already. A turn that it has ends. Called under Client.mu.
+func (k *keyed) lineUp() {
+	k.endTurn()
+	if k.leave != nil {
+		return
+	}
+	c := k.c
+	ctx, cancel := context.WithCancel(c.open)
+	k.leave, k.queued = cancel, true
+	c.store.Work.Fork(func() {
+		waited, end, err := c.turner.WaitTurn(ctx, k.name)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		left := ctx.Err() != nil
+		cancel()
+		if left {
+			if err == nil {
+				end()
+			}
+			return
+		}
+		k.leave = nil
+		switch {
+		case err == nil:
+			k.turn = end
+			k.step(key.Event{Kind: key.Turn, Waited: waited})
+		case len(k.waiters) > 0:
+			k.step(key.Event{Kind: key.NoPlace})
+		}
+	})
+}
+
+// leaveQueue leaves the server's queue.
+func (k *keyed) leaveQueue() {
+	if k.leave != nil {
+		k.leave()
+		k.leave = nil
+	}
+}
+
+// endTurn gives the turn to the next client.
+func (k *keyed) endTurn() {
+	if k.turn != nil {
+		k.turn()
+		k.turn = nil
+	}
 }

@@ -46,6 +46,20 @@ type Queuer interface {
 	AcquireWait(ctx context.Context, req Request, begin func()) (Result, error)
 }
 
+// Turner puts the clients that wait for a key in order, by a queue of the server that
+// grants nothing. It is used where Limits.Turns says so.
+type Turner interface {
+	// WaitTurn waits until it is this client's turn to try for the key. It reports whether
+	// another client had the turn when it came. The turn is the
+	// client's until it calls end, which does not block and may be called once, or until
+	// the client dies; then it is the next one's. It decides nothing: whether the key is
+	// free decides the acquire, also that of a client whose turn it is not. When ctx ends
+	// the client leaves the queue, and nothing of it stays there for longer than
+	// Limits.LockWait. An error says to wait without the queue; one that matches
+	// ErrNoPlace says no more than that.
+	WaitTurn(ctx context.Context, key string) (waited bool, end func(), err error)
+}
+
 // Waiter tells when keys may be free: a push, so that waiters need not probe
 // often. It only wakes; whether a key is free decides the acquire.
 type Waiter interface {

@@ -169,8 +169,9 @@ type Limits struct {
 	Flights    int
 	SlowFlight time.Duration
 
-	// Queue says that the Store's AcquireWait works: see Queuer.
-	Queue bool
+	// Queue says that the Store's AcquireWait works: see Queuer. Turns says that its
+	// WaitTurn does: see Turner. A Store has one of them, or none.
+	Queue, Turns bool
 
 	// Heartbeat says that a hold also hangs on a session which the server ends
 	// when it is silent: Renew must come every min(TTL/10, 1s), and notices a

@@ -24,6 +24,12 @@
 //	Trying    Refused                                 Resting   Look after the pace
 //	Queued    Refused                                 Resting   Look after the pace
 //	Trying    Failed                                  Resting   Try after the backoff
+//	Trying    Refused, the store has turns           Queued    Queue; Look meanwhile, now and then
+//	Trying    Refused, it is this client's turn      Resting   Look after the pace
+//	Queued    Turn                                   Trying    Try
+//	Queued    Due                                    Queued    Look now
+//	Queued    Looked: free, or no hint stands        Trying    Try
+//	Queued    Looked                                 Queued    Look now and then
 //	Queued    NoPlace, after a refusal                Resting   Look after the pace
 //	Queued    NoPlace, to leave the key to another    Resting   Try after the pause
 //	Resting   Due, planned as a try                   Trying    Try
@@ -43,6 +49,7 @@
 //	Resting   Ended: released, nobody else wants it   Trying    Try
 //	Resting   Ended: released, the tenure is young    Trying    Try
 //	Resting   Ended: released, wanted by another      Resting   Try after the pause; Queued: Queue
+//	None      Ended                                   None      EndTurn
 //	any       Left, nobody waits any more             None      Stop
 //
 // Fairness. Whether another program wants the key is known from its hint, not guessed: a
@@ -52,4 +59,9 @@
 // key from another, is older than Handoff, the key goes back to the database, and this
 // client leaves it alone for a pause in which the other must have looked at it. A hint for
 // which nobody came in two pauses does not count any more until it is renewed, or over.
+//
+// Where the store has turns (driver.Turner) clients that wait are in order, and the one
+// whose turn it is keeps it with the key, until the key goes back. A turn that had to be
+// waited for says that others want the key, as a hint does. The tenure is then shorter,
+// the longer the others had the key: so many of them wait.
 package key

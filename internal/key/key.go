@@ -23,6 +23,11 @@ type State struct {
 	asked   time.Duration // the last attempt that left or renewed the hint
 	own     time.Duration // the distance of looks at a key of one's own
 	free    bool          // Trying, after a look that found the key free
+	turn    bool          // it is this client's turn in the server's queue
+	behind  bool          // the turn had to be waited for: who had it before may be behind now
+	went    time.Duration // when the last tenure ended
+	window  time.Duration // of this tenure: how long it lasts though another wants the key
+	callers int           // that waited here when the tenure began, and have not had the key since
 	ownPush bool          // the push of this client's own release is still to come
 	last    bool          // this client had the key before the present holder, as far as pushes tell
 }
@@ -49,7 +54,8 @@ type wanted struct {
 type Env struct {
 	Client  uint32
 	Handoff time.Duration
-	Queue   bool // the store has a queue in the server
+	Queue   bool // the store has a queue in the server, which grants
+	Turns   bool // the store has a queue in the server, which says whose turn it is
 	Push    bool // a stream tells of releases
 	Hints   bool // this key's hint may be renewed: the client does so for a bounded number
 }
@@ -66,6 +72,7 @@ type Event struct {
 	Silent  bool          // Failed: the connection was dead
 	Took    time.Duration // Failed
 	Lost    bool          // Ended: not by a release
+	Waited  bool          // Turn: another client had it
 }
 
 // Kind is the kind of an event.
@@ -80,6 +87,7 @@ const (
 	Failed                 // the attempt was not answered
 	Again                  // the next caller is to hear the same from an attempt of its own
 	NoPlace                // the server's queue has no place
+	Turn                   // the turn of this client has come
 	Due                    // what was planned is due
 	Looked                 // the database was asked for the key's state
 	LookFailed             // and did not answer
@@ -97,10 +105,11 @@ const (
 	Nothing Do = iota
 	Try        // send an attempt for the first caller, at once or after a while
 	Look       // ask for the key's state
-	Queue      // wait in the server's queue
+	Queue      // wait in the server's queue; After: when to look meanwhile, 0: not
 	Pass       // pass the grant to the first caller; the look that is planned comes with it
 	Back       // release the grant to the database
 	Stop       // nobody waits: withdraw the attempt, leave the queue, plan nothing
+	EndTurn    // the turn is the next one's
 )
 
 // Action is what a step asks for.
@@ -135,6 +144,10 @@ const (
 	// woken: two that are a little faster than the rest would pass it to each other for ever.
 	wakeSpread = 2 * time.Millisecond
 
+	// queueLook is how often a client looks at a key that it waits for in the server's
+	// queue: the one whose turn it is may stand still, or its hint may have ended.
+	queueLook = hintEvery
+
 	// hintEvery is the age at which a client's own hint is renewed.
 	hintEvery = driver.HintTime / 2
 )
@@ -152,7 +165,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 	case Began:
 		s.Held++
 		if s.Since == 0 {
-			s.Since = max(now, 1)
+			s.begin(now, env)
 		}
 		if e.Known {
 			s.learn(e.Hint, now, env)
@@ -180,8 +193,20 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			return s.plan(Try, max(s.until-now, 0), Exact)
 		}
 		return s.look(env)
+	case Turn:
+		if s.Waiting == 0 {
+			return Action{Do: EndTurn} // too late
+		}
+		s.turn, s.behind = true, e.Waited
+		if s.Mode == Queued {
+			return s.try(now)
+		}
 	case Due:
-		if s.Mode != Resting {
+		switch s.Mode {
+		case Queued:
+			return Action{Do: Look}
+		case Resting:
+		default:
 			return Action{}
 		}
 		if s.planned == Try || s.Held == 0 && env.Hints && now-s.asked >= hintEvery {
@@ -192,6 +217,8 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		return s.looked(e, now, env)
 	case LookFailed:
 		switch {
+		case s.Mode == Queued:
+			return Action{Do: Look, After: queueLook, Spread: Third}
 		case !s.resting():
 		case e.Lasting:
 			return s.try(now)
@@ -224,7 +251,7 @@ func (s *State) Planned() Do { return s.planned }
 
 // Knows reports whether the state is worth keeping though nobody waits.
 func (s *State) Knows(now time.Duration) bool {
-	return s.Held > 0 || s.Waiting > 0 || s.other(now)
+	return s.Held > 0 || s.Waiting > 0 || s.other(now) || s.pausing && now < s.until
 }
 
 // Contested reports whether another client is known to want the key.
@@ -247,6 +274,10 @@ func (s *State) other(now time.Duration) bool {
 	return s.wanted.by != 0 && now < s.wanted.until && s.wanted.vain < vainPauses
 }
 
+// wantedNow reports whether another client waits: its hint says so, or it had its turn
+// before this one and may wait again.
+func (s *State) wantedNow(now time.Duration) bool { return s.other(now) || s.turn && s.behind }
+
 // learn notes whose hint stands.
 func (s *State) learn(h driver.Hint, now time.Duration, env Env) {
 	if h.Client == env.Client {
@@ -259,22 +290,31 @@ func (s *State) learn(h driver.Hint, now time.Duration, env Env) {
 	s.wanted = w
 }
 
-// yields reports whether the key is to be left to another: it wants it, and the tenure
-// of this client is at least as old as that.
-func (s *State) yields(now, tenure time.Duration) bool {
-	return s.other(now) && now-s.Since >= tenure
-}
-
 // pauseNow leaves the key to another that wants it.
 func (s *State) pauseNow(now time.Duration) {
-	s.pausing, s.until, s.Since = true, now+pause, 0
+	s.pausing, s.until = true, now+pause
+	s.tenureEnds(now)
 }
 
-// yield waits for the end of the pause.
+// begin begins a tenure: this client got the key from another.
+func (s *State) begin(now time.Duration, env Env) {
+	s.Since, s.window, s.callers = max(now, 1), env.Handoff, s.Waiting
+	if s.went > 0 && env.Turns {
+		// The others had it for so long meanwhile: so many of them wait.
+		s.window = env.Handoff / (1 + (now-s.went)/env.Handoff)
+	}
+}
+
+func (s *State) tenureEnds(now time.Duration) {
+	if s.Since > 0 {
+		s.Since, s.went = 0, now
+	}
+}
+
+// yield waits for the end of the pause, or for the turn of this client.
 func (s *State) yield(now time.Duration, env Env) Action {
-	if env.Queue {
-		s.Mode = Queued // at its end: that is fair
-		return Action{Do: Queue}
+	if env.Queue || env.Turns {
+		return s.queue(env) // at its end: that is fair
 	}
 	return s.plan(Try, s.until-now, Exact)
 }
@@ -296,6 +336,15 @@ func (s *State) look(env Env) Action {
 	return s.plan(Look, d, spread)
 }
 
+// queue waits in the server's queue.
+func (s *State) queue(env Env) Action {
+	s.Mode, s.planned, s.turn = Queued, Look, false
+	if env.Turns {
+		return Action{Do: Queue, After: queueLook, Spread: Third}
+	}
+	return Action{Do: Queue}
+}
+
 // lookOwn plans a look at a key that this client has: whether another wants it.
 func (s *State) lookOwn(env Env) Action {
 	s.own = min(max(2*s.own, env.Handoff, LastProbe/2), ownLookMost)
@@ -306,6 +355,7 @@ func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
 func (s *State) stop() Action {
 	s.Mode, s.free = None, false
+	s.turn = s.turn && s.Held > 0 // until the key is free again
 	s.Pace = Pace{}
 	return Action{Do: Stop}
 }
@@ -313,26 +363,31 @@ func (s *State) stop() Action {
 // refused: another has the key.
 func (s *State) refused(e Event, now time.Duration, env Env) Action {
 	tried := s.Mode == Trying
-	s.othersTurn()
+	s.othersTurn(now)
 	if s.free {
 		s.Pace.outrun()
 	}
 	s.free = false
 	s.Pace.held(e.Left, e.Pinned)
-	if env.Queue && tried && !e.Pinned {
-		s.Mode = Queued
-		return Action{Do: Queue}
+	if tried && !e.Pinned && (env.Queue || env.Turns && !s.turn) {
+		return s.queue(env)
 	}
 	return s.look(env)
 }
 
 // othersTurn: another client has the key, which ends the tenure of this one.
-func (s *State) othersTurn() {
-	s.Since, s.pausing, s.wanted = 0, false, wanted{}
+func (s *State) othersTurn(now time.Duration) {
+	s.tenureEnds(now)
+	s.pausing, s.wanted = false, wanted{}
 }
 
 func (s *State) looked(e Event, now time.Duration, env Env) Action {
 	switch {
+	case s.Mode == Queued && s.Waiting > 0:
+		if e.Free || e.Hint.Client == 0 || e.Hint.Client == env.Client && e.Hint.Left < hintEvery {
+			return s.try(now) // it is nobody's turn who takes it, or nobody's hint stands
+		}
+		return Action{Do: Look, After: queueLook, Spread: Third}
 	case !s.resting():
 		return Action{}
 	case e.Free:
@@ -342,7 +397,7 @@ func (s *State) looked(e Event, now time.Duration, env Env) Action {
 		s.learn(e.Hint, now, env)
 		return s.lookOwn(env)
 	}
-	s.othersTurn()
+	s.othersTurn(now)
 	s.Pace.held(e.Left, e.Pinned)
 	return s.look(env)
 }
@@ -364,9 +419,8 @@ func (s *State) woken(now time.Duration, env Env) Action {
 
 // goOn tries now, unless others stand in the server's queue: the try would be refused.
 func (s *State) goOn(now time.Duration, env Env) Action {
-	if env.Queue && s.other(now) {
-		s.Mode = Queued
-		return Action{Do: Queue}
+	if (env.Queue || env.Turns && !s.turn) && s.other(now) {
+		return s.queue(env)
 	}
 	return s.try(now)
 }
@@ -374,16 +428,25 @@ func (s *State) goOn(now time.Duration, env Env) Action {
 // releasing says whether the grant may pass to a caller here.
 func (s *State) releasing(now time.Duration, env Env) Action {
 	known := s.wanted.at > 0 && now-s.wanted.at <= 2*env.Handoff
-	if s.resting() && (now-s.Since < env.Handoff || known && !s.other(now)) {
+	if s.resting() && (s.young(now, env) || known && !s.wantedNow(now)) {
 		return Action{Do: Pass}
 	}
 	return Action{Do: Back}
+}
+
+// young reports whether the tenure goes on though another wants the key: for the window,
+// and until each caller that waited here when it began has had the key, if that is not
+// longer than Handoff.
+func (s *State) young(now time.Duration, env Env) bool {
+	age := now - s.Since
+	return age < s.window || s.callers > 0 && age < env.Handoff
 }
 
 // Passed: the grant went to the next caller here, which the state counts no more. It says
 // when to look at the key next.
 func (s *State) Passed(env Env) Action {
 	s.own = 0
+	s.callers--
 	if s.Waiting--; s.Waiting == 0 {
 		return s.stop()
 	}
@@ -394,13 +457,15 @@ func (s *State) ended(e Event, now time.Duration, env Env) Action {
 	switch {
 	case s.Held > 0:
 	case s.Waiting == 0: // one that comes at once goes on with the tenure
-		if s.yields(now, 2*env.Handoff) {
+		if s.wantedNow(now) && (env.Turns || now-s.Since >= 2*env.Handoff) {
 			s.pauseNow(now)
 		}
+		s.turn = false
+		return Action{Do: EndTurn}
 	case s.Mode != Resting:
 	case e.Lost:
 		return s.goOn(now, env)
-	case s.yields(now, env.Handoff):
+	case s.wantedNow(now) && !s.young(now, env):
 		s.pauseNow(now)
 		return s.yield(now, env)
 	default:

@@ -28,7 +28,7 @@ func waits(m Mode, n int, with ...func(*State)) State {
 }
 
 // The parts of a state.
-func holds(s *State)  { s.Held, s.Since = s.Held+1, now-time.Minute }
+func holds(s *State)  { s.Held, s.Since, s.window = s.Held+1, now-time.Minute, handoff }
 func young(s *State)  { s.Since = now - handoff/2 }
 func asked(s *State)  { s.learn(driver.Hint{}, now, Env{Client: me}) } // nobody wants it
 func want(s *State)   { s.learn(hinted, now, Env{Client: me}) }
@@ -40,10 +40,11 @@ func tries(s *State)  { s.planned = Try }
 func quiet(s *State)  { s.asked = now - time.Minute }
 func vain(s *State)   { s.wanted.vain = vainPauses }
 func saw(s *State)    { s.free = true }
+func turn(s *State)   { s.turn = true }
 
 // TestStep is the transition table of the package comment.
 func TestStep(t *testing.T) {
-	queue, push, hints := Env{Queue: true}, Env{Push: true}, Env{Hints: true}
+	queue, turns, push, hints := Env{Queue: true}, Env{Turns: true}, Env{Push: true}, Env{Hints: true}
 	step := Pace{}
 	firstLook, _ := step.next(false)
 	for _, tc := range []struct {
@@ -119,6 +120,21 @@ func TestStep(t *testing.T) {
 		{"released, wanted, a young tenure", waits(Resting, 1, holds, young), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Trying, Action{Do: Try}},
 		{"released, wanted, the server has a queue", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, queue, Queued, Action{Do: Queue}},
 		{"released, another grant of this client has it", waits(Resting, 1, holds, holds), Event{Kind: Ended}, Env{}, Resting, Action{}},
+
+		{"refused, the server has turns", waits(Trying, 1), Event{Kind: Refused}, turns, Queued, Action{Queue, queueLook, Third}},
+		{"refused in its turn", waits(Trying, 1, turn), Event{Kind: Refused}, turns, Resting, Action{Look, firstLook, Third}},
+		{"its turn", waits(Queued, 1), Event{Kind: Turn}, turns, Trying, Action{Do: Try}},
+		{"its turn, an attempt is on its way", waits(Trying, 1), Event{Kind: Turn}, turns, Trying, Action{}},
+		{"its turn, nobody waits any more", waits(None, 0), Event{Kind: Turn}, turns, None, Action{Do: EndTurn}},
+		{"due in the queue", waits(Queued, 1), Event{Kind: Due}, turns, Queued, Action{Do: Look}},
+		{"looked in the queue: another's hint stands", waits(Queued, 1), Event{Kind: Looked, Hint: hinted}, turns, Queued, Action{Look, queueLook, Third}},
+		{"looked in the queue: no hint stands", waits(Queued, 1), Event{Kind: Looked}, turns, Trying, Action{Do: Try}},
+		{"looked in the queue: free", waits(Queued, 1), Event{Kind: Looked, Free: true, Hint: hinted}, turns, Trying, Action{Do: Try}},
+		{"look in the queue failed", waits(Queued, 1), Event{Kind: LookFailed}, turns, Queued, Action{Look, queueLook, Third}},
+		{"released in its turn, wanted", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true, Hint: hinted}, turns, Queued, Action{Queue, queueLook, Third}},
+		{"released in its turn, nobody else wants it", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true}, turns, Trying, Action{Do: Try}},
+		{"released in its turn, nobody waits", waits(None, 0, holds, turn), Event{Kind: Ended, Known: true}, turns, None, Action{Do: EndTurn}},
+		{"no turns to be had", waits(Queued, 1), Event{Kind: NoPlace}, turns, Resting, Action{Look, firstLook, Third}},
 
 		{"the last caller left", waits(Resting, 1), Event{Kind: Left}, Env{}, None, Action{Do: Stop}},
 		{"the last caller left an attempt", waits(Trying, 1), Event{Kind: Left}, Env{}, None, Action{Do: Stop}},

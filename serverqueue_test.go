@@ -1,0 +1,203 @@
+package rowlock_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/memory"
+)
+
+// turnStore is a memory store with a queue for turns, as a server's named locks are.
+type turnStore struct {
+	*memory.Store
+	mu    sync.Mutex
+	queue []chan struct{} // the first has the turn
+	asked int
+}
+
+func (s *turnStore) Limits() driver.Limits {
+	l := s.Store.Limits()
+	l.Turns = true
+	return l
+}
+
+func (s *turnStore) WaitTurn(ctx context.Context, _ string) (waited bool, end func(), err error) {
+	mine := make(chan struct{})
+	s.mu.Lock()
+	s.asked++
+	s.queue = append(s.queue, mine)
+	if waited = len(s.queue) > 1; !waited {
+		close(mine)
+	}
+	s.mu.Unlock()
+	end = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		i := slices.Index(s.queue, mine)
+		s.queue = slices.Delete(s.queue, i, i+1)
+		if i == 0 && len(s.queue) > 0 {
+			close(s.queue[0])
+		}
+	}
+	select {
+	case <-mine:
+		return waited, end, nil
+	case <-ctx.Done():
+		end()
+		return waited, nil, ctx.Err()
+	}
+}
+
+// waiting is how many are in the queue, with the one whose turn it is.
+func (s *turnStore) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue)
+}
+
+// TestTurns: many programs that want a key get it in the order of the server's queue, each
+// for about as long, and nobody is left out.
+func TestTurns(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		programs, callers int
+		hold              time.Duration
+		share             float64 // most holds of a caller, to the least
+		longest           time.Duration
+	}{
+		{"4 programs of 8", 4, 8, 20 * time.Millisecond, 1.6, time.Second},
+		{"4 programs of 1", 4, 1, 20 * time.Millisecond, 1.6, 300 * time.Millisecond},
+		{"64 programs of 4", 64, 4, 5 * time.Millisecond, 2, 2 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &turnStore{Store: memory.New()}
+				ctx, cancel := context.WithCancel(context.Background())
+				holds := make([]int, tc.programs*tc.callers)
+				longest := make([]time.Duration, len(holds))
+				var wg sync.WaitGroup
+				for i := range tc.programs {
+					c, err := rowlock.New(s, rowlock.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close(context.Background())
+					for j := range tc.callers {
+						wg.Go(func() {
+							n := i*tc.callers + j
+							for {
+								since := time.Now()
+								l, err := c.Acquire(ctx, "k")
+								if err != nil {
+									return
+								}
+								longest[n] = max(longest[n], time.Since(since))
+								holds[n]++
+								time.Sleep(tc.hold)
+								l.Release(context.Background())
+							}
+						})
+					}
+				}
+				time.Sleep(10 * time.Second) // they come to an order
+				clear(holds)
+				clear(longest)
+				began := s.Statements()
+				const seconds = 60
+				time.Sleep(seconds * time.Second)
+				statements := s.Statements() - began
+				cancel()
+				wg.Wait()
+				sum := 0
+				for _, n := range holds {
+					sum += n
+				}
+				t.Logf("%d holds a second of %d, each caller %d to %d, longest wait %v, %.2f statements a hold",
+					sum/seconds, time.Second/tc.hold, slices.Min(holds), slices.Max(holds), slices.Max(longest), float64(statements)/float64(sum))
+				if slices.Min(holds) == 0 || float64(slices.Max(holds)) > tc.share*float64(slices.Min(holds)) {
+					t.Errorf("holds of the callers differ too much")
+				}
+				if slices.Max(longest) > tc.longest {
+					t.Errorf("the longest wait is %v, want at most %v", slices.Max(longest), tc.longest)
+				}
+				if sum < seconds*int(time.Second/tc.hold)*9/10 {
+					t.Errorf("the key was free for too long")
+				}
+			})
+		})
+	}
+}
+
+// TestTurnIsGivenUp: a client that waits no more leaves the queue, and one that holds
+// keeps its turn until its release.
+func TestTurnIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &turnStore{Store: memory.New()}
+		a, b := newClient(t, s), newClient(t, s)
+		first := acquire(t, a, "k")
+		if s.waiting() != 0 {
+			t.Error("a key that is free needs no turn")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		gone := make(chan error)
+		go func() { _, err := b.Acquire(ctx, "k"); gone <- err }()
+		time.Sleep(time.Second)
+		if s.waiting() != 1 {
+			t.Errorf("%d clients in the queue, want the one that waits", s.waiting())
+		}
+		cancel()
+		<-gone
+		synctest.Wait()
+		if s.waiting() != 0 {
+			t.Error("a client that waits no more is in the queue")
+		}
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, b, "k") }()
+		time.Sleep(time.Second)
+		first.Release(context.Background())
+		second := <-got
+		time.Sleep(time.Minute)
+		if s.waiting() != 1 {
+			t.Error("the turn ended before the release")
+		}
+		second.Release(context.Background())
+		synctest.Wait()
+		if s.waiting() != 0 {
+			t.Error("the turn did not end with the release")
+		}
+	})
+}
+
+// TestTurnOfOneThatStandsStill: the key is free, and the client whose turn it is does not
+// take it. Those behind it see that.
+func TestTurnOfOneThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &turnStore{Store: memory.New()}
+		_, end, err := s.WaitTurn(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end()
+		a, b := newClient(t, s), newClient(t, s)
+		first := acquire(t, a, "k")
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, b, "k") }()
+		time.Sleep(time.Minute)
+		start := time.Now()
+		first.Release(context.Background())
+		(<-got).Release(context.Background())
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("granted %v after the release", d)
+		}
+		synctest.Wait()
+		if s.waiting() != 1 {
+			t.Error("a client that has had the key is in the queue")
+		}
+	})
+}
