@@ -10,9 +10,8 @@ import (
 	"github.com/rowlock/rowlock/internal/clock"
 )
 
-// AcquireWait implements driver.Queuer where Limits.Queue says so. With
-// Options.Bells see bells. Under SelectForUpdate the waiter stands in the server's
-// own queue for the row lock, with a session of its own, and has it within a
+// AcquireWait implements driver.Queuer where Limits.Queue says so. Under
+// SelectForUpdate the waiter stands in the server's own queue for the row lock, with a session of its own, and has it within a
 // millisecond of its release or of the holder's death. It looks up from the queue
 // every second, and then stands at its end again.
 //
@@ -23,13 +22,8 @@ func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func())
 	if err := s.ready(ctx); err != nil {
 		return driver.Result{}, err
 	}
-	switch keep := s.keep.(type) {
-	case *forUpdate:
+	if keep, ok := s.keep.(*forUpdate); ok {
 		return keep.queue(ctx, r, begin), nil
-	case *leases:
-		if keep.bells != nil {
-			return keep.bells.wait(ctx, r, begin)
-		}
 	}
 	return driver.Result{}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrNotSupported}
 }

@@ -34,14 +34,15 @@ type leases struct {
 	// MinHold keeps it.
 	deletes bool
 
-	bells *bells // nil: waiters probe
+	locks *namedLocks // nil: waiters probe
 }
 
 func newLeases(l leases) *leases {
-	if most := l.s.options.Bells; most > 0 {
-		l.bells = newBells(&l, most)
+	made := &l
+	if most := l.s.options.WakeupConns; most > 0 {
+		made.locks = newNamedLocks(made, most)
 	}
-	return &l
+	return made
 }
 
 // row is what the winners' SELECT tells of a key.
@@ -99,13 +100,13 @@ func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string)
 const batchWait = 5 * lockWait
 
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond, Queue: l.bells != nil}
+	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond, Turns: l.locks != nil}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }
 
 func (l *leases) close() {
-	if l.bells != nil {
-		l.bells.close()
+	if l.locks != nil {
+		l.locks.close()
 	}
 }

@@ -25,14 +25,15 @@ type Options struct {
 	// is held or waited for, and each InTx or Once one while it runs.
 	Connections int
 
-	// Bells is how many more connections may be used to wake those who wait for a key
-	// of VersionColumn or UniqueInsert: 0, the default, is none, and they probe. Each
-	// carries one key that several processes want, whose holder and waiters share a
-	// lock of the server (GET_LOCK), so that a release wakes the next in a millisecond,
-	// in the order in which they came. Keys beyond that number are probed for. It only
-	// wakes: who has the key is still decided by its row. Set it in all processes: one
-	// without it wakes nobody. SelectForUpdate has the server's queue and needs none.
-	Bells int
+	// WakeupConns is how many more connections may be used to wake those who wait for a key
+	// of VersionColumn or UniqueInsert: 2 by default, negative: none. Each carries one key
+	// that several processes want, whose waiters stand in line for a lock of the server by
+	// name (GET_LOCK): a release wakes the next within a millisecond or two, in the order in
+	// which they came. Keys beyond that number are probed for. It only wakes: who has the key
+	// is still decided by its row, and a process without it gets the key too, later. A pool
+	// given to New that has no room for them gives fewer by default. SelectForUpdate has
+	// the server's queue and needs none.
+	WakeupConns int
 }
 
 // Strategy is how MySQL keeps a lock.
@@ -81,6 +82,7 @@ func ParseStrategy(name string) (Strategy, error) {
 const (
 	defaultPrefix      = "rowlock"
 	defaultConnections = 8
+	defaultWakeupConns = 2
 
 	controlConnections = 1
 	renewConnections   = 1
@@ -111,13 +113,19 @@ func (o Options) fill() (Options, error) {
 	if o.Connections < minConnections {
 		return o, fmt.Errorf("%w: Connections is %d: at least %d are needed", driver.ErrInvalid, o.Connections, minConnections)
 	}
-	if o.Bells < 0 {
-		return o, fmt.Errorf("%w: Bells is %d: it is a number of connections", driver.ErrInvalid, o.Bells)
-	}
-	if o.Strategy == SelectForUpdate {
-		o.Bells = 0
+	if o.WakeupConns < 0 || o.Strategy == SelectForUpdate {
+		o.WakeupConns = -1
 	}
 	return o, nil
+}
+
+// wakeupConns is how many connections carry named locks; room is how many the pool has
+// for them.
+func (o Options) wakeupConns(room int) int {
+	if o.WakeupConns == 0 {
+		return max(min(defaultWakeupConns, room), 0)
+	}
+	return max(o.WakeupConns, 0)
 }
 
 // releaseConnections is how many connections carry releases and undos.

@@ -9,9 +9,6 @@ import (
 )
 
 func (l *leases) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	if l.bells != nil {
-		defer l.bells.ring(holds) // also without an answer: an empty alarm does no harm
-	}
 	return l.write(ctx, "release", holds, func(b *batch, c *conn) error { return b.release(ctx, c) })
 }
 

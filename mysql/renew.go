@@ -21,11 +21,7 @@ type batch struct {
 }
 
 func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	results, err := l.write(ctx, "renew", holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
-	if l.bells != nil && err == nil {
-		l.bells.renewed(holds, results)
-	}
-	return results, err
+	return l.write(ctx, "renew", holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
 }
 
 // laneOf is the lane of renewals, or that of releases and undos.

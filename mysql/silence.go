@@ -29,7 +29,7 @@ import (
 //     as the first. It is waited for too.
 //
 // So a slow server is not taken for a dead connection. The sessions of SelectForUpdate
-// and the bells, and those of transactions, are left alone: to close one is to give up
+// and of named locks, and those of transactions, are left alone: to close one is to give up
 // what it holds.
 
 const (

@@ -83,6 +83,7 @@ var (
 	_ driver.Closer  = (*Store)(nil)
 	_ driver.Counter = (*Store)(nil)
 	_ driver.Queuer  = (*Store)(nil)
+	_ driver.Turner  = (*Store)(nil)
 )
 
 // Open makes a Store with a small pool of its own on the server that dsn names,
@@ -122,7 +123,7 @@ func Open(dsn string, o Options) (*Store, error) {
 }
 
 // New makes a Store on the caller's pool. It takes up to Options.Connections and
-// Options.Bells connections out of it and keeps them until Close, SelectForUpdate one
+// Options.WakeupConns connections out of it and keeps them until Close, SelectForUpdate one
 // more for each key, InTx and Once one while they run; they never come back, because
 // their settings are changed. The pool is not closed by the Store and must outlive
 // it. It does no I/O.
@@ -157,10 +158,16 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most, need := db.Stats().MaxOpenConnections, o.Connections+o.Bells+spareConnections; most != 0 && most < need {
-		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections and Bells make %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
-			driver.ErrInvalid, most, o.Connections+o.Bells, spareConnections, need)
+	most, need := db.Stats().MaxOpenConnections, o.Connections+max(o.WakeupConns, 0)+spareConnections
+	if most != 0 && most < need {
+		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections and WakeupConns make %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
+			driver.ErrInvalid, most, need-spareConnections, spareConnections, need)
 	}
+	room := defaultWakeupConns
+	if most != 0 {
+		room = most - need
+	}
+	o.WakeupConns = o.wakeupConns(room)
 	s := &Store{
 		db: db, options: o, names: newNames(o.Prefix),
 		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1), culling: make(chan struct{}, 1),

@@ -53,7 +53,7 @@ func OpenRowlock(s Spec) (*Rowlock, error) {
 		o := mysqllock.Options{Prefix: s.Prefix}
 		name, ring := strings.CutSuffix(s.Kind, bells)
 		if ring {
-			o.Bells = 8
+			o.WakeupConns = 8
 		}
 		var err error
 		o.Strategy, err = mysqllock.ParseStrategy(name)
