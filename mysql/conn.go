@@ -7,6 +7,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -24,16 +25,16 @@ import (
 type conn struct {
 	s      *Store
 	sc     *sql.Conn
-	id     uint64        // CONNECTION_ID()
-	server string        // which server the connection reached
-	opened time.Time     // before anything was sent on it
-	ready  time.Time     // after the server had answered
-	heard  time.Time     // when the last statement was sent that the server answered; see kill
-	used   time.Time     // when it was last put back
-	trip   time.Duration // of a statement that waits for nothing, to the server and back
-	broken bool          // to be closed
-	line   net.Conn      // below; nil: not known
-	from   *lane         // to which it goes back; nil: it is no lane's
+	id     uint64    // CONNECTION_ID()
+	server string    // which server the connection reached
+	opened time.Time // before anything was sent on it
+	ready  time.Time // after the server had answered
+	heard  time.Time // when the last statement was sent that the server answered; see kill
+	used   time.Time // when it was last put back
+	trip   *trip     // to that server
+	broken bool      // to be closed
+	line   net.Conn  // below; nil: not known
+	from   *lane     // to which it goes back; nil: it is no lane's
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
@@ -92,6 +93,7 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 		c.close()
 		return nil, notSent("connect", err)
 	}
+	shortest := time.Duration(math.MaxInt64)
 	for _, text := range prepare {
 		if s.own && text == rollback {
 			continue // it is new
@@ -99,7 +101,7 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 		sent := time.Now()
 		s.statements.Add(1)
 		_, err := c.sc.ExecContext(ctx, text)
-		c.took(time.Since(sent))
+		shortest = min(shortest, time.Since(sent))
 		if err != nil {
 			c.close()
 			return nil, notSent("prepare a connection", err)
@@ -123,9 +125,10 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 			driver.ErrNotSupported, c.packet, leastPacket))
 	}
 	c.ready = time.Now()
-	c.took(c.ready.Sub(c.heard))
-	s.pace.CompareAndSwap(0, int64(c.trip))
-	c.literals = !sameBytes // the server would convert the strings
+	c.trip = s.tripTo(c.server)
+	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.heard)))
+	s.pace.CompareAndSwap(0, int64(min(c.trip.shortest(), farTrip))) // above it the bound of a statement is not asked for
+	c.literals = !sameBytes                                          // the server would convert the strings
 	return c, nil
 }
 
@@ -241,7 +244,7 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	start := time.Now()
 	sending, cut, stop := c.unwatched(ctx)
 	kill := bound
-	if c.distant() {
+	if c.trip.distant() {
 		kill = 0
 	}
 	var patience time.Duration // without end: see silence.go
@@ -255,6 +258,7 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	}
 	e := c.s.watchdog.watch(c, start, kill, cut, patience, cancel)
 	err = send(sending)
+	now := time.Now()
 	gone := !stop()
 	c.broken = c.broken || gone
 	ended = c.s.watchdog.stop(ctx, e)
@@ -268,28 +272,14 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 		err = cmp.Or(ctx.Err(), context.DeadlineExceeded) // how the line broke is of no interest
 	}
 	if err == nil && bound > 0 {
-		c.s.keepPace(time.Since(start))
+		c.s.keepPace(now.Sub(start))
 	}
 	if err == nil || number(err) != 0 {
 		c.heard = start
+		c.trip.answered(now, now.Sub(start))
 	}
 	return ended, err
 }
-
-// farTrip is the trip above which no statement is ended by KILL, which would come
-// later than the answers that it is to hasten; lockWait bounds the waits there.
-const farTrip = 50 * time.Millisecond
-
-// took notes how long a statement took that waited for nothing. The shortest is
-// nearest to the trip: a busy machine adds to each.
-func (c *conn) took(d time.Duration) {
-	if c.trip == 0 || d < c.trip {
-		c.trip = d
-	}
-}
-
-// distant reports whether the server is too far away for KILL to be of use.
-func (c *conn) distant() bool { return c.trip > farTrip }
 
 // keepPace notes how long an answer took, or that there was none for so long. An update that gets lost does no harm.
 func (s *Store) keepPace(took time.Duration) {

@@ -21,7 +21,7 @@ import (
 type distance struct {
 	addr   string
 	server string
-	oneWay time.Duration
+	oneWay atomic.Int64 // nanoseconds
 	kills  atomic.Int64 // KILL statements
 
 	mu   sync.Mutex
@@ -32,7 +32,8 @@ func newDistance(t testing.TB, server string, oneWay time.Duration) *distance {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	d := &distance{addr: listener.Addr().String(), server: server, oneWay: oneWay}
+	d := &distance{addr: listener.Addr().String(), server: server}
+	d.oneWay.Store(int64(oneWay))
 	var open sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
@@ -109,7 +110,7 @@ func (d *distance) carry(from, to net.Conn, sent func([]byte), arrives func()) {
 			n, err := from.Read(b)
 			if n > 0 {
 				sent(b[:n])
-				loads <- load{b[:n], time.Now().Add(d.oneWay)}
+				loads <- load{b[:n], time.Now().Add(time.Duration(d.oneWay.Load()))}
 			}
 			if err != nil {
 				return
@@ -229,6 +230,44 @@ func TestP15_DistantServer(t *testing.T) {
 		if n := d.kills.Load(); n > 0 {
 			t.Errorf("%d statements were ended by KILL", n)
 		}
+	})
+}
+
+// TestP15_OpenedInABusyMoment: connections on which all answers were slow at first, and
+// are not any more. A statement that is blocked on them is ended by KILL, as on others:
+// on those of a new program, and the first one on a connection that was opened later.
+func TestP15_OpenedInABusyMoment(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		const busy = 3 * farTrip
+		s, d := l.distant(busy)
+		c := client{t: t, Store: s}
+		c.granted("locked", time.Millisecond)
+		c.cycle()
+
+		d.oneWay.Store(0)
+		eventually(t, "statements are answered fast", func() bool {
+			c.cycle()
+			return s.bound(0) < lockWait/4
+		})
+		defer l.lockRows("locked")()
+		blocked := func() (killed bool) {
+			before := d.kills.Load()
+			c.wants("a key whose row a stranger has locked", c.acquire(request("locked", time.Minute))[0].Status, driver.Pinned)
+			return d.kills.Load() > before
+		}
+		// More than once: on a busy machine the lock wait may end before the KILL is sent.
+		eventually(t, "P15: a blocked statement, on connections that were opened while each answer was slow, is ended by KILL", blocked)
+
+		eventually(t, "P15: the first statement on a connection that was opened while each answer was slow is ended by KILL", func() bool {
+			s.acquires.closeIdle()
+			d.oneWay.Store(int64(busy / 2))
+			one, err := s.acquires.get(within(t, time.Minute))
+			must(t, err)
+			d.oneWay.Store(0)
+			one.put()
+			return blocked()
+		})
 	})
 }
 

@@ -43,6 +43,7 @@ type Store struct {
 
 	watchdog     *watchdog
 	pace         atomic.Int64              // nanoseconds an answer usually takes
+	trips        sync.Map                  // of *trip, by the server's name
 	cannotKill   concluded                 // a proxy, whose numbers are not the server's
 	doubt        atomic.Pointer[time.Time] // connections that were not heard of since may be dead; nil: none may. See silence.go
 	culling      chan struct{}             // at most one looks through the pool
