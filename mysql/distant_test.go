@@ -22,7 +22,7 @@ type distance struct {
 	addr   string
 	server string
 	oneWay atomic.Int64 // nanoseconds
-	kills  atomic.Int64 // KILL statements
+	kills  atomic.Int64 // KILL QUERY statements; what ends a lost connection does not count
 
 	mu   sync.Mutex
 	told int // the longest chain of trips whose last answer has arrived
@@ -73,7 +73,7 @@ func (d *distance) serve(ctx context.Context, near net.Conn) {
 	both.Go(func() {
 		d.carry(near, far, func(b []byte) {
 			trip.Store(d.next())
-			d.kills.Add(int64(bytes.Count(b, []byte("\x03KILL "))))
+			d.kills.Add(int64(bytes.Count(b, []byte("\x03KILL QUERY "))))
 		}, func() {})
 	})
 	both.Go(func() {

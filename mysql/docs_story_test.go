@@ -101,12 +101,17 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	})
 	step("release", func() { wants(c.release(hold(report)), driver.Released) })
 
-	if !sessions {
+	wait := func() {
+		r, err := s.AcquireWait(ctx, report, func() {})
+		must(t, err)
+		wants([]driver.Result{r}, driver.Granted)
+		wants(c.release(hold(report)), driver.Released)
+	}
+	if sessions {
+		step("queue", wait)
+	} else {
 		step("bell", func() {
-			r, err := s.AcquireWait(ctx, report, func() {})
-			must(t, err)
-			wants([]driver.Result{r}, driver.Granted)
-			wants(c.release(hold(report)), driver.Released)
+			wait()
 			eventually(t, "rung", func() bool { return resting(s) == 1 })
 		})
 	}

@@ -19,7 +19,8 @@ import (
 //
 // # An acquire
 //
-//	(1+2) session     lock the row without waiting, and read the lease row's token t0
+//	(1+2) session     lock the row, at once or not at all, or in the server's queue,
+//	                  and read the lease row's token t0
 //	(3)   other conn  write the hold into the lease row where the token is still t0
 //	(4)   session     read it back
 //

@@ -16,6 +16,7 @@ type seizure struct {
 	r       driver.Request
 	n       *session
 	started time.Duration // before anything was sent
+	stood   bool          // (1) and (2) were done in the server's queue
 	t0      int64         // the token of the lease row before the grant
 	token   int64         // the one that (3) wrote
 

@@ -2,7 +2,6 @@ package mysqllock
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -28,15 +27,15 @@ func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func())
 	return driver.Result{}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrNotSupported}
 }
 
-// queue waits for the row lock, and then takes the key as any acquire does, on the
-// session that has the lock already.
+// queue waits for the row lock, which is (1) and (2), and then goes on as any acquire
+// does.
 func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) driver.Result {
 	for {
 		n, err := f.sessions.next(ctx, secondsOf(r.TTL))
 		if err != nil {
 			return driver.Result{Err: notSent(f.lease.what("wait"), err)}
 		}
-		err = f.stand(ctx, n, r.Key)
+		found, err := f.stand(ctx, n, r.Key)
 		switch {
 		case err != nil && n.c.broken: // it died while it waited, or the caller has gone
 			f.sessions.drop(n)
@@ -53,6 +52,7 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 		steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 		begin()
 		a := &seizure{f: f, r: r, n: n, started: clock.Now()}
+		a.stood = a.read(found)
 		result, err := a.run(steps)
 		cancel()
 		if err == nil && result.Status == driver.Granted {
@@ -70,14 +70,14 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 // stand waits in the server's queue until the session has the row lock, in slices
 // of the session's innodb_lock_wait_timeout, a second: a waiter whose program died
 // leaves no longer-lived ghost. A key without a row has nobody to wait for.
-func (f *forUpdate) stand(ctx context.Context, n *session, key string) error {
+func (f *forUpdate) stand(ctx context.Context, n *session, key string) ([]count, error) {
 	for {
-		_, err := ask(ctx, n, f.waitRow(key), func(rows *sql.Rows) (struct{}, error) { return struct{}{}, nil })
+		found, err := ask(ctx, n, f.waitRow(key), scanOne[count])
 		if !errors.Is(err, errBlocked) {
-			return err
+			return found, err
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }

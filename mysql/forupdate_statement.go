@@ -9,18 +9,17 @@ import (
 // erNoWait is how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205.
 const erNoWait = 3572
 
-// lockRow is (1) and (2) in one trip: the row lock, and the token that the lease
-// row had when the statement started. An older token than the present one only
-// makes (3) change nothing. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
-func (f *forUpdate) lockRow(key string) string {
-	return newText(300).add("SELECT (SELECT token FROM ", f.lease.table, " WHERE name=").key(key).
-		add(") FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE NOWAIT").String()
+// waitRow is (1) and (2) in one trip: the row lock, for which the session stands in the
+// server's queue, and the lease row's token. The subquery takes the name from the row,
+// so it is run when the row is locked; with the key in it MariaDB runs it before the
+// wait. An older token than the present one only makes (3) change nothing.
+func (f *forUpdate) waitRow(key string) string {
+	return newText(300).add("SELECT (SELECT token FROM ", f.lease.table, " AS l WHERE l.name=r.name) FROM ", f.rows, " AS r WHERE r.name=").
+		key(key).add(" FOR UPDATE").String()
 }
 
-// waitRow stands in the server's queue for the row lock.
-func (f *forUpdate) waitRow(key string) string {
-	return newText(200).add("SELECT name FROM ", f.rows, " WHERE name=").key(key).add(" FOR UPDATE").String()
-}
+// lockRow is waitRow without waiting. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
+func (f *forUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAIT" }
 
 // createLease and createRow make the rows of a key, in this order: who finds the
 // second finds the first too. They are not run by a session, whose transaction

@@ -27,10 +27,13 @@ func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
 	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token}, nil
 }
 
-// lock is (1) and (2). A refusal that met a probe is tried some times more; so is
+// lock is (1) and (2), unless they were done in the server's queue. A refusal that met a probe is tried some times more; so is
 // one by a session that the lease row does not name yet, or not any more. Status
 // Unknown without an error means that the session has the lock.
 func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
+	if a.stood {
+		return driver.Result{}, nil
+	}
 	refused, made := 0, 0
 	for {
 		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), scanOne[count])
@@ -49,8 +52,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			}
 		case err != nil:
 			return driver.Result{}, err
-		case len(found) == 1 && !found[0].null:
-			a.t0 = found[0].n // the nearest, which leaves no room for the next
+		case a.read(found):
 			return driver.Result{}, nil
 		default:
 			if made++; made == 5 {
@@ -65,6 +67,15 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			}
 		}
 	}
+}
+
+// read takes the token out of the answer to (1) and (2); false: a row is missing.
+func (a *seizure) read(found []count) bool {
+	if len(found) != 1 || found[0].null {
+		return false
+	}
+	a.t0 = found[0].n // the nearest, which leaves no room for the next
+	return true
 }
 
 // refusedPauses come before the tries after a refusal, by their number.

@@ -85,7 +85,7 @@ func FuzzStatements(f *testing.F) {
 		}
 		add(winners("`t`", 2, k), v.key, v.other)
 		add(forced("`t`", v.key), v.key)
-		add(fu.lockRow(v.key), v.key, v.key)
+		add(fu.lockRow(v.key), v.key)
 		add(fu.waitRow(v.key), v.key)
 		add(fu.createLease(v.key), v.key)
 		add(fu.createRow(v.key), v.key)

@@ -1,0 +1,109 @@
+package mysqllock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// bothServers runs f for SelectForUpdate on both servers.
+func bothServers(t *testing.T, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f(t, newLab(t, kind, SelectForUpdate))
+		})
+	}
+}
+
+// TestForUpdateTrips: a key that nobody has costs four trips, three to take and one to
+// release it, whether the session asks for the row lock without waiting or stands in
+// the server's queue, as a caller does that takes the same key again and again. A busy
+// machine makes the Store ask more: of several cycles the best counts.
+func TestForUpdateTrips(t *testing.T) {
+	t.Parallel()
+	bothServers(t, func(t *testing.T, l *lab) {
+		const most, cycles = 4, 10
+		s, d := l.distant(farTrip / 2)
+		c := client{t: t, Store: s}
+		take := map[string]func(driver.Request) driver.Hold{
+			"without waiting": c.grant,
+			"in the queue": func(q driver.Request) driver.Hold {
+				r, err := s.AcquireWait(within(t, time.Minute), q, func() {})
+				must(t, err)
+				c.wants("a key that nobody has", r.Status, driver.Granted)
+				return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL}
+			},
+		}
+		for how, take := range take {
+			var trips []int
+			for range cycles {
+				d.trips()
+				c.release(take(request("key", time.Minute)))
+				trips = append(trips, d.trips())
+			}
+			t.Log(how, trips)
+			if slices.Min(trips) > most {
+				t.Errorf("%s: %v trips one after the other, want at most %d", how, trips, most)
+			}
+		}
+	})
+}
+
+// TestForUpdateTokenReadInTheQueue: others are granted the key while a waiter stands in
+// the server's queue. The token that the waiter reads is the one when it gets the row
+// lock, not the one when it came, so that its step (3) is sent once.
+func TestForUpdateTokenReadInTheQueue(t *testing.T) {
+	t.Parallel()
+	bothServers(t, func(t *testing.T, l *lab) {
+		const cycles = 5
+		rec := &recorder{}
+		s := l.recorded(rec)
+		waiter, holder := client{t: t, Store: s}, client{t: t, Store: l.bare()}
+		var writes []int
+		for range cycles {
+			h := holder.granted("key", time.Minute)
+			rec.take()
+			type answer struct {
+				driver.Result
+				error
+			}
+			q := request("key", time.Minute)
+			answered := make(chan answer)
+			go func() {
+				r, err := waiter.AcquireWait(within(t, time.Minute), q, func() {})
+				answered <- answer{r, err}
+			}()
+			eventually(t, "it stands in the queue", func() (stands bool) {
+				must(t, l.db.QueryRow("SELECT COUNT(*)>0 FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE '%session_row%FOR UPDATE' AND id<>CONNECTION_ID()").Scan(&stands))
+				return stands
+			})
+			raised := h.Token + 10*driver.TokenRange
+			exec(t, l.db, fmt.Sprintf("UPDATE rowlock_session SET token=%d", raised)) // as grants do
+			holder.release(h)
+			a := <-answered
+			must(t, a.error)
+			waiter.wants("a key that was released", a.Status, driver.Granted)
+			if a.Token < raised+driver.TokenRange {
+				t.Errorf("P3: token %d after %d", a.Token, raised)
+			}
+			n := 0
+			for _, statement := range rec.take() {
+				if strings.HasPrefix(statement, "UPDATE") {
+					n++
+				}
+			}
+			writes = append(writes, n)
+			waiter.release(driver.Hold{Key: q.Key, ID: q.ID, Token: a.Token, Stored: a.Stored, TTL: q.TTL})
+		}
+		if slices.Min(writes) != 1 {
+			t.Errorf("step (3) was sent %v times, want once", writes)
+		}
+	})
+}
