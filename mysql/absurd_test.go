@@ -64,9 +64,11 @@ type absurdLab struct {
 	beside []*rowlock.Lease // held by p throughout
 }
 
+var absurdOptions = rowlock.Options{TTL: 20 * time.Second, HandOn: -1}
+
 func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
 	l.keepAfter = keepAfter
-	a := &absurdLab{lab: l, p: l.program(t, rowlock.Options{TTL: 20 * time.Second, HandOn: -1})}
+	a := &absurdLab{lab: l, p: l.program(t, absurdOptions)}
 	var err error
 	a.byHand, err = l.db.Conn(context.Background())
 	must(t, err)
@@ -177,11 +179,14 @@ func (a *absurdLab) visit(t *testing.T, key string, row handmade) {
 	// Taking.
 	a.try(t, ctx, key, func() (*rowlock.Lease, error) { return p.TryAcquire(ctx, key) })
 	a.write(t, key, row)
+	// What is given up is answered, and given back, before the row is written again.
+	waiter := a.programOn(t, p.Store, absurdOptions)
 	a.try(t, ctx, key, func() (*rowlock.Lease, error) {
 		short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
 		defer cancel()
-		return p.Client.Acquire(short, key, rowlock.MinHold(time.Millisecond), rowlock.MaxHold(time.Hour))
+		return waiter.Client.Acquire(short, key, rowlock.MinHold(time.Millisecond), rowlock.MaxHold(time.Hour))
 	})
+	must(t, waiter.Close(ctx))
 
 	// In one statement with others.
 	a.write(t, key, row)
@@ -382,6 +387,34 @@ func TestAbsurdRows(t *testing.T) {
 		}
 		if t.Failed() {
 			t.Logf("seed %d", seed)
+		}
+	})
+}
+
+// TestForceReleaseOfACorruptKeptUntil: kept_until keeps a key although it is no time,
+// whatever the rest of the row says of holds. A forced release frees it.
+func TestForceReleaseOfACorruptKeptUntil(t *testing.T) {
+	t.Parallel()
+	bothServers(t, func(t *testing.T, l *lab) {
+		a := newAbsurdLab(t, l)
+		for n, hold := range absurdities["hold"] {
+			for m, acquired := range absurdities["acquired_at"] {
+				key, row := fmt.Sprint(n, "/", m), aligned()
+				row["hold"], row["acquired_at"], row["kept_until"] = hold, acquired, "'9999-00-00'"
+				a.write(t, key, row)
+				if _, err := a.p.TryAcquire(within(t, time.Minute), key); err == nil || !strings.Contains(err.Error(), "by hand") {
+					t.Errorf("acquire: %v, want what is wrong with the row %v", err, row)
+				}
+				if _, err := a.p.ForceRelease(within(t, time.Minute), key); err != nil {
+					t.Errorf("force release: %v, with the row %v", err, row)
+				}
+				lease, err := a.p.TryAcquire(within(t, time.Minute), key)
+				if err != nil {
+					t.Errorf("acquire after a forced release: %v, with the row %v", err, row)
+					continue
+				}
+				must(t, lease.Release(within(t, time.Minute)))
+			}
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 type state struct {
 	row
 	kept    time.Duration // how long MinHold keeps it
+	corrupt bool          // kept_until is no time, and may keep the key for good
 	session uint64        // CONNECTION_ID of the last grant's session
 	lockable,
 	locked bool
@@ -38,7 +39,7 @@ func (f *forUpdate) readOnce(ctx context.Context, c *conn, keys []string) (map[s
 		if err = rows.Scan(append(r.columns(), &kept, &s.session, &s.lockable)...); err != nil {
 			return s, err
 		}
-		s.row, s.kept = r.row(), micros(kept.n)
+		s.row, s.kept, s.corrupt = r.row(), micros(kept.n), kept.off
 		return s, nil
 	})
 	if err != nil {
@@ -53,9 +54,9 @@ func (f *forUpdate) readOnce(ctx context.Context, c *conn, keys []string) (map[s
 }
 
 // granted: a row that was made for an acquire which never came to its end says
-// that it was acquired at never, and has no hold.
+// that it was acquired at never, has no hold and is not kept.
 func (s state) granted() bool {
-	return s.sinceMicros > neverMicros || s.kept > 0 || s.id != driver.HoldID{}
+	return s.sinceMicros > neverMicros || s.kept > 0 || s.corrupt || s.id != driver.HoldID{}
 }
 
 // neverMicros is never as a Unix time in microseconds.

@@ -87,9 +87,10 @@ func (f *forUpdate) unlocked(keys []string, mode string) string {
 	return t.in(len(keys), func(i int) { t.key(keys[i]) }).add(" ", mode).String()
 }
 
-// states reads the lease rows, and whether there is a row to lock at all.
+// states reads the lease rows, and whether there is a row to lock at all. The rest of
+// MinHold is NULL where kept_until is no time.
 func (f *forUpdate) states(keys []string) string {
-	t := newText(600+64*len(keys)).add(strings.TrimSuffix(columns, " FROM "), ",IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
+	t := newText(600+64*len(keys)).add(strings.TrimSuffix(columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until)),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
 		f.rows, " AS r WHERE r.name=l.name) FROM ", f.lease.table, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.in(len(keys), func(i int) { t.key(keys[i]) }).String()
 }
