@@ -107,3 +107,27 @@ func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 		}
 	})
 }
+
+// TestForUpdateQueueOfAMissingRow: who waits for a key of which a row, or both, are not
+// there makes them, and has the key: nobody else is granted it.
+func TestForUpdateQueueOfAMissingRow(t *testing.T) {
+	t.Parallel()
+	bothServers(t, func(t *testing.T, l *lab) {
+		c, other := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
+		for _, missing := range [][]string{{"rowlock_session", "rowlock_session_row"}, {"rowlock_session"}, {"rowlock_session_row"}} {
+			key := fmt.Sprint(missing)
+			c.release(c.granted(key, time.Minute))
+			for _, table := range missing {
+				exec(t, l.db, fmt.Sprintf("DELETE FROM %s WHERE name=x'%x'", table, key))
+			}
+			q := request(key, time.Minute)
+			r, err := c.AcquireWait(within(t, time.Minute), q, func() {})
+			must(t, err)
+			c.wants("a key that nobody has", r.Status, driver.Granted)
+			if r := other.acquire(request(key, time.Minute))[0]; r.Status != driver.Held {
+				t.Errorf("P1: %s was missing: the key that a waiter was granted is %v for another", key, r.Status)
+			}
+			c.release(driver.Hold{Key: key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL})
+		}
+	})
+}
