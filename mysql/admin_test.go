@@ -21,7 +21,7 @@ func TestList(t *testing.T) {
 		c.acquire(reqs...)
 		list := func(prefix, after string, limit int) (keys []string) {
 			t.Helper()
-			infos, err := c.List(within(t, 10*time.Second), prefix, after, limit)
+			infos, err := c.List(within(t, patience), prefix, after, limit)
 			must(t, err)
 			for _, i := range infos {
 				if !i.Held || i.Token < grantedFrom || i.Left <= 0 || i.Since.IsZero() || i.Owner != "test:1" {

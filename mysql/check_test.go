@@ -97,7 +97,7 @@ func TestCallersPool(t *testing.T) {
 		db.SetMaxOpenConns(10)
 		db.SetMaxIdleConns(10)
 		// A connection comes back with an open transaction; the store must not commit it.
-		dirty, err := db.Conn(within(t, 10*time.Second))
+		dirty, err := db.Conn(within(t, patience))
 		must(t, err)
 		for _, text := range []string{"CREATE TABLE dirt (n INT PRIMARY KEY)", "SET autocommit=0", "INSERT INTO dirt VALUES (1)"} {
 			_, err = dirty.ExecContext(context.Background(), text)
@@ -129,7 +129,7 @@ func TestCallersPool(t *testing.T) {
 		}
 		must(t, s.Close())
 		for range 10 { // none of them is left with our settings
-			conn, err := db.Conn(within(t, 10*time.Second))
+			conn, err := db.Conn(within(t, patience))
 			must(t, err)
 			defer conn.Close()
 			var wait int
@@ -148,7 +148,7 @@ func TestUseAfterClose(t *testing.T) {
 		client{t: t, Store: s}.granted("a", time.Minute)
 		must(t, s.Close())
 		must(t, s.Close())
-		ctx := within(t, 10*time.Second)
+		ctx := within(t, patience)
 		_, err := s.Acquire(ctx, []driver.Request{request("b", time.Minute)})
 		refused(t, err, driver.ErrClosed, true)
 		_, err = s.Renew(ctx, []driver.Hold{{Key: "a"}})
@@ -289,7 +289,7 @@ func TestNoWayIn(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
-			ctx := within(t, 30*time.Second)
+			ctx := within(t, patience)
 			try := func(change func(*mysql.Config)) error {
 				t.Helper()
 				config := l.config.Clone()
@@ -320,7 +320,7 @@ func TestReadOnlyServer(t *testing.T) {
 			s, err := Open(server.DSN(), Options{})
 			must(t, err)
 			defer s.Close()
-			ctx := within(t, 30*time.Second)
+			ctx := within(t, patience)
 			refused(t, s.Check(ctx), driver.ErrNotSupported, true, "read-only", "primary")
 			_, err = s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
 			refused(t, err, nil, false, "read-only") // a failover may be under way

@@ -48,7 +48,7 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		c.pace.Store(int64(time.Second)) // the acquire may wait for as long as one ever does
 		granted := 0
-		for round := range 10 {
+		for round, end := 0, time.Now().Add(patience); round < 10 || granted == 0 && time.Now().Before(end); round++ {
 			key := fmt.Sprint("key", round)
 			tx, err := l.db.Begin()
 			must(t, err)
@@ -57,7 +57,7 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 			must(t, err)
 			result := make(chan driver.Result)
 			go func() {
-				results, err := c.Acquire(within(t, 20*time.Second), []driver.Request{request(key, time.Minute)})
+				results, err := c.Acquire(within(t, patience), []driver.Request{request(key, time.Minute)})
 				if err != nil {
 					results = []driver.Result{{Err: err}}
 				}

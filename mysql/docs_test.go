@@ -140,7 +140,7 @@ func TestDocsNight(t *testing.T) {
 				op := newOperator(t, l)
 				open := func(owner string) (*Store, *rowlock.Client) {
 					s := openFor(t, l.dsn(), strategy)
-					c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Owner: owner, Reap: -1})
+					c, err := rowlock.New(s, rowlock.Options{TTL: 15 * time.Second, Owner: owner, Reap: -1})
 					must(t, err)
 					t.Cleanup(func() { must(t, c.Close(within(t, time.Minute))) })
 					return s, c
@@ -170,7 +170,7 @@ func TestDocsNight(t *testing.T) {
 				}
 				select {
 				case <-lease.Done():
-				case <-time.After(30 * time.Second):
+				case <-time.After(patience):
 					t.Fatal("the holder did not learn of it")
 				}
 				var lost *rowlock.LostError
@@ -196,15 +196,10 @@ func TestDocsNight(t *testing.T) {
 				t.Fatal("the row of a silent session is free")
 			}
 			op.run("for-update kill", "4711", who[0]["conn_id"])
-			for end := time.Now().Add(30 * time.Second); ; {
-				if rows := op.run("for-update locked"); len(rows) == 1 && rows[0]["free_key"] == "report" {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatal("the row is not free after KILL")
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
+			eventually(t, "the row is free after KILL", func() bool {
+				rows := op.run("for-update locked")
+				return len(rows) == 1 && rows[0]["free_key"] == "report"
+			})
 			c.wants("renewal after KILL", c.renew(h)[0].Status, driver.Forced)
 		})
 		t.Run(kind+"/transaction in the way", func(t *testing.T) {

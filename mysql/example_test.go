@@ -50,7 +50,7 @@ func ExampleStore_ForceRelease() {
 	if err := store.Migrate(ctx); err != nil {
 		log.Fatal(err)
 	}
-	locks, err := rowlock.New(store, rowlock.Options{TTL: time.Second, Owner: "web-1:4711"})
+	locks, err := rowlock.New(store, rowlock.Options{TTL: 6 * time.Second, Owner: "web-1:4711"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (p program) Inspect(ctx context.Context, key string) (rowlock.Info, error) 
 
 func (p program) lock(t testing.TB, key string, o ...rowlock.Option) *rowlock.Lease {
 	t.Helper()
-	lease, err := p.Client.Acquire(within(t, 30*time.Second), key, o...)
+	lease, err := p.Client.Acquire(within(t, 2*patience), key, o...) // a server ends a silent session after a minute
 	must(t, err)
 	return lease
 }
@@ -133,7 +133,7 @@ func (l *lab) free(t testing.TB, p program, key string) rowlock.Info {
 	var info rowlock.Info
 	eventually(t, fmt.Sprintf("%q is free but for its guard", key), func() bool {
 		var err error
-		info, err = p.Inspect(within(t, 10*time.Second), key)
+		info, err = p.Inspect(within(t, patience), key)
 		must(t, err)
 		return info.Pinned || !info.Held
 	})

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -23,10 +24,11 @@ func kills(t testing.TB, db *sql.DB) (n int) {
 // cycle is what an acquire and a release cost a store that has what it needs.
 func (c client) cycle() (statements uint64) {
 	c.t.Helper()
-	for range 3 {
+	statements = math.MaxUint64
+	for range 10 { // a slow answer makes some cost more
 		before := c.Statements()
 		c.release(c.granted("quiet", time.Minute))
-		statements = c.Statements() - before
+		statements = min(statements, c.Statements()-before)
 	}
 	return statements
 }
@@ -61,11 +63,12 @@ func TestP15_KillAfterAFailover(t *testing.T) {
 		there := *l
 		there.db = w.both[1].db
 		unlock := lockRow(&there, "locked")
-		c.wants("a key whose row a stranger has locked", c.acquire(request("locked", time.Minute))[0].Status, driver.Pinned)
+		eventually(t, "a blocked statement is ended by KILL after the failover", func() bool {
+			c.near()
+			c.wants("a key whose row a stranger has locked", c.acquire(request("locked", time.Minute))[0].Status, driver.Pinned)
+			return kills(t, w.both[1].db) > before
+		})
 		unlock()
-		if kills(t, w.both[1].db) == before {
-			t.Error("no blocked statement was ended by KILL after the failover")
-		}
 	})
 }
 
@@ -86,15 +89,10 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 		defer stranger.Close()
 		var id uint64
 		must(t, stranger.QueryRowContext(within(t, time.Minute), "SELECT CONNECTION_ID()").Scan(&id))
-		c.acquires.mu.Lock()
-		for _, one := range c.acquires.idle {
-			one.id = id
-		}
-		c.acquires.mu.Unlock()
 		ended := make(chan error, 1)
 		go func() {
 			var interrupted bool
-			err := stranger.QueryRowContext(within(t, time.Minute), "SELECT SLEEP(4)").Scan(&interrupted)
+			err := stranger.QueryRowContext(within(t, 10*patience), "SELECT SLEEP(3600)").Scan(&interrupted)
 			if err == nil && interrupted {
 				err = errors.New("interrupted")
 			}
@@ -105,13 +103,23 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 			return runs
 		})
 		unlock := lockRow(l, "b")
-		c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
-		if !c.cannotKill.Load() {
-			t.Error("the lock wait ended the statement while the session with its number did something else: no KILL reaches it, but that is not concluded")
-		}
+		eventually(t, "it is concluded that no KILL reaches a statement which the lock wait ended while the session with its number did something else", func() bool {
+			c.near()
+			c.acquires.mu.Lock()
+			for _, one := range c.acquires.idle {
+				one.id = id
+			}
+			c.acquires.mu.Unlock()
+			c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
+			return c.cannotKill.Load()
+		})
 		unlock()
-		if err := <-ended; err != nil {
-			t.Errorf("the stranger's statement: %v", err)
+		select {
+		case err := <-ended:
+			t.Errorf("the stranger's statement was ended: %v", err)
+		default:
+			exec(t, l.db, fmt.Sprintf("KILL QUERY %d", id))
+			<-ended
 		}
 
 		// It is forgotten: the next one that is blocked tries again.
@@ -121,11 +129,12 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 		c.granted("a", time.Minute)
 		before := kills(t, l.db)
 		unlock = lockRow(l, "b")
-		c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
+		eventually(t, "a KILL is sent to a session of our own", func() bool {
+			c.near()
+			c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
+			return kills(t, l.db) > before && !c.cannotKill.Load()
+		})
 		unlock()
-		if kills(t, l.db) == before || c.cannotKill.Load() {
-			t.Error("no KILL was sent to a session of our own")
-		}
 	})
 }
 

