@@ -129,11 +129,11 @@ func TestP13_MarkRunStopsNobody(t *testing.T) {
 		}
 		for _, run := range []string{"a", "l", "ma", "z"} {
 			for _, lease := range []*rowlock.Lease{lease, other} {
-				start := time.Now()
-				must(t, a.Once(ctx, lease, run, func(context.Context, *sql.Tx) error { return nil }))
-				if took := time.Since(start); took > time.Second {
-					t.Errorf("the run %q of %q waited %v", run, lease.Key(), took)
-				}
+				n := 0
+				soon(t, fmt.Sprintf("the run %q of %q", run, lease.Key()), time.Second, func() {
+					n++
+					must(t, a.Once(ctx, lease, run+strings.Repeat(" ", n-1), nothing))
+				})
 			}
 		}
 		must(t, tx.Rollback())
@@ -160,41 +160,89 @@ func TestP13_LostCommitReply(t *testing.T) {
 			{"not done, silence", cut{hang: true, stay: true}},
 		} {
 			for _, once := range []bool{true, false} {
-				name := fmt.Sprint(c.name, " once ", once)
-				lease := a.lock(t, name)
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				cut := proxy.onCommit(c.cut)
-				if cut.hang { // then only the end of ctx ends the wait
-					go func() { <-cut.reached; cancel() }()
-				}
-				fn := func(ctx context.Context, tx *sql.Tx) error { return note(ctx, tx, name) }
-				var err error
-				start := time.Now()
-				if once {
-					err = a.Once(ctx, lease, "1", fn)
-				} else {
-					err = a.InTx(ctx, lease, fn)
-				}
-				took := time.Since(start)
-				cancel()
-				switch {
-				case !once && !errors.Is(err, rowlock.ErrUnknownOutcome),
-					once && c.cut.deliver && err != nil,
-					once && !c.cut.deliver && !errors.Is(err, rowlock.ErrConflict):
-					t.Errorf("P13, %s: after %v: %v", name, took, err)
-				}
-				must(t, lease.Release(t.Context())) // and waits until the session has ended
-				must(t, a.lock(t, name).Release(t.Context()))
-				want := 0
-				if c.cut.deliver {
-					want = 1
-				}
-				if n := l.noted(t, name); n != want {
-					t.Errorf("P13, %s: %v and %d effects, want %d", name, err, n, want)
+				const tries = 3
+				for try := 1; ; try++ {
+					name := fmt.Sprint(c.name, " once ", once, " try ", try)
+					err := l.loseCommit(t, a, proxy, c.cut, name, once)
+					if !once || !errors.Is(err, rowlock.ErrUnknownOutcome) {
+						break
+					}
+					if try == tries {
+						t.Errorf("P13, %s: Once did not find out in any of %d tries", name, tries)
+						break
+					}
 				}
 			}
 		}
 	})
+}
+
+// loseCommit makes a run whose commit meets the cut, and checks what was said of it. Once
+// may say that it does not know where the server did not end the session in time: on a
+// busy machine the KILL gets through too late, or the connection for it is younger than
+// the session. Asked again it says what became of the run.
+func (l *lab) loseCommit(t *testing.T, a program, proxy *cutter, how cut, name string, once bool) error {
+	t.Helper()
+	lease := a.lock(t, name)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	over := make(chan time.Time, 1) // when ctx ends
+	end := func() { cancel(); over <- time.Now() }
+	cut := proxy.onCommit(how)
+	if cut.hang { // then only the end of ctx ends the wait
+		go func() { <-cut.reached; end() }()
+	}
+	fn := func(ctx context.Context, tx *sql.Tx) error { return note(ctx, tx, name) }
+	var err error
+	start := time.Now()
+	if once {
+		err = a.Once(ctx, lease, "1", fn)
+	} else {
+		err = a.InTx(ctx, lease, fn)
+	}
+	took := time.Since(start)
+	answer := err
+	if once && errors.Is(err, rowlock.ErrUnknownOutcome) {
+		if ctx.Err() == nil || cut.hang && time.Since(<-over) < commitGrace {
+			t.Errorf("P13, %s: Once gave up too early, after %v: %v", name, took, err)
+		}
+		t.Logf("%s: after %v: %v", name, took, err)
+		answer = l.askAgain(t, a, lease)
+	}
+	switch {
+	case !once && !errors.Is(err, rowlock.ErrUnknownOutcome),
+		once && how.deliver && answer != nil,
+		once && !how.deliver && !errors.Is(answer, rowlock.ErrConflict):
+		t.Errorf("P13, %s: after %v: %v", name, took, answer)
+	}
+	must(t, lease.Release(t.Context())) // and waits until the session has ended
+	must(t, a.lock(t, name).Release(t.Context()))
+	want := 0
+	if how.deliver {
+		want = 1
+	}
+	if n := l.noted(t, name); n != want {
+		t.Errorf("P13, %s: %v and %d effects, want %d", name, err, n, want)
+	}
+	return err
+}
+
+// askAgain calls Once until it knows what became of the run: nil is that it took effect.
+func (l *lab) askAgain(t *testing.T, a program, lease *rowlock.Lease) error {
+	t.Helper()
+	none := fmt.Errorf("%w: nothing took effect", rowlock.ErrConflict)
+	ctx := within(t, 3*patience) // a server ends a silent session after a minute
+	for {
+		err := a.Once(ctx, lease, "1", func(context.Context, *sql.Tx) error { return none })
+		switch {
+		case errors.Is(err, rowlock.ErrAlreadyRan):
+			return nil
+		case errors.Is(err, none):
+			return err
+		case ctx.Err() != nil:
+			t.Fatalf("Once does not find out what became of the run: %v", err)
+		}
+	}
 }
 
 // TestP13_Racing: schedulers of several programs try the same runs, and give up and
