@@ -26,17 +26,30 @@ func reasonOf(err error) rowlock.Reason {
 // of transaction.
 func TestP4_TakeoverWaitsForTheGuard(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		a, b := l.program(t, rowlock.Options{TTL: l.shortest()}), l.program(t, rowlock.Options{TTL: l.shortest()})
-		for name, begin := range l.handles(t) {
-			ctx := within(t, time.Minute)
-			key := "key of " + name
-			lease := a.lock(t, key, rowlock.NoRenew())
-			tx, commit := begin()
-			if err := a.Guard(ctx, tx, lease); err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
+		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
+		// guarded guards a lease twice before it ends. Who has less time than a busy
+		// machine needs for that gets more.
+		guarded := func(ctx context.Context, key string, begin func() (Tx, func() error)) (lease *rowlock.Lease, commit func() error) {
+			for ttl := l.shortest(); ; ttl *= 2 {
+				lease := a.lock(t, key, rowlock.NoRenew(), rowlock.TTL(ttl))
+				tx, commit := begin()
+				err := a.Guard(ctx, tx, lease)
+				if err == nil {
+					err = a.Guard(ctx, tx, lease) // again is fine
+				}
+				if err == nil {
+					return lease, commit
+				}
+				if ttl > patience || !errors.Is(err, rowlock.ErrLost) || reasonOf(lease.Err()) != rowlock.ReasonExpired {
+					t.Fatalf("guard of %q: %v", key, err)
+				}
+				_ = commit()
 			}
-			must(t, a.Guard(ctx, tx, lease)) // again is fine
+		}
+		for name, begin := range l.handles(t) {
+			ctx := within(t, 4*patience)
+			key := "key of " + name
+			lease, commit := guarded(ctx, key, begin)
 			<-lease.Done()
 			l.free(t, b, key)
 			var held *rowlock.HeldError
@@ -109,12 +122,11 @@ func TestP4_GuardOfALostLease(t *testing.T) {
 				}
 			}
 			// The transaction is still open: other keys can be locked.
-			start := time.Now()
-			other := b.lock(t, c.name+", another key")
-			if took := time.Since(start); took > 500*time.Millisecond {
-				t.Errorf("%s: after a guard that failed another key waited %v", c.name, took)
-			}
-			must(t, other.Release(ctx))
+			n := 0
+			soon(t, c.name+": after a guard that failed another key", 500*time.Millisecond, func() {
+				n++
+				must(t, b.lock(t, fmt.Sprint(c.name, ", another key ", n)).Release(ctx))
+			})
 			must(t, tx.Rollback())
 		}
 	})
@@ -219,7 +231,7 @@ func TestP4_HandedOn(t *testing.T) {
 	})
 }
 
-// TestP15_GuardDelaysNobody: while a guarded transaction is open for a second its
+// TestP15_GuardDelaysNobody: while a guarded transaction is open its
 // lease is renewed, the key refuses, waits and is looked at, and other keys come
 // and go, all without waiting for it.
 func TestP15_GuardDelaysNobody(t *testing.T) {
@@ -237,30 +249,29 @@ func TestP15_GuardDelaysNobody(t *testing.T) {
 				t.Errorf("a waiter: %v", err)
 			}
 		}()
-		worst := make(map[string]time.Duration)
-		step := func(name string, f func()) {
-			start := time.Now()
-			f()
-			worst[name] = max(worst[name], time.Since(start))
-		}
-		for n, end := 0, time.Now().Add(time.Second); time.Now().Before(end); n++ {
-			step("renew", func() { must(t, lease.Renew(ctx)) })
-			step("refuse", func() {
+		n := 0
+		for name, step := range map[string]func(){
+			"renew": func() { must(t, lease.Renew(ctx)) },
+			"refuse": func() {
 				if _, err := b.TryAcquire(ctx, "a"); !errors.Is(err, rowlock.ErrHeld) {
 					t.Fatal(err)
 				}
+			},
+			"inspect":     func() { _, err := b.Inspect(ctx, "a"); must(t, err) },
+			"another key": func() { n++; must(t, b.lock(t, fmt.Sprint("other", n)).Release(ctx)) },
+		} {
+			// What waits for the transaction waits for the lock wait of a second.
+			best(t, "P15: while a guarded transaction was open "+name, 700*time.Millisecond, func() (worst time.Duration) {
+				for range 20 {
+					start := time.Now()
+					step()
+					worst = max(worst, time.Since(start))
+				}
+				return worst
 			})
-			step("inspect", func() { _, err := b.Inspect(ctx, "a"); must(t, err) })
-			step("another key", func() { must(t, b.lock(t, fmt.Sprint("other", n)).Release(ctx)) })
 		}
 		cancel()
 		<-waited
-		t.Logf("at most: %v", worst)
-		for name, d := range worst {
-			if d > 700*time.Millisecond { // the second of the transaction, or its lock wait
-				t.Errorf("P15: %s took %v while a guarded transaction was open", name, d)
-			}
-		}
 		must(t, lease.Err())
 		must(t, tx.Commit())
 		must(t, lease.Release(ctx))

@@ -43,36 +43,30 @@ func warm(t *testing.T, s *Store) {
 
 // deadIdle lets all connections that are open now die without a word. A lease lives
 // on for some renewals, and a free key can be had before a TTL is over.
-func deadIdle(t *testing.T, w *switcher, p program, lease *rowlock.Lease, ttl time.Duration, more uint64) {
+func deadIdle(t *testing.T, w *switcher, p program, lease *rowlock.Lease, ttl time.Duration, more uint64) (err error) {
 	t.Helper()
 	dead, renewals, start := w.deaden(), p.Stats().Renewals, time.Now()
 	if more == 0 { // one that is asked for
 		renewed := make(chan error, 1)
 		go func() { renewed <- lease.Renew(within(t, ttl)) }()
-		defer func() {
-			if err := <-renewed; err != nil {
-				t.Errorf("P26: Renew: %v", err)
-			}
-			must(t, lease.Release(within(t, time.Minute)))
-		}()
+		defer func() { err = errors.Join(err, <-renewed, lease.Release(within(t, time.Minute))) }()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), ttl)
 	defer cancel()
 	free, err := p.TryAcquire(ctx, "free")
 	if err != nil {
-		t.Errorf("P26: TryAcquire of a free key, %d idle connections being dead, failed after %v: %v", dead, time.Since(start), err)
-	} else {
-		t.Logf("a free key, %d idle connections being dead: %v", dead, time.Since(start))
-		must(t, free.Release(within(t, time.Minute)))
+		return fmt.Errorf("TryAcquire of a free key, %d idle connections being dead, failed after %v: %w", dead, time.Since(start), err)
 	}
+	t.Logf("a free key, %d idle connections being dead: %v", dead, time.Since(start))
+	must(t, free.Release(within(t, time.Minute)))
 	for p.Stats().Renewals < renewals+more {
 		select {
 		case <-lease.Done():
-			t.Fatalf("P26: lost after %v: %v", time.Since(start), lease.Err())
+			return fmt.Errorf("lost after %v: %w", time.Since(start), lease.Err())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	must(t, lease.Err())
+	return lease.Err()
 }
 
 // All idle connections of a Store die without a word. The server is well, and so are
@@ -86,12 +80,13 @@ func TestP26_DeadIdleConnections(t *testing.T) {
 				t.Parallel()
 				l := *l
 				l.t = t
+				slowest := premise(t, &l)
 				w := l.firewall()
 				s := l.bare()
 				p := l.programOn(t, s, rowlock.Options{TTL: ttl})
 				lease := p.lock(t, "held"+ttl.String())
 				warm(t, s)
-				deadIdle(t, w, p, lease, ttl, more)
+				p26(t, deadIdle(t, w, p, lease, ttl, more), ttl, slowest())
 			})
 		}
 	})
@@ -101,7 +96,7 @@ func TestP26_DeadIdleConnections(t *testing.T) {
 func TestP26_DeadIdleConnectionsOfASharedPool(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		l.store()
+		slowest := premise(t, l)
 		w := l.firewall()
 		const most, idle, ttl = 20, 16, 30 * time.Second
 		pool := l.open(l.config)
@@ -124,7 +119,7 @@ func TestP26_DeadIdleConnectionsOfASharedPool(t *testing.T) {
 		if n := pool.Stats().Idle; n < idle {
 			t.Fatalf("%d connections are idle", n)
 		}
-		deadIdle(t, w, p, lease, ttl, 0)
+		p26(t, deadIdle(t, w, p, lease, ttl, 0), ttl, slowest())
 	})
 }
 
