@@ -18,7 +18,7 @@ func ringers(t *testing.T, l *lab, n, most int) (clients []*rowlock.Client, stor
 	l.bells = most
 	for range n {
 		s := l.store()
-		c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Second, Reap: -1, HandOn: -1})
+		c, err := rowlock.New(s, rowlock.Options{TTL: time.Minute, Reap: -1, HandOn: -1})
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close(within(t, 10*time.Second)) })
 		clients, stores = append(clients, c), append(stores, s)
@@ -32,7 +32,7 @@ func begin(t *testing.T, c *rowlock.Client, key string) <-chan *rowlock.Lease {
 	got := make(chan *rowlock.Lease, 1)
 	go func() {
 		defer close(got)
-		if l, err := c.Acquire(within(t, 30*time.Second), key); err != nil {
+		if l, err := c.Acquire(within(t, patience), key); err != nil {
 			t.Error(err)
 		} else {
 			got <- l
@@ -87,6 +87,9 @@ func TestBells(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		const n = 3
 		clients, stores := ringers(t, l, n, 1)
+		for _, s := range stores {
+			client{t: t, Store: s}.calm()
+		}
 		lease, err := clients[0].Acquire(t.Context(), "k")
 		must(t, err)
 		if carrier(stores[0]) != nil {

@@ -144,20 +144,26 @@ func TestForUpdateOnACallersPool(t *testing.T) {
 // before its lease is.
 func TestForUpdateHungSession(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
+		const ttl = time.Minute
 		c := client{t: t, Store: l.store()}
-		hung := c.granted("hung", 2*time.Second)
-		holds := []driver.Hold{hung, c.granted("a", 2*time.Second), c.granted("b", 2*time.Second)}
+		hung := c.granted("hung", ttl)
+		holds := []driver.Hold{hung, c.granted("a", ttl), c.granted("b", ttl)}
 		own := c.keep.(*forUpdate).get(hung.Key, hung.ID)
 		own.turn <- struct{}{} // as a statement without an answer
 		for range 2 {
-			start := time.Now()
-			results := c.renew(holds...)
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("renewed after %v", took)
-			}
-			c.wants("renew the hung one", results[0].Status, driver.Unknown)
-			c.wants("renew", results[1].Status, driver.Alive)
-			c.wants("renew", results[2].Status, driver.Alive)
+			best(t, "renewed after", beats(ttl)+time.Second, func() time.Duration {
+				start := time.Now()
+				results := c.renew(holds...)
+				took := time.Since(start)
+				c.wants("renew the hung one", results[0].Status, driver.Unknown)
+				for _, r := range results[1:] {
+					if r.Status == driver.Unknown { // so slow is the machine
+						return patience
+					}
+					c.wants("renew", r.Status, driver.Alive)
+				}
+				return took
+			})
 		}
 		<-own.turn // it answers
 		eventually(t, "the hold is alive", func() bool { return c.renew(hung)[0].Status == driver.Alive })
@@ -172,33 +178,39 @@ func TestForUpdateHungSession(t *testing.T) {
 func TestForUpdateLeaseRowIsNotRenewed(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		h := c.granted("a", 3*time.Second)
+		const ttl = 5 * time.Second
+		h := c.granted("a", ttl)
 		tx, err := l.db.Begin()
 		must(t, err)
 		defer func() { _ = tx.Rollback() }()
 		var token uint64
 		must(t, tx.QueryRow("SELECT token FROM rowlock_session WHERE name='a' FOR UPDATE").Scan(&token))
-		last := 3 * time.Second
-		for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		last := ttl
+		for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 			r := c.renew(h)[0]
-			if r.Status == driver.Unknown && time.Since(start) > time.Second {
+			if r.Status == driver.Unknown && !errors.Is(r.Err, errUnanswered) {
 				break
 			}
-			c.wants("renew", r.Status, driver.Alive)
-			if r.Left <= 0 || r.Left > last {
-				t.Fatalf("left %v after %v", r.Left, last)
+			if r.Status != driver.Unknown {
+				c.wants("renew", r.Status, driver.Alive)
+				if r.Left <= 0 || r.Left > last {
+					t.Fatalf("left %v after %v", r.Left, last)
+				}
+				last = r.Left
 			}
-			last = r.Left
-			if time.Since(start) > 10*time.Second {
+			if time.Now().After(end) {
 				t.Fatal("renewed although the lease row was not")
 			}
 		}
-		must(t, tx.Rollback())
-		r := c.renew(h)[0]
-		c.wants("renew", r.Status, driver.Alive)
-		if r.Left < 2*time.Second {
-			t.Fatalf("left %v of 3s", r.Left)
+		if last > ttl/2 {
+			t.Fatalf("not renewed with %v left", last)
 		}
+		must(t, tx.Rollback())
+		var left time.Duration
+		eventually(t, "the lease row is renewed", func() bool {
+			left = c.alive("renew", h).Left
+			return left > ttl*2/3
+		})
 		c.wants("release", c.release(h)[0].Status, driver.Released)
 	})
 }

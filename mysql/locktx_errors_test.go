@@ -22,7 +22,7 @@ import (
 func TestP9_LockTxKeys(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
-		s, ctx := l.store(), within(t, 30*time.Second)
+		s, ctx := l.store(), within(t, 2*patience)
 		long := strings.Repeat("k", 255)
 		tx := l.begin()
 		must(t, s.LockTx(ctx, tx, "job", "job", "b\x00", long, "job", "\xff'\\"))
@@ -64,7 +64,7 @@ func TestP9_LockTxKeys(t *testing.T) {
 func TestP8_LockTxErrors(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
-		s, ctx := l.store(), within(t, 30*time.Second)
+		s, ctx := l.store(), within(t, 2*patience)
 		conflict := func(err error, want uint16) {
 			t.Helper()
 			var e *mysql.MySQLError
@@ -121,7 +121,7 @@ func TestP8_LockTxErrors(t *testing.T) {
 func TestP14_LockTx(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
-		s, ctx := l.store(), within(t, 30*time.Second)
+		s, ctx := l.store(), within(t, 2*patience)
 		settings := func(tx *sql.Tx) map[string]string {
 			t.Helper()
 			all := make(map[string]string)
@@ -181,7 +181,7 @@ func TestP14_LockTx(t *testing.T) {
 func TestLockTxOnlyInATransaction(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
-		s, ctx := l.store(), within(t, 20*time.Second)
+		s, ctx := l.store(), within(t, 2*patience)
 		conn, err := l.db.Conn(ctx)
 		must(t, err)
 		defer conn.Close()
@@ -210,7 +210,7 @@ func TestLockTxOnlyInATransaction(t *testing.T) {
 func TestLockTxFromElsewhere(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
-		s, ctx := l.store(), within(t, 30*time.Second)
+		s, ctx := l.store(), within(t, 2*patience)
 		other := newLab(t, l.kind, l.strategy)
 		tx := other.begin()
 		must(t, s.LockTx(ctx, tx, "a"))
@@ -240,7 +240,7 @@ func TestLockTxFromElsewhere(t *testing.T) {
 			t.Error("the transaction was undone")
 		}
 		time.AfterFunc(100*time.Millisecond, func() { _ = tx.Rollback() })
-		must(t, plain.LockTxWait(ctx, waiting, 20*time.Second, "a", "b"))
+		must(t, plain.LockTxWait(ctx, waiting, patience, "a", "b"))
 		must(t, waiting.Rollback())
 
 		// The user itself can end its own, without a privilege.
@@ -259,7 +259,7 @@ func TestLockTxFromElsewhere(t *testing.T) {
 func TestLockTxRowsGone(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
-		s, ctx := l.store(), within(t, 30*time.Second)
+		s, ctx := l.store(), within(t, 2*patience)
 		must(t, s.LockTx(ctx, l.begin(), "a"))
 		gone := lookAway{l.begin(), 1}
 		must(t, s.LockTx(ctx, &gone, "b"))
@@ -318,7 +318,7 @@ func TestLockTxOnItsOwnServer(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rowlock.ErrHeld) {
 		t.Errorf("a server that is silent: %v", err)
 	}
-	if took := time.Since(start); took > 15*time.Second {
+	if took := time.Since(start); took > patience/2 {
 		t.Errorf("it took %v", took)
 	}
 	must(t, first.Rollback())
