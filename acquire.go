@@ -121,10 +121,10 @@ func waitError(ctx context.Context, last error) error {
 // newRequest is one attempt for key. No caller's context reaches the store: a
 // session or transaction in it would pull the statement in, and its end would
 // make the outcome unknown.
-func (c *Client) newRequest(key string, s settings, pinned, waits bool) driver.Request {
+func (c *Client) newRequest(key string, s settings, last pinning, waits bool) driver.Request {
 	r := driver.Request{
 		Key: key, Owner: c.opts.Owner, TTL: s.TTL, Keep: s.MinHold,
-		Guarded: s.Guarded, Pinned: pinned, Client: c.number, Wants: waits,
+		Guarded: s.Guarded, Pinned: last == isPinned, Apart: last == maybePinned, Client: c.number, Wants: waits,
 	}
 	rand.Read(r.ID[:]) // never fails
 	return r
@@ -147,7 +147,11 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 	case driver.Held:
 		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Left: r.Left}
 	case driver.Pinned:
-		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true}
+		held := &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true}
+		if r.Apart && !req.Apart {
+			return nil, &unsureError{held}
+		}
+		return nil, held
 	}
 	if !driver.IsNotApplied(r.Err) {
 		c.report.Unknown.Fail(ctx, 1, "key", req.Key, "hold", req.ID, "err", r.Err)

@@ -17,6 +17,10 @@ func (w *waiter) goesAgain(err error, sent, got time.Duration) (pause time.Durat
 	if w.c.closed || got-w.first >= w.set.TTL-w.set.Margin { // a caller may have no end
 		return 0, false
 	}
+	if unsure(err) {
+		w.last, w.pinned = err, maybePinned
+		return 0, true
+	}
 	if driver.IsSilent(err) {
 		w.last = err
 		w.ghost = w.ghost || !driver.IsNotApplied(err)
@@ -43,5 +47,5 @@ func (w *waiter) sendAgain(pause time.Duration) {
 		})
 		return
 	}
-	c.submit(w.try.Q.Key, w, false)
+	c.submit(w.try.Q.Key, w, w.pinned)
 }

@@ -2,6 +2,7 @@ package rowlock_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,8 @@ type call struct {
 	op   string // acquire, renew, release, inspect
 	keys []string
 	ids  []driver.HoldID
-	n    int // how many calls of this op came before
+	reqs []driver.Request // of an acquire
+	n    int              // how many calls of this op came before
 	at   time.Duration
 }
 
@@ -126,7 +128,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (f *faultStore) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	c := call{op: "acquire"}
+	c := call{op: "acquire", reqs: slices.Clone(reqs)}
 	for _, r := range reqs {
 		c.keys, c.ids = append(c.keys, r.Key), append(c.ids, r.ID)
 	}

@@ -112,7 +112,7 @@ func (k *keyed) do(a key.Action) {
 	case k.Mode == key.Trying:
 		c.prober.remove(k)
 		k.sent = k.waiters[0]
-		c.submit(k.name, k.sent, k.Pace.Pinned)
+		c.submit(k.name, k.sent, k.pinning())
 	default:
 		if a.Do == key.Queue {
 			k.lineUp()
@@ -224,7 +224,7 @@ func (k *keyed) answered(ctx context.Context, s settings, lease *Lease, err erro
 	case held != nil:
 		c.watcher.start()
 		k.blocked(held)
-		k.step(key.Event{Kind: key.Refused, Left: held.Left, Pinned: held.Pinned})
+		k.step(key.Event{Kind: key.Refused, Left: held.Left, Pinned: held.Pinned, Apart: unsure(err)})
 	default:
 		k.blocked(err)
 		k.fails(true)

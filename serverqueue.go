@@ -14,7 +14,7 @@ import (
 func (k *keyed) enqueue() {
 	c := k.c
 	caller, s := k.waiters[0].ctx, k.waiters[0].set
-	req := c.newRequest(k.name, s, false, true)
+	req := c.newRequest(k.name, s, notPinned, true)
 	ctx, cancel := context.WithCancel(c.open)
 	k.leave, k.queued = cancel, true
 	c.store.Work.Fork(func() {

@@ -25,6 +25,7 @@ type waiter struct {
 	// Of TryAcquire. Guarded by Client.mu.
 	silence call.Silence
 	ghost   bool          // an attempt of its own may hold the key: it is being undone
+	pinned  pinning       // what the last attempt said of the key
 	first   time.Duration // when the first attempt was sent
 
 	// Guarded by Client.mu.
@@ -103,7 +104,7 @@ func (c *Client) join(ctx context.Context, name string, s settings, once bool) *
 	}
 	w := c.newWaiter(ctx, s)
 	if once {
-		c.submit(name, w, false)
+		c.submit(name, w, notPinned)
 		return w
 	}
 	c.waiting++
@@ -115,11 +116,11 @@ func (c *Client) join(ctx context.Context, name string, s settings, once bool) *
 }
 
 // submit sends an attempt of w. Called under c.mu.
-func (c *Client) submit(name string, w *waiter, pinned bool) {
+func (c *Client) submit(name string, w *waiter, last pinning) {
 	c.attempts.add(w)
-	w.try = batch.Call[driver.Request]{Q: c.newRequest(name, w.set, pinned, w.key != nil), Class: w.set.TTL, Owner: (*attempt)(w)}
+	w.try = batch.Call[driver.Request]{Q: c.newRequest(name, w.set, last, w.key != nil), Class: w.set.TTL, Owner: (*attempt)(w)}
 	w.by = c.acquires
-	if pinned {
+	if last != notPinned {
 		w.by = c.pinned
 	}
 	w.by.Submit(&w.try)

@@ -39,7 +39,8 @@
 //  7. A step waits for another transaction at most [Limits].LockWait, then
 //     answers Pinned (acquire) or Unknown (others). One blocked key of a batch
 //     must not keep the others from their answers, and never makes another
-//     process lose a lease.
+//     process lose a lease. Where it would take long to tell which of many keys
+//     are pinned, all of them are Pinned with Apart, and are asked for again alone.
 //
 //  8. An answer is given only for what the server acknowledged durably. No reply,
 //     or one that does not say, is Unknown: neither success nor refusal. A row

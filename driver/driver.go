@@ -51,6 +51,10 @@ type Request struct {
 	// ran into the blocking transaction again would only occupy a connection, so
 	// a Store looks first, without waiting, whether the key is still pinned.
 	Pinned bool
+
+	// Apart says that the last answer was Pinned with Result.Apart: the call has no
+	// other keys, and the answer must be exact.
+	Apart bool
 }
 
 // Hold names one hold in Renew and Release.
@@ -109,6 +113,11 @@ type Result struct {
 	Owner  string        // Held: whose, where it costs no extra trip
 	Wanted Hint          // Released: the hint on the key, where the Hold Asks or it costs nothing. Granted: another's hint, where it costs nothing. None: nobody waits, as far as is known
 	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
+
+	// Apart, of an acquire that is Pinned in a call of several keys: other keys of the
+	// call are, and which of them would take too long to tell while those that are not
+	// wait for their answers. The engine sends the key again at once, with Request.Apart.
+	Apart bool
 
 	// Final, of a Release with Undo: the attempt can never take effect any more,
 	// however late it arrives, for example because this call ended its hold and an

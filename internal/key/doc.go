@@ -20,6 +20,7 @@
 //	any       Join                                    -         None
 //	Trying    Granted, others wait here               Resting   Look after Handoff
 //	Trying    Granted                                 None      None
+//	Trying    Refused, the store is not sure          Trying    Try, apart from keys that are not pinned
 //	Trying    Refused, the store has a queue          Queued    Queue
 //	Trying    Refused                                 Resting   Look after the pace
 //	Queued    Refused                                 Resting   Look after the pace

@@ -15,6 +15,7 @@ type State struct {
 
 	Since time.Duration // when the tenure began: this client got the key from another; 0: none
 	Pace  Pace
+	Apart bool // the attempt goes without keys that are not pinned
 
 	wanted  wanted
 	planned Do            // Resting: Try or Look
@@ -65,6 +66,7 @@ type Event struct {
 	Kind    Kind
 	Left    time.Duration // Refused, Looked held: until the key is free by itself; 0: not known
 	Pinned  bool          // Refused, Looked held
+	Apart   bool          // Refused: the store is not sure; the key is to go again without others
 	Hint    driver.Hint   // Looked, Ended
 	Known   bool          // Ended, Granted: Hint is what the database has
 	Free    bool          // Looked
@@ -175,7 +177,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			s.wanted.vain++ // nobody came
 		}
 		s.pausing, s.ownPush, s.last, s.own = false, false, true, 0
-		s.Pace = Pace{}
+		s.Pace, s.Apart = Pace{}, false
 		s.Mode = None
 		if s.Waiting > 0 {
 			return s.lookOwn(env)
@@ -183,6 +185,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 	case Refused:
 		return s.refused(e, now, env)
 	case Failed:
+		s.Apart = false
 		return s.plan(Try, s.Pace.failed(e.Silent, e.Took), Third)
 	case Again:
 		s.Pace = Pace{}
@@ -354,7 +357,7 @@ func (s *State) lookOwn(env Env) Action {
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
 func (s *State) stop() Action {
-	s.Mode, s.free = None, false
+	s.Mode, s.free, s.Apart = None, false, false
 	s.turn = s.turn && s.Held > 0 // until the key is free again
 	s.Pace = Pace{}
 	return Action{Do: Stop}
@@ -363,6 +366,9 @@ func (s *State) stop() Action {
 // refused: another has the key.
 func (s *State) refused(e Event, now time.Duration, env Env) Action {
 	tried := s.Mode == Trying
+	if s.Apart = e.Apart; s.Apart {
+		return s.try(now)
+	}
 	s.othersTurn(now)
 	if s.free {
 		s.Pace.outrun()

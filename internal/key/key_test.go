@@ -71,6 +71,7 @@ func TestStep(t *testing.T) {
 		{"refused, pinned", waits(Trying, 1), Event{Kind: Refused, Pinned: true}, push, Resting, Action{Look, LastProbe, Third}},
 		{"refused, the server has a queue", waits(Trying, 1), Event{Kind: Refused}, queue, Queued, Action{Do: Queue}},
 		{"refused, pinned, the server has a queue", waits(Trying, 1), Event{Kind: Refused, Pinned: true}, queue, Resting, Action{Look, LastProbe, Third}},
+		{"refused, the store is not sure whether it is pinned", waits(Trying, 1), Event{Kind: Refused, Pinned: true, Apart: true}, Env{}, Trying, Action{Do: Try}},
 		{"refused in the server's queue", waits(Queued, 1), Event{Kind: Refused}, queue, Resting, Action{Look, firstLook, Third}},
 		{"failed", waits(Trying, 1), Event{Kind: Failed}, Env{}, Resting, Action{Try, firstRetry, Third}},
 		{"silent", waits(Trying, 1), Event{Kind: Failed, Silent: true, Took: time.Second}, Env{}, Resting, Action{Try, 0, Third}},
