@@ -20,17 +20,17 @@ type keyed struct {
 	key.State
 	c       *Client
 	name    string
-	waiters []*waiter // the first is served first
-	room    []*waiter // where waiters began, for reuse
-	sent    *waiter   // whose attempt is on its way
-	place   place     // in the prober
+	waiters []*waiter          // the first is served first
+	room    []*waiter          // where waiters began, for reuse
+	sent    *waiter            // whose attempt is on its way
+	place   place              // in the prober
 	leave   context.CancelFunc // of the server's queue, while the client is in it
 	turn    func()             // ends the client's turn in it
-	holder  *grant.Grant // the last grant of this client
-	failing bool         // the last attempt or look was not answered
-	hints   bool         // its hint is renewed
-	queued  bool         // was in the server's queue: its goroutine may come back
-	idle    bool         // kept only for what is known of it
+	holder  *grant.Grant       // the last grant of this client
+	failing bool               // the last attempt or look was not answered
+	hints   bool               // its hint is renewed
+	queued  bool               // was in the server's queue: its goroutine may come back
+	idle    bool               // kept only for what is known of it
 }
 
 const (

@@ -33,7 +33,10 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 // acquireOne takes one key that came alone, and waits longer for it than for one of
 // several.
 func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result {
-	if q.Pinned {
+	if q.Pinned || q.Apart {
+		ctx = ofPinned(ctx)
+	}
+	if q.Pinned && !q.Apart {
 		results := make([]driver.Result, 1)
 		if len(s.stillPinned(ctx, []driver.Request{q}, []int{0}, results)) == 0 {
 			return results[0]

@@ -22,27 +22,32 @@ import (
 // then it is the second that took what such an undo ends.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
-	var together, alone []int
+	var together, apart, alone []int
 	for _, i := range inOrder(len(reqs), func(i int) string { return reqs[i].Key }) {
-		if reqs[i].Pinned { // it would block the others again
+		switch q := reqs[i]; {
+		case q.Apart: // it may be pinned, and keep the others waiting
+			apart = append(apart, i)
+		case q.Pinned:
 			alone = append(alone, i)
-		} else {
+		default:
 			together = append(together, i)
 		}
 	}
-	if len(alone) == 0 {
+	if len(apart)+len(alone) == 0 {
 		if err := b.take(ctx, together); err != nil {
 			return nil, err
 		}
 		return b.results, nil
 	}
+	take := func(ctx context.Context, entries []int) {
+		if err := b.take(ctx, entries); err != nil {
+			b.fail(ctx, entries, err)
+		}
+	}
 	lanes := []func(){
-		func() { b.singly(ctx, b.s.stillPinned(ctx, reqs, alone, b.results)) },
-		func() {
-			if err := b.take(ctx, together); err != nil {
-				b.fail(ctx, together, err)
-			}
-		},
+		func() { b.singly(ofPinned(ctx), b.s.stillPinned(ofPinned(ctx), reqs, alone, b.results)) },
+		func() { take(ofPinned(ctx), apart) },
+		func() { take(ctx, together) },
 	}
 	each(len(lanes), len(lanes), func(i int) { lanes[i]() })
 	return b.results, nil

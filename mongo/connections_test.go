@@ -14,7 +14,7 @@ import (
 )
 
 // inFlight counts the commands of a client that have no answer yet, and the most that
-// there were.
+// there were. Questions to a busy server (silence.go) are not counted.
 type inFlight struct {
 	mu        sync.Mutex
 	now, most int
@@ -28,10 +28,15 @@ func (f *inFlight) add(n int) {
 }
 
 func (f *inFlight) monitor() *event.CommandMonitor {
+	add := func(n int, command string) {
+		if command != "ping" {
+			f.add(n)
+		}
+	}
 	return &event.CommandMonitor{
-		Started:   func(context.Context, *event.CommandStartedEvent) { f.add(1) },
-		Succeeded: func(context.Context, *event.CommandSucceededEvent) { f.add(-1) },
-		Failed:    func(context.Context, *event.CommandFailedEvent) { f.add(-1) },
+		Started:   func(_ context.Context, e *event.CommandStartedEvent) { add(1, e.CommandName) },
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { add(-1, e.CommandName) },
+		Failed:    func(_ context.Context, e *event.CommandFailedEvent) { add(-1, e.CommandName) },
 	}
 }
 

@@ -2,7 +2,6 @@ package mongolock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -75,58 +74,22 @@ func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own 
 			return err
 		}
 		open, unsure := s.written(ctx, key)
-		ended := false
 		if open && tries == 0 {
-			ended, unsure = s.endOlder(ctx, key, token)
+			var ended bool
+			if ended, unsure = s.endOlder(ctx, key, token); ended {
+				open, unsure = s.written(ctx, key)
+			}
 		}
 		switch {
 		case unsure != nil:
 			return unsure
-		case open && !ended:
+		case open:
 			return errPinned
 		case tries == 2:
 			return err
 		}
 		wait = longWait
 	}
-}
-
-// endOlder ends the session that the fence names, if the fence is of an older
-// token. A session belongs to one hold for good, so nobody else's work ends with
-// it. A transaction of the caller, with a plain Guard, is in no such session.
-// Nothing is ended where the server refuses that; the error is for one that does not
-// answer.
-func (s *Store) endOlder(ctx context.Context, key string, token int64) (bool, error) {
-	return s.endAllOlder(ctx, []string{key}, []int64{token})
-}
-
-// endAllOlder is endOlder for several keys; true: some session was ended.
-func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) (bool, error) {
-	docs, err := s.documents(ctx, d{
-		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: byKeys(keys)},
-		{Key: "projection", Value: d{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
-		{Key: "batchSize", Value: int32(len(keys))},
-		{Key: "singleBatch", Value: true},
-	})
-	if err != nil {
-		return false, err
-	}
-	ids := a{}
-	for _, doc := range docs {
-		fence, id := parse(doc), doc.Lookup("lsid")
-		if i := slices.Index(keys, fence.key); i >= 0 && fence.token < tokens[i] && id.Type == bson.TypeBinary {
-			ids = append(ids, op("id", id))
-		}
-	}
-	if len(ids) == 0 {
-		return false, nil
-	}
-	_, err = s.send(ctx, nil, killSessions(ids...), undoWait)
-	if command, _ := codes(err); command != 0 {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // findFences marks those of the rows as fenced that are fresh and have a fence, as the

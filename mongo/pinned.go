@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -46,35 +47,36 @@ func (s *Store) written(ctx context.Context, keys ...string) (bool, error) {
 	return command == codeWriteConflict, nil
 }
 
-// whichWritten reports it for each key: by one command where there is none.
+// whichWritten reports it for each key: of all together, and where some are written of
+// smaller and smaller parts.
 func (s *Store) whichWritten(ctx context.Context, keys []string) ([]bool, error) {
 	open := make([]bool, len(keys))
+	return open, s.markWritten(ctx, keys, open)
+}
+
+func (s *Store) markWritten(ctx context.Context, keys []string, open []bool) error {
 	some, err := s.written(ctx, keys...)
 	if err != nil || !some {
-		return open, err
+		return err
 	}
-	errs := make([]error, len(keys))
-	each(len(keys), parallel, func(i int) { open[i], errs[i] = s.written(ctx, keys[i]) })
-	return open, errors.Join(errs...)
+	if len(keys) == 1 {
+		open[0] = true
+		return nil
+	}
+	size := max(1, len(keys)/parallel)
+	errs := make([]error, (len(keys)+size-1)/size)
+	each(len(errs), parallel, func(i int) {
+		from, to := i*size, min(len(keys), (i+1)*size)
+		errs[i] = s.markWritten(ctx, keys[from:to], open[from:to])
+	})
+	return errors.Join(errs...)
 }
 
 // raiseAll answers for entries that are taken but for their fences. Not by one command,
 // which would stop at the first that is kept down; and none is waited for of which it is
 // known that a transaction has written it, unless that could be ended.
 func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row) {
-	s := b.s
-	raise, back := b.sortWritten(ctx, entries)
-	if len(back) > 0 {
-		keys, tokens := b.keys(back), make([]int64, len(back))
-		for n, key := range keys {
-			tokens[n] = rows[key].token
-		}
-		if ended, _ := s.endAllOlder(ctx, keys, tokens); ended {
-			var more []int
-			more, back = b.sortWritten(ctx, back)
-			raise = append(raise, more...)
-		}
-	}
+	raise, back, apart := b.sortWritten(ctx, entries, rows)
 	holds := make([]driver.Hold, len(back))
 	all := make([]int, len(back))
 	for n, i := range back {
@@ -84,16 +86,16 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row
 		func() {
 			each(len(raise), parallel, func(n int) {
 				i := raise[n]
-				b.results[i], b.done[i] = s.told(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
+				b.results[i], b.done[i] = b.s.told(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
 			})
 		},
 		func() {
 			results := make([]driver.Result, len(back))
 			if len(back) > 0 {
-				s.endMany(ctx, holds, all, results)
+				b.s.endMany(ctx, holds, all, results)
 			}
 			for n, i := range back {
-				b.results[i], b.done[i] = driver.Result{Status: driver.Pinned}, true
+				b.results[i], b.done[i] = driver.Result{Status: driver.Pinned, Apart: apart}, true
 				if results[n].Status == driver.Unknown {
 					b.results[i] = results[n]
 				}
@@ -101,6 +103,38 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row
 		},
 	}
 	each(len(lanes), len(lanes), func(i int) { lanes[i]() })
+}
+
+// sortWritten tells the entries apart whose fences an open transaction has written, after
+// what InTx or Once had left open was ended. To find them takes a command for almost
+// each: of many only where all came for that, otherwise all are sent back to come apart
+// from the keys that nobody pins. Of those that it cannot ask about it leaves the answer
+// to the raise.
+func (b *batch) sortWritten(ctx context.Context, entries []int, rows map[string]row) (not, written []int, apart bool) {
+	s, keys := b.s, b.keys(entries)
+	if some, err := s.written(ctx, keys...); err != nil || !some {
+		return entries, nil, false
+	}
+	if len(entries) > parallel && slices.ContainsFunc(entries, func(i int) bool { return !b.reqs[i].Apart }) {
+		return nil, entries, true
+	}
+	tokens := make([]int64, len(keys))
+	for n, key := range keys {
+		tokens[n] = rows[key].token
+	}
+	_, _ = s.endAllOlder(ctx, keys, tokens)
+	open, err := s.whichWritten(ctx, keys)
+	if err != nil {
+		return entries, nil, false
+	}
+	for n, i := range entries {
+		if open[n] {
+			written = append(written, i)
+		} else {
+			not = append(not, i)
+		}
+	}
+	return not, written, false
 }
 
 // raisePatiently raises a fence however long the server takes. The error is errPinned if
@@ -119,31 +153,14 @@ func (s *Store) raisePatiently(ctx context.Context, key string, token int64) err
 	}
 }
 
-// sortWritten tells the entries apart whose fences an open transaction has written. Of
-// those that it cannot ask about it leaves the answer to the raise.
-func (b *batch) sortWritten(ctx context.Context, entries []int) (not, written []int) {
-	open, err := b.s.whichWritten(ctx, b.keys(entries))
-	if err != nil {
-		return entries, nil
-	}
-	for n, i := range entries {
-		if open[n] {
-			written = append(written, i)
-		} else {
-			not = append(not, i)
-		}
-	}
-	return not, written
-}
-
 // maxLooks bounds the keys that stillPinned looks at in one call.
-const maxLooks = 2 * parallel
+const maxLooks = parallel
 
 // stillPinned answers for keys that were pinned the last time, without waiting, and
-// returns those of the entries that it has no answer for: they are tried. What InTx
-// or Once had left open was ended before the answer of the last time. Of many keys it
-// looks at some, chosen by chance, and the others stay pinned until a later call: each
-// look is a command.
+// returns those of the entries that it has no answer for: they are tried. So are those
+// that InTx or Once of another process may pin, because only a try can end that. Of many
+// keys it looks at some, chosen by chance, and while one of these is pinned the others
+// stay so until a later call: each look is a command.
 func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries []int, results []driver.Result) (rest []int) {
 	keys := make([]string, len(entries))
 	for n, i := range entries {
@@ -153,29 +170,69 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	if err != nil || s.standalone.Load() {
 		return entries
 	}
-	tried := make([]bool, len(reqs))
-	order := rand.Perm(len(entries))
-	each(len(entries), parallel, func(n int) {
-		i := entries[order[n]]
+	var fenced []int
+	for _, i := range entries {
 		switch r := rows[reqs[i].Key]; {
 		case r.left > 0 && r.hold != reqs[i].ID:
 			results[i] = r.refused()
-			return
-		case r.fenced && n >= maxLooks:
-			results[i] = driver.Result{Status: driver.Pinned}
-			return
 		case r.fenced:
-			if open, err := s.written(ctx, r.key); err == nil && open {
-				results[i] = driver.Result{Status: driver.Pinned}
-				return
-			}
-		}
-		tried[i] = true
-	})
-	for _, i := range entries {
-		if tried[i] {
+			fenced = append(fenced, i)
+		default:
 			rest = append(rest, i)
 		}
 	}
+	rand.Shuffle(len(fenced), func(x, y int) { fenced[x], fenced[y] = fenced[y], fenced[x] })
+	some := fenced[:min(maxLooks, len(fenced))]
+	open := make([]bool, len(some))
+	each(len(some), pinnedConns, func(n int) {
+		is, err := s.written(ctx, reqs[some[n]].Key)
+		open[n] = is && err == nil
+	})
+	more := fenced[len(some):]
+	if len(more) > 0 && !slices.Contains(open, true) {
+		keys := make([]string, len(more))
+		for n, i := range more {
+			keys[n] = reqs[i].Key
+		}
+		if is, err := s.whichWritten(ctx, keys); err == nil {
+			some, open, more = fenced, append(open, is...), nil
+		}
+	}
+	var pinned []int
+	for n, i := range some {
+		if open[n] {
+			pinned = append(pinned, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	mayEnd := s.mayEnd(ctx, reqs, pinned)
+	for _, i := range pinned {
+		if mayEnd[reqs[i].Key] {
+			rest = append(rest, i)
+		} else {
+			results[i] = driver.Result{Status: driver.Pinned}
+		}
+	}
+	for _, i := range more {
+		results[i] = driver.Result{Status: driver.Pinned}
+	}
 	return rest
+}
+
+// mayEnd lists the keys whose fence names a session that this Store has not ended yet.
+func (s *Store) mayEnd(ctx context.Context, reqs []driver.Request, entries []int) map[string]bool {
+	if len(entries) == 0 {
+		return nil
+	}
+	keys := make([]string, len(entries))
+	for n, i := range entries {
+		keys[n] = reqs[i].Key
+	}
+	docs, _ := s.guardians(ctx, keys)
+	may := make(map[string]bool)
+	for _, doc := range docs {
+		may[parse(doc).key] = !s.killed.has(sessionOf(doc))
+	}
+	return may
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
@@ -50,6 +51,11 @@ func TestP15_PinnedKeysAreLookedAt(t *testing.T) {
 	const n = 32
 	unpin := pin(t, s, "k", n)
 	defer unpin()
+	first := requests("k", n)
+	for i := range first {
+		first[i].Apart = true
+	}
+	mustAll(t, s, first, driver.Pinned) // whatever sessions the fences name were ended
 	wrote, sent := writes(t, s, s.leases), s.Statements()
 	reqs := requests("k", n)
 	for i := range reqs {
@@ -64,7 +70,7 @@ func TestP15_PinnedKeysAreLookedAt(t *testing.T) {
 			}
 		}
 	}
-	if more := s.Statements() - sent; more > n+3 {
+	if more := s.Statements() - sent; more > maxLooks+2+3 {
 		t.Errorf("P15: a look at %d pinned keys, and one at one of them, took %d commands", n, more)
 	}
 	if more := writes(t, s, s.leases) - wrote; more > 0 {
@@ -72,10 +78,154 @@ func TestP15_PinnedKeysAreLookedAt(t *testing.T) {
 	}
 	granted(t, s, request("other"))
 	unpin()
-	for _, q := range requests("k", n) {
-		q.Pinned = true
-		granted(t, s, q)
+	for i, q := range grantedAll(t, s, reqs) { // where none of some is pinned, all are looked at
+		if i%2 == 0 {
+			release(t, s, q)
+		}
 	}
+	for i, q := range requests("k", n) {
+		if i%2 == 0 {
+			q.Pinned = true
+			granted(t, s, q)
+		}
+	}
+}
+
+// Where many keys of a batch may be pinned the others have their answers after a few
+// commands: which are pinned is told when they come without them.
+func TestP15_ManyPinnedKeysAmongOthers(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	const n = 24
+	unpin := pin(t, s, "p", n)
+	defer unpin()
+	pin(t, s, "g", 4)() // guarded once, and not pinned
+	freed(t, s, requests("k", 4))
+	fewest := uint64(1000)
+	for try := 0; ; try++ { // a loaded server may need more commands, or more time
+		doubtful := append(requests("p", n), requests("g", 4)...)
+		others := requests("k", 4)
+		sent, sure := s.Statements(), true
+		results, err := s.Acquire(t.Context(), append(slices.Clone(others), doubtful...))
+		must(t, err)
+		fewest = min(fewest, s.Statements()-sent)
+		for i, r := range results {
+			if i >= len(others) {
+				sure = sure && r.Status == driver.Pinned && r.Apart
+				continue
+			}
+			if r.Status == driver.Granted {
+				release(t, s, holdOf(others[i], r))
+			}
+			sure = sure && r.Status == driver.Granted
+		}
+		for _, q := range doubtful {
+			if i := inspect(t, s, q.Key); i.Hold == q.ID {
+				t.Errorf("P6: %q was not given back: %+v", q.Key, i)
+			}
+		}
+		if sure && fewest <= 8 {
+			break
+		}
+		if try == 20 {
+			t.Fatalf("P15: at least %d commands, at last with %+v", fewest, results)
+		}
+	}
+	for try := 0; ; try++ {
+		apart := append(requests("p", n), requests("g", 4)...)
+		for i := range apart {
+			apart[i].Apart = true
+		}
+		results, err := s.Acquire(t.Context(), apart)
+		must(t, err)
+		sure := true
+		for i, r := range results {
+			want := driver.Pinned
+			if i >= n {
+				want = driver.Granted
+			}
+			sure = sure && r.Status == want && !r.Apart
+			if r.Status == driver.Granted {
+				release(t, s, holdOf(apart[i], r))
+			}
+		}
+		if sure {
+			break
+		}
+		if try == 20 {
+			t.Fatalf("keys that came apart: %+v", results)
+		}
+	}
+	unpin()
+	apart := append(requests("p", n), requests("g", 4)...)
+	for i := range apart {
+		apart[i].Apart = true
+	}
+	grantedAll(t, s, apart)
+}
+
+// One that is pinned among many is found without a look at each.
+func TestWhichWritten(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	const n = 64
+	pin(t, s, "k", n)()
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	which := func(open ...int) {
+		t.Helper()
+		for _, i := range open {
+			defer blockDocument(t, s.db.Collection(s.fences), keyID(keys[i]))()
+		}
+		sent := s.Statements()
+		written, err := s.whichWritten(t.Context(), keys)
+		must(t, err)
+		for i, is := range written {
+			if is != slices.Contains(open, i) {
+				t.Errorf("%q: written %v, want %v", keys[i], is, !is)
+			}
+		}
+		if most := uint64(1 + 2*parallel*len(open) + 3); s.Statements()-sent > most {
+			t.Errorf("to find %d of %d keys took %d commands", len(open), n, s.Statements()-sent)
+		}
+	}
+	which()
+	which(7)
+	which(0, n-1)
+}
+
+// Acquires of pinned keys leave connections for the others, however many there are.
+func TestP15_PinnedKeysHaveFewConnections(t *testing.T) {
+	t.Parallel()
+	const n = 4 * parallel
+	uri := testserver.DSN(t, testserver.Mongo)
+	commands := &inFlight{}
+	db := database(t, uri, options.Client().SetMonitor(commands.monitor()))
+	s := open(t, db, Options{})
+	defer pin(t, open(t, connect(t, uri).Database(db.Name()), Options{}), "k", n)()
+	granted(t, s, request("first")) // the first use has a look at the pool
+	commands.most = 0
+	var calls sync.WaitGroup
+	for i := range 4 {
+		calls.Go(func() {
+			reqs := requests("k", n)
+			for j := range reqs {
+				reqs[j].Pinned, reqs[j].Apart = i%2 == 0, i%2 == 1
+			}
+			for j := 0; j < parallel && i > 1; j++ { // each alone
+				_, _ = s.Acquire(t.Context(), reqs[j:j+1])
+			}
+			_, err := s.Acquire(t.Context(), reqs)
+			must(t, err)
+		})
+	}
+	calls.Wait()
+	if commands.most > pinnedConns {
+		t.Errorf("P15: %d commands at once for pinned keys", commands.most)
+	}
+	t.Logf("%d commands at once", commands.most)
 }
 
 // A look at a pinned key leaves the guarded transaction that pins it alone.

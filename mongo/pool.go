@@ -18,11 +18,14 @@ import (
 // The Store uses a few connections of its client's pool, however many callers, keys and
 // leases there are: workConns for acquires, probes and all that an operator asks, and
 // vitalConns for renewals, releases and undos, which wait for none of the former; one
-// for the change stream, and one for each running InTx or Once. While a command is
+// for the change stream, and one for each running InTx or Once. Of the workConns acquires
+// of pinned keys have at most pinnedConns: they send many commands, and nobody else
+// waits for them. While a command is
 // overdue the question of silence.go uses more, for a second.
 const (
-	workConns  = parallel
-	vitalConns = 4
+	workConns   = parallel
+	vitalConns  = 4
+	pinnedConns = 3
 
 	// minConns is what a pool must allow: a change stream, an acquire and a renewal at
 	// once, and a question on another connection.
@@ -33,31 +36,48 @@ const (
 const maxConns = workConns + vitalConns + 1
 
 // conns counts the commands that are under way.
-type conns struct{ work, vital chan struct{} }
+type conns struct{ work, vital, pinned chan struct{} }
 
 func newConns() conns {
-	return conns{work: make(chan struct{}, workConns), vital: make(chan struct{}, vitalConns)}
+	return conns{work: make(chan struct{}, workConns), vital: make(chan struct{}, vitalConns), pinned: make(chan struct{}, pinnedConns)}
 }
 
-type vitalKey struct{}
+type connsKey struct{}
 
 // vital marks the context of calls that keep or end leases.
-func vital(ctx context.Context) context.Context { return context.WithValue(ctx, vitalKey{}, true) }
+func vital(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connsKey{}, func(c conns) []chan struct{} { return []chan struct{}{c.vital} })
+}
+
+// ofPinned marks the context of acquires of pinned keys.
+func ofPinned(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connsKey{}, func(c conns) []chan struct{} { return []chan struct{}{c.pinned, c.work} })
+}
 
 var errNoTurn = errors.New("waiting for a turn among the Store's commands")
 
 // use takes a place for one command, and returns how to give it back.
 func (c conns) use(ctx context.Context) (leave func(), err error) {
-	places := c.work
-	if ctx.Value(vitalKey{}) != nil {
-		places = c.vital
+	places := []chan struct{}{c.work}
+	if of, ok := ctx.Value(connsKey{}).(func(conns) []chan struct{}); ok {
+		places = of(c)
 	}
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", errNoTurn, ctx.Err())
+	taken := 0
+	leave = func() {
+		for _, p := range places[:taken] {
+			<-p
+		}
 	}
+	for _, p := range places {
+		select {
+		case p <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			leave()
+			return nil, fmt.Errorf("%w: %w", errNoTurn, ctx.Err())
+		}
+	}
+	return leave, nil
 }
 
 // checkPool refuses a pool that is too small. The driver does not tell how large one is,

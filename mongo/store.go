@@ -58,6 +58,7 @@ type Store struct {
 	statements atomic.Uint64
 	sessions   sessions
 	own        ownSessions
+	killed     killedSessions
 	asking     asking
 	conns      conns
 	paces      struct{ renew, release, acquire, numbered, one, raise pace }

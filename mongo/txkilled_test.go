@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 )
 
 // inside stays in a transaction for ever.
@@ -142,5 +144,53 @@ func checkOnce(t *testing.T, s *Store, n int64) {
 	must(t, err)
 	if int64(len(docs)) != n || number(t, s, "runs") != n || marks != n {
 		t.Errorf("P13: %d effects, counted %d, and %d marks of %d runs", len(docs), number(t, s, "runs"), marks, n)
+	}
+}
+
+// What InTx or Once left open is ended by whoever finds it, also one that found the key
+// pinned before: by an earlier holder, whose transaction has ended since.
+func TestDeadTransactionBehindAnother(t *testing.T) {
+	t.Parallel()
+	dying := shared(t)
+	s := open(t, dying.db, Options{})
+	for _, n := range []int{1, 3, 2 * maxLooks} {
+		prefix := fmt.Sprint("n", n, "/")
+		dead := requests(prefix, n)
+		for i := range dead {
+			dead[i].Guarded, dead[i].TTL = true, 5*time.Second
+		}
+		holds := grantedAll(t, dying, dead)
+		for _, q := range dead {
+			sess := dying.own.find(q.ID).sess
+			must(t, sess.StartTransaction(ownTransactions))
+			_, err := dying.inside(sess, dying.fences).UpdateOne(mongo.NewSessionContext(t.Context(), sess),
+				op("_id", keyID(q.Key)), op("$inc", op("n", int64(1))))
+			must(t, err)
+		}
+		for _, h := range holds {
+			release(t, s, h) // dying does not know of it
+		}
+		reqs := requests(prefix, n)
+		for i := range reqs {
+			reqs[i].Pinned = true
+		}
+		got := make(map[string]bool)
+		for try := 0; len(got) < n; try++ { // it looks at some at a time
+			if try == 20 {
+				t.Fatalf("of %d keys that transactions of the dead pin %d were granted", n, len(got))
+			}
+			results, err := s.Acquire(t.Context(), reqs)
+			must(t, err)
+			for i, r := range results {
+				if r.Status == driver.Granted {
+					got[reqs[i].Key] = true
+				}
+			}
+		}
+		for _, q := range dead {
+			if err := dying.own.find(q.ID).sess.CommitTransaction(t.Context()); err == nil {
+				t.Errorf("P4: %q: the dead transaction committed after the next grant", q.Key)
+			}
+		}
 	}
 }
