@@ -27,7 +27,7 @@ func aligned(key string) map[string]any {
 	return map[string]any{
 		"name": key, "hold": binary([]byte("0123456789abcdef")), "owner": "somebody:1", "token": int64(1 << 59),
 		"acquiredAt": time.Now().Add(-2 * time.Minute), "expiresAt": time.Now().Add(-time.Minute), "fenced": gone,
-		"keepUntil": gone, "forced": gone,
+		"keepUntil": gone, "forced": gone, "wanted": gone,
 	}
 }
 
@@ -58,9 +58,22 @@ var special = map[string][]any{
 		math.Nextafter(1<<63, 0), float64(1 << 63), float64(1 << 60)},
 	"expiresAt": {time.Now().Add(time.Hour), time.Now().Add(290 * 365 * 24 * time.Hour), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)},
 	"keepUntil": {time.Now().Add(time.Hour), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
+	"wanted":    absurdHints(),
 }
 
-var fieldNames = []string{"name", "hold", "owner", "token", "acquiredAt", "expiresAt", "fenced", "keepUntil", "forced"}
+// absurdHints have each value in each of their fields.
+func absurdHints() []any {
+	soon := time.Now().Add(time.Minute)
+	hints := []any{bson.A{bson.D{{Key: "by", Value: 1}, {Key: "until", Value: soon}}}}
+	for _, v := range strangers {
+		if v != gone {
+			hints = append(hints, bson.D{{Key: "by", Value: v}, {Key: "until", Value: soon}}, bson.D{{Key: "by", Value: 1}, {Key: "until", Value: v}})
+		}
+	}
+	return hints
+}
+
+var fieldNames = []string{"name", "hold", "owner", "token", "acquiredAt", "expiresAt", "fenced", "keepUntil", "forced", "wanted"}
 
 // absurdLab is a client that meets absurd documents.
 type absurdLab struct {
@@ -146,9 +159,13 @@ func says(t testing.TB, what, key string, err error) {
 
 func seemly(t testing.TB, i rowlock.Info, key string) {
 	t.Helper()
-	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 {
+	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !seemlyHint(i.Wanted) {
 		t.Errorf("shown as %+v", i)
 	}
+}
+
+func seemlyHint(h driver.Hint) bool {
+	return h == driver.Hint{} || h.Client > 0 && h.Client <= driver.MaxClient && h.Left > 0 && h.Left <= driver.MaxHintTime
 }
 
 // visit runs every operation on the key of an absurd document.
@@ -190,6 +207,18 @@ func (a *absurdLab) visit(t *testing.T, key string, fields map[string]any) {
 		return a.c.Acquire(short, key, rowlock.Guarded(), rowlock.MaxHold(time.Hour))
 	})
 
+	// Waiting.
+	a.put(t, a.s.leases, key, fields)
+	_, isFree := a.state(t, key)
+	results, err := a.s.Acquire(ctx, []driver.Request{waiterOf(key, 1)})
+	says(t, "acquire by a waiter", key, err)
+	if err == nil && (results[0].Status == driver.Granted) != isFree {
+		t.Errorf("acquire by a waiter: %v, though the document is free: %v", results[0].Status, isFree)
+	}
+	if i := inspect(t, a.s, key); err == nil && !isFree && i.Wanted.Client == 0 {
+		t.Errorf("a waiter was refused, and is not shown: %+v", i)
+	}
+
 	// In one command with others.
 	a.put(t, a.s.leases, key, fields)
 	a.batch(t, ctx, key, fields)
@@ -197,7 +226,7 @@ func (a *absurdLab) visit(t *testing.T, key string, fields map[string]any) {
 	// By force, and reaping.
 	a.put(t, a.s.leases, key, fields)
 	before, _ := a.state(t, key)
-	_, err := a.s.ForceRelease(ctx, key)
+	_, err = a.s.ForceRelease(ctx, key)
 	says(t, "force release", key, err)
 	after, isFree := a.state(t, key)
 	if after < before {
@@ -258,7 +287,7 @@ func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func
 // batch sends the key with others, in each kind of command.
 func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields map[string]any) {
 	t.Helper()
-	reqs := []driver.Request{request("a-" + key), request(key), request("z-" + key)}
+	reqs := []driver.Request{request("a-" + key), waiterOf(key, 1), request("z-" + key)}
 	for _, k := range []string{reqs[0].Key, reqs[2].Key} {
 		a.put(t, a.s.leases, k, aligned(k))
 	}
@@ -272,7 +301,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields 
 	holds := make([]driver.Hold, len(reqs))
 	for i, r := range results {
 		holds[i] = holdOf(reqs[i], r)
-		holds[i].MaxHold = time.Hour
+		holds[i].MaxHold, holds[i].Asks = time.Hour, true
 		switch {
 		case i != 1 && !granted(r, nil):
 			t.Errorf("P15: acquire of a neighbour: %v: %v", r.Status, r.Err)
@@ -309,8 +338,8 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields 
 				t.Errorf("P15: %s of a neighbour: %v: %v", step.name, r.Status, r.Err)
 			case r.Status == driver.Unknown:
 				says(t, step.name+" in a batch", key, r.Err)
-			case r.Left < 0:
-				t.Errorf("%s: left %v", step.name, r.Left)
+			case r.Left < 0 || !seemlyHint(r.Wanted):
+				t.Errorf("%s: left %v, %+v", step.name, r.Left, r.Wanted)
 			}
 		}
 	}

@@ -142,7 +142,11 @@ func (s *Store) taking(q driver.Request) d {
 	if q.Guarded {
 		fenced = literal(true)
 	}
-	return take(hold, grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced))
+	client, refused := int32(q.Client), any("$$ROOT")
+	if leaves(q) {
+		refused = leaveHint(hold, client)
+	}
+	return take(hold, grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced, client), refused)
 }
 
 // heldBy looks for a live hold of another after a try that the server did not finish

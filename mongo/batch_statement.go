@@ -6,8 +6,8 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 // finds its own hold, by its place in the list of keys.
 func (b *batch) updateMany(entries []int) bson.D {
 	first := b.reqs[entries[0]]
-	keys, holds, owners, ttls, keeps, fences := a{}, a{}, a{}, a{}, a{}, a{}
-	oneOwner, oneTTL, oneKeep, oneFence := true, true, true, true
+	keys, holds, owners, ttls, keeps, fences, clients, wants := a{}, a{}, a{}, a{}, a{}, a{}, a{}, a{}
+	oneOwner, oneTTL, oneKeep, oneFence, oneClient, oneWant := true, true, true, true, true, true
 	for _, i := range entries {
 		q := b.reqs[i]
 		keys = append(keys, keyID(q.Key))
@@ -16,10 +16,14 @@ func (b *batch) updateMany(entries []int) bson.D {
 		ttls = append(ttls, millis(q.TTL))
 		keeps = append(keeps, millis(q.Keep))
 		fences = append(fences, q.Guarded)
+		clients = append(clients, int32(q.Client))
+		wants = append(wants, leaves(q))
 		oneOwner = oneOwner && q.Owner == first.Owner
 		oneTTL = oneTTL && q.TTL == first.TTL
 		oneKeep = oneKeep && q.Keep == first.Keep
 		oneFence = oneFence && q.Guarded == first.Guarded
+		oneClient = oneClient && q.Client == first.Client
+		oneWant = oneWant && leaves(q) == leaves(first)
 	}
 	// A list costs the server a look-up a document: only where it is needed.
 	mine := func(all a, one bool) any {
@@ -41,8 +45,17 @@ func (b *batch) updateMany(entries []int) bson.D {
 	} else if first.Guarded {
 		fenced = literal(true)
 	}
-	doc := grant(b.s.standalone.Load(), "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced)
-	taking := take(hold, doc)
+	var client, refused any = int32(first.Client), "$$ROOT"
+	if !oneClient {
+		client = mine(clients, false)
+	}
+	if !oneWant {
+		refused = op("$cond", a{mine(wants, false), leaveHint(hold, client), "$$ROOT"})
+	} else if leaves(first) {
+		refused = leaveHint(hold, client)
+	}
+	doc := grant(b.s.standalone.Load(), "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced, client)
+	taking := take(hold, doc, refused)
 	stage := op("$replaceWith", op("$let", d{
 		{Key: "vars", Value: op("i", op("$indexOfArray", a{literal(keys), "$_id"}))},
 		{Key: "in", Value: taking[0].Value},

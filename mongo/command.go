@@ -91,7 +91,7 @@ var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majo
 // answer again. One without a number gets an answer of its own, which is the one
 // to trust (a failover may have rolled the first one back); but a release that
 // finds nothing the second time wants to know what it found the first time, so
-// the earlier count comes along.
+// the earlier reply comes along.
 //
 // A numbered write also goes out again if its connection broke. An answer then
 // says nothing about the sending before, unless it wrote something (session.go):
@@ -107,7 +107,7 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 	}
 	doubt := false // an earlier sending may have been applied
 	lost := false
-	earlier := int64(0)
+	var earlier bson.Raw
 	for tries := 0; ; tries++ {
 		limit := min(wait, left(ctx))
 		raw, err := s.send(ctx, sess, cmd, limit)
@@ -115,7 +115,9 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 		switch {
 		case again && majorityLate(err):
 			wait, doubt = time.Minute, true
-			earlier = max(earlier, matched(raw))
+			if matched(raw) > matched(earlier) {
+				earlier = raw
+			}
 		case again && (nothingSent(err) || sess != nil && notPrimary(err)):
 		case again && sess != nil && (silent(err) || repeatable(err)):
 			doubt, o.late = true, true
@@ -157,9 +159,12 @@ func (s *Store) once(ctx context.Context, cmd bson.D, wait time.Duration) error 
 // answer is the reply to a write.
 type answer struct {
 	bson.Raw
-	earlier int64 // documents that an earlier sending of it matched
-	lost    bool  // what an earlier sending matched, if it arrived, is not known
+	earlier bson.Raw // the reply to the earlier sending of it that matched the most documents
+	lost    bool     // what an earlier sending matched, if it arrived, is not known
 }
+
+// matched is the number of documents that some sending of a write found.
+func (r answer) matched() int64 { return max(matched(r.Raw), matched(r.earlier)) }
 
 // doubtful is an error that says nothing about an earlier sending of the same
 // command.

@@ -45,7 +45,7 @@ func sentBy(t *testing.T) []bson.Raw {
 		q := request(key)
 		q.Guarded, q.Keep = guarded, time.Hour
 		h := granted(t, s, q)
-		acquire(t, s, request(key))
+		refused(t, s, key, 1)
 		h.MaxHold = time.Hour
 		renew(t, s, h)
 		h.Undo = guarded

@@ -89,6 +89,7 @@ var varying = []struct {
 	{regexp.MustCompile(`"\$token",[0-9]{15,}`), `"$token",839022931575111680`},
 	{regexp.MustCompile(`"base64":"[^"]*","subType":"04"`), `"base64":"Tnp0vY2HTCeaZXE2oVqf3g==","subType":"04"`},
 	{regexp.MustCompile(`"maxTimeMS":(9[0-9]{2}|1000)\b`), `"maxTimeMS":1000`}, // less the time of a trip
+	{regexp.MustCompile(`"maxTimeMS":2[0-4][0-9]\b`), `"maxTimeMS":250`},
 }
 
 // inWords is a command in relaxed extended JSON, without what the driver adds to it.
@@ -154,11 +155,11 @@ func tell(t *testing.T) map[string][]string {
 		}
 	}
 	ctx := t.Context()
-	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second}
+	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second, Client: 1701}
 	upload := report
 	upload.Key, upload.ID = "upload", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
 	hold := func(q driver.Request) driver.Hold {
-		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep}
+		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep, Asks: true}
 	}
 	gives := func(want driver.Status) func([]driver.Result, error) bool {
 		return func(results []driver.Result, err error) bool {
@@ -175,6 +176,11 @@ func tell(t *testing.T) map[string][]string {
 	release := func(want driver.Status, holds ...driver.Hold) bool { return gives(want)(s.Release(ctx, holds)) }
 
 	step("acquire", func() bool { return acquire(driver.Granted, report) })
+	step("acquire by a waiter", func() bool {
+		q := report
+		q.ID, q.Wants = upload.ID, true
+		return acquire(driver.Held, q)
+	})
 	step("inspect", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("list", func() bool { _, err := s.List(ctx, "re", "", 100); return err == nil })
 	step("renew", func() bool { return renew(driver.Alive, hold(report)) })
@@ -325,9 +331,14 @@ func TestDocsNight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who := night("who")
-	if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true {
-		t.Fatalf("who holds it: %v", who)
+	for client, want := range []any{nil, int32(1)} {
+		if client > 0 {
+			refused(t, s, "report", uint32(client))
+		}
+		who := night("who")
+		if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true || who[0]["wantedBy"] != want {
+			t.Fatalf("who holds it: %v", who)
+		}
 	}
 	night("free")
 	night("fence")

@@ -12,12 +12,13 @@ import (
 // by the server's clock at the start of the command:
 //
 //	{_id: Binary, name, hold: Binary(16), owner, token: long, acquiredAt: date,
-//	 expiresAt: date, fenced: true, fresh: true, keepUntil: date, forced: true}
+//	 expiresAt: date, fenced: true, fresh: true, keepUntil: date, forced: true,
+//	 wanted: {by: int, until: date}}
 //
 // hold is absent in a released document; expiresAt is then the moment of the
 // release. fenced and keepUntil are absent unless needed, forced until
 // ForceRelease ends the hold. fresh is there from the first grant of a new document
-// until a holder releases it, see fence.go. The time of death of a document that is
+// until a holder releases it, see fence.go. wanted decides nothing, see hint.go. The time of death of a document that is
 // free is therefore the larger of expiresAt and keepUntil.
 
 type (
@@ -50,7 +51,8 @@ var free = op("$lte", a{until, now})
 // computed here (leftOf), because a date that is none would fail the whole
 // command.
 var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1}, {Key: "fresh", Value: 1},
-	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "now", Value: now}}
+	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "wanted", Value: 1},
+	{Key: "now", Value: now}}
 
 // nextToken is above the stored token and above every token that the key may
 // have had before its document was reaped. The logical clock of a replica set
@@ -71,7 +73,7 @@ func nextToken(standalone bool) d {
 var fresh = op("$ifNull", a{"$fresh", op("$cond", a{op("$gt", a{"$token", nil}), "$$REMOVE", true})})
 
 // grant is the whole document of a new hold. What it does not name is gone.
-func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced any) d {
+func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced, client any) d {
 	doc := d{
 		{Key: "_id", Value: "$_id"},
 		{Key: "name", Value: name},
@@ -88,13 +90,13 @@ func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced any) d {
 	if keepUntil != nil {
 		doc = append(doc, bson.E{Key: "keepUntil", Value: keepUntil})
 	}
-	return doc
+	return append(doc, bson.E{Key: "wanted", Value: keepHint(client)})
 }
 
-// take is the acquire: the document stays as it is if it has this hold already
-// (so that a repeated attempt finds its own token) or is not free.
-func take(hold any, doc d) d {
-	return op("$replaceWith", op("$cond", a{op("$and", a{op("$ne", a{"$hold", hold}), free}), doc, "$$ROOT"}))
+// take is the acquire: the document becomes refused if it has this hold already (so
+// that a repeated attempt finds its own token) or is not free.
+func take(hold any, granted d, refused any) d {
+	return op("$replaceWith", op("$cond", a{op("$and", a{op("$ne", a{"$hold", hold}), free}), granted, refused}))
 }
 
 // row is a document as replies show it.
@@ -107,7 +109,8 @@ type row struct {
 	fresh  bool // nobody is known to have looked for a fence
 	forced bool
 	since  time.Time
-	left   time.Duration   // 0: free
+	left   time.Duration // 0: free
+	wanted driver.Hint
 	at     *bson.Timestamp // the server's logical time of the answer
 	absurd string          // what in it only a person can have written; see absurd.go
 }
@@ -141,7 +144,7 @@ func parse(doc bson.Raw) row {
 		r.since = time.UnixMilli(ms)
 	}
 	if at, ok := doc.Lookup("now").DateTimeOK(); ok {
-		r.left = leftOf(doc, at)
+		r.left, r.wanted = leftOf(doc, at), hintAt(doc, at)
 	}
 	return r
 }
@@ -158,7 +161,7 @@ func (r row) refused() driver.Result {
 }
 
 func (r row) info(key string) driver.Info {
-	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.since}
+	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.since, Wanted: r.wanted}
 	if r.left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.held(), r.left, r.hold
 	}

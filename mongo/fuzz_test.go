@@ -50,7 +50,7 @@ func FuzzCommands(f *testing.F) {
 		if len(key) > driver.MaxKey {
 			t.Fatalf("a key of %d bytes is taken", len(key))
 		}
-		q := driver.Request{Key: key, Owner: owner, TTL: time.Duration(ttl), Keep: time.Duration(ttl)}
+		q := driver.Request{Key: key, Owner: owner, TTL: time.Duration(ttl), Keep: time.Duration(ttl), Client: uint32(len(owner)), Wants: ttl%2 == 0}
 		copy(q.ID[:], idBytes)
 		h := driver.Hold{Key: key, ID: q.ID, TTL: q.TTL}
 		same := func(what string, v bson.RawValue, want []byte) {
@@ -84,6 +84,7 @@ func FuzzCommands(f *testing.F) {
 			t.Errorf("a TTL of %v became %d ms", q.TTL, ms)
 		}
 		same("key", raw(s.ending([]driver.Hold{h})).Lookup("updates", "0", "q", "_id"), []byte(key))
+		same("hold", raw(s.endingOne(h)).Lookup("query", "hold"), q.ID[:])
 		same("hold", raw(s.renewal([]driver.Hold{h})).Lookup("updates", "0", "q", "hold"), q.ID[:])
 		same("run", raw(runID(owner, key)).Lookup("run"), []byte(key))
 		same("name", raw(runID(owner, key)).Lookup("name"), []byte(owner))
@@ -96,7 +97,7 @@ func FuzzCommands(f *testing.F) {
 // FuzzDocuments: whatever a reply or a document has in it, nothing panics, and what a
 // caller is told has nothing that wrapped around.
 func FuzzDocuments(f *testing.F) {
-	for _, name := range []string{"token", "expiresAt", "hold", "now", "_id"} {
+	for _, name := range []string{"token", "expiresAt", "hold", "now", "_id", "wanted"} {
 		for _, v := range append(strangers, special[name]...) {
 			if v == gone {
 				continue
@@ -124,12 +125,12 @@ func FuzzDocuments(f *testing.F) {
 	s := idle(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply := bson.Raw(b)
-		_, _ = matched(reply), operationTime(reply)
+		_, _, _ = matched(reply), operationTime(reply), hintIn(reply)
 		docs, _ := firstBatch(reply)
 		for _, doc := range append(docs, reply) {
 			r := parse(doc)
 			i := r.info(r.key)
-			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 {
+			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !seemlyHint(i.Wanted) {
 				t.Fatalf("%v is shown as %+v", doc, i)
 			}
 			if g := r.granted(); g.Status == driver.Granted && (g.Token <= 0 || g.Token > driver.MaxToken) {

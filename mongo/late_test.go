@@ -38,19 +38,24 @@ func (p *proxy) nothingLate(t *testing.T, s, beside *Store, keys ...string) {
 
 func TestP6_RefusedAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	p, s, beside := behindProxy(t)
-	rival := granted(t, beside, request("k"))
-	p.cut("findAndModify", nil)
-	if r := acquire(t, s, request("k")); r.Status != driver.Held || r.Left <= 0 {
-		t.Errorf("%+v, want held", r)
-	}
-	p.waitKept(1)
-	release(t, beside, rival)
-	p.nothingLate(t, s, beside, "k")
-	sent := s.Statements()
-	granted(t, s, request("k")) // the session goes on
-	if n := s.Statements() - sent; n != 1 {
-		t.Errorf("the next acquire sent %d commands, want 1", n)
+	for name, q := range map[string]driver.Request{"once": request("k"), "waiting": waiterOf("k", 1)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, s, beside := behindProxy(t)
+			rival := granted(t, beside, request("k"))
+			p.cut("findAndModify", nil)
+			if r := acquire(t, s, q); r.Status != driver.Held || r.Left <= 0 {
+				t.Errorf("%+v, want held", r)
+			}
+			p.waitKept(1)
+			release(t, beside, rival)
+			p.nothingLate(t, s, beside, "k")
+			sent := s.Statements()
+			granted(t, s, request("k")) // the session goes on
+			if n := s.Statements() - sent; n != 1 {
+				t.Errorf("the next acquire sent %d commands, want 1", n)
+			}
+		})
 	}
 }
 

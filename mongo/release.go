@@ -72,6 +72,7 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	for n, i := range group {
 		results[i] = e.results[n]
 	}
+	s.readHints(ctx, holds, group, results)
 }
 
 // releasing is a release of several holds of one kind.
@@ -89,7 +90,7 @@ func (e *releasing) send(ctx context.Context, entries []int, wait time.Duration)
 	}
 	s.paces.release.took(len(holds), time.Since(start))
 	var fates []driver.Status
-	if max(matched(reply.Raw), reply.earlier) >= int64(len(holds)) {
+	if reply.matched() >= int64(len(holds)) {
 		fates = slices.Repeat([]driver.Status{driver.Released}, len(holds))
 	} else if fates, err = s.fates(ctx, reply.Raw, holds); err != nil {
 		return err
@@ -160,10 +161,14 @@ func (e *releasing) fail(ctx context.Context, entries []int, err error) {
 func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("release %q", h.Key)
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, nil, s.ending([]driver.Hold{h}), wait)
+		reply, err := s.write(ctx, nil, s.endingOne(h), wait)
 		switch {
-		case err == nil && max(matched(reply.Raw), reply.earlier) > 0:
-			return s.ended(driver.Released, h)
+		case err == nil && reply.matched() > 0:
+			r := s.ended(driver.Released, h)
+			if r.Wanted = hintIn(reply.Raw); matched(reply.Raw) == 0 {
+				r.Wanted = hintIn(reply.earlier)
+			}
+			return r
 		case err == nil:
 			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h})
 			if err != nil {
@@ -192,21 +197,31 @@ func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.standalone.Load()}
 }
 
-// ending removes the holds. Plain operators, not a pipeline, so that a change
-// stream always sees which field went.
+// endingOne removes a hold, and brings back the hint of a client that waits for the key.
+func (s *Store) endingOne(h driver.Hold) bson.D {
+	return d{
+		{Key: "findAndModify", Value: s.leases},
+		{Key: "query", Value: byHolds([]driver.Hold{h})},
+		{Key: "update", Value: removal(h.Undo)},
+		{Key: "fields", Value: d{{Key: "wanted", Value: 1}, {Key: "now", Value: now}}},
+	}
+}
+
+// ending removes several holds.
 func (s *Store) ending(holds []driver.Hold) bson.D {
 	return d{
 		{Key: "update", Value: s.leases},
 		{Key: "updates", Value: a{d{
 			{Key: "q", Value: byHolds(holds)},
 			{Key: "u", Value: removal(holds[0].Undo)},
-			{Key: "multi", Value: len(holds) > 1},
+			{Key: "multi", Value: true},
 		}}},
 	}
 }
 
-// removal is what happens to a document whose hold ends. keepUntil, which MinHold
-// wrote at the grant, outlives the release of a lease, but not an undo.
+// removal is what happens to a document whose hold ends: plain operators, not a
+// pipeline, so that a change stream always sees which field went. keepUntil, which
+// MinHold wrote at the grant, outlives the release of a lease, but not an undo.
 // Who releases a lease was told of it, so the document is not fresh any more.
 func removal(undo bool) d {
 	gone := d{{Key: "hold", Value: ""}, {Key: "fresh", Value: ""}}

@@ -160,9 +160,13 @@ func byHolds(holds []driver.Hold) d {
 	return d{{Key: "_id", Value: op("$in", keys)}, {Key: "hold", Value: op("$in", ids)}}
 }
 
-// matched is the number of documents that an update command found.
+// matched is the number of documents that an update, delete or findAndModify found.
 func matched(reply bson.Raw) int64 {
-	n, _ := reply.Lookup("n").AsInt64OK()
+	n, ok := reply.Lookup("n").AsInt64OK()
+	if !ok {
+		last, _ := reply.Lookup("lastErrorObject").DocumentOK()
+		n, _ = last.Lookup("n").AsInt64OK()
+	}
 	return n
 }
 

@@ -54,7 +54,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 			{Key: "limit", Value: 0},
 		}}},
 	}, undoWait)
-	n := int(max(matched(removed.Raw), removed.earlier))
+	n := int(removed.matched())
 	if err != nil {
 		return n, s.fail(ctx, "reap runs", err)
 	}

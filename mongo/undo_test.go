@@ -255,7 +255,7 @@ func TestWriteConcernErrors(t *testing.T) {
 		if st := renew(t, s, h); st != driver.Alive {
 			t.Errorf("renew: %v", st)
 		}
-		failCommand(t, s, "wce", "update", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+		failCommand(t, s, "wce", "findAndModify", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 		if r := release(t, s, h); r.Status != driver.Released {
 			t.Errorf("release: %v", r.Status)
 		}
@@ -263,7 +263,7 @@ func TestWriteConcernErrors(t *testing.T) {
 	// The repeat of a release finds nothing; that the first sending did counts, even
 	// if the document could not tell any more.
 	h := granted(t, s, request("r"))
-	failCommand(t, s, "wce", "update", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+	failCommand(t, s, "wce", "findAndModify", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 	if r := release(t, s, driver.Hold{Key: h.Key, ID: h.ID}); r.Status != driver.Released {
 		t.Errorf("release: %v", r.Status)
 	}

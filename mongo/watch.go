@@ -17,7 +17,7 @@ import (
 
 // releases passes the events after which a key may be free: a hold that went, a
 // document that was deleted, and those that end the stream. A grant, a renewal and
-// a refusal do not pass. A release is logged as an update or, when the server
+// a refusal, also one that leaves a hint, do not pass. A release is logged as an update or, when the server
 // found that shorter, as a whole document.
 var releases = mongo.Pipeline{
 	d{{Key: "$match", Value: op("$or", a{
