@@ -70,7 +70,7 @@ func initMariaDB(p program, dir string) error {
 		fmt.Fprintf(&in, "create or replace user root@'%s' identified by '%s';\n", host, rootPassword)
 		fmt.Fprintf(&in, "grant all on *.* to root@'%s' with grant option;\n", host)
 	}
-	args := append(p.args[:len(p.args):len(p.args)], "--bootstrap", "--datadir="+dir, "--skip-log-bin")
+	args := append(p.args[:len(p.args):len(p.args)], "--bootstrap", "--datadir="+dir, "--tmpdir="+dir, "--skip-log-bin")
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}

@@ -52,6 +52,7 @@ func mysqldArgs(dir string, port int) []string {
 	args := []string{
 		"--datadir=" + dir, "--bind-address=127.0.0.1", fmt.Sprintf("--port=%d", port),
 		"--socket=s.sock", "--pid-file=server.pid", // relative to the data folder: a socket's path is limited
+		"--tmpdir=" + dir,                 // MariaDB empties it when it starts, and another's temporary tables may be there
 		"--loose-mysqlx=OFF",              // its port would clash
 		"--loose-secure-file-priv=" + dir, // the packages' default folder does not exist
 		"--server-id=1", "--log-bin=binlog",
