@@ -166,8 +166,8 @@ func TestP26_DistantServer(t *testing.T) {
 	strategies(t, func(t *testing.T, l *lab) {
 		const ttl, kept, workers, cycles = 10 * time.Second, 8, 8, 5
 		s, d := l.distant(farAway)
-		lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
-		slowest := premise(t, l)
+		_, lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
+		busy := premise(t, l)
 		c, err := rowlock.New(s, rowlock.Options{TTL: ttl})
 		must(t, err)
 		defer func() { must(t, c.Close(within(t, time.Minute))) }()
@@ -207,7 +207,7 @@ func TestP26_DistantServer(t *testing.T) {
 		if n := d.kills.Load(); n > 0 {
 			t.Errorf("%d statements were ended by KILL", n)
 		}
-		noneLost(t, lost(), kept, ttl, slowest())
+		noneLost(t, lost(), kept, ttl, busy())
 	})
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// keepAlive takes n keys with a client of its own; lost says how many of the leases
+// keepAlive takes n keys with a client c of its own; lost says how many of the leases
 // have ended since.
-func keepAlive(t testing.TB, s *Store, n int, key func(int) string, ttl time.Duration) (lost func() int) {
+func keepAlive(t testing.TB, s *Store, n int, key func(int) string, ttl time.Duration) (c *rowlock.Client, lost func() int) {
 	t.Helper()
 	c, err := rowlock.New(s, rowlock.Options{TTL: ttl})
 	must(t, err)
@@ -32,7 +32,7 @@ func keepAlive(t testing.TB, s *Store, n int, key func(int) string, ttl time.Dur
 	for _, err := range errs {
 		must(t, err)
 	}
-	return func() (lost int) {
+	return c, func() (lost int) {
 		var first error
 		for _, l := range leases {
 			if err := l.Err(); err != nil {
@@ -82,8 +82,8 @@ func TestP26_BlockedReleases(t *testing.T) {
 		for i, r := range c.acquire(reqs...) {
 			holds[i] = driver.Hold{Key: keys[i], ID: reqs[i].ID, Token: r.Token, Stored: r.Stored, TTL: time.Minute, Guarded: true}
 		}
-		lost := keepAlive(t, s, 20, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
-		slowest := premise(t, l)
+		_, lost := keepAlive(t, s, 20, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
+		busy := premise(t, l)
 		end := l.lockRows(keys...)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestP26_BlockedReleases(t *testing.T) {
 			})
 		}
 		sleep(ctx, 4*ttl)
-		noneLost(t, lost(), 20, ttl, slowest())
+		noneLost(t, lost(), 20, ttl, busy())
 		cancel()
 		wg.Wait()
 		end()

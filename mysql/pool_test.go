@@ -30,7 +30,7 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 			must(t, err)
 			defer tx.Rollback()
 		}
-		slowest := premise(t, l)
+		busy := premise(t, l)
 		lost, n := 0, 0
 		release := func(lease *rowlock.Lease) {
 			n++
@@ -48,6 +48,6 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 		for _, lease := range leases {
 			release(lease)
 		}
-		noneLost(t, lost, n, ttl, slowest())
+		noneLost(t, lost, n, ttl, busy())
 	})
 }

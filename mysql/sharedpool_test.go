@@ -55,7 +55,7 @@ func TestP26_GuardsOnASharedPool(t *testing.T) {
 					leases[i] = p.lock(t, fmt.Sprint("k", i))
 				}
 
-				slowest := premise(t, l)
+				busy := premise(t, l)
 				ofStore := sessionsOf(t, l, user)
 				ended := make(chan struct{})
 				var all sync.WaitGroup
@@ -109,7 +109,7 @@ func TestP26_GuardsOnASharedPool(t *testing.T) {
 						lost++
 					}
 				}
-				noneLost(t, lost, workers, ttl, slowest())
+				noneLost(t, lost, workers, ttl, busy())
 			})
 		}
 	})
