@@ -333,7 +333,7 @@ func TestDocsNight(t *testing.T) {
 	}
 	for client, want := range []any{nil, int32(1)} {
 		if client > 0 {
-			refused(t, s, "report", uint32(client))
+			leave(t, s, "report", uint32(client), lasting)
 		}
 		who := night("who")
 		if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true || who[0]["wantedBy"] != want {
