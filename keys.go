@@ -258,7 +258,7 @@ func (k *keyed) looked(info driver.Info, err error) {
 			c.watcher.start()
 		}
 	}
-	k.step(key.Event{Kind: key.Looked, Free: !info.Held, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
+	k.step(key.Event{Kind: key.Looked, Free: !info.Held, Token: info.Token, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
 }
 
 // began notes that a grant of this client has begun. Called under c.mu.

@@ -16,6 +16,7 @@ import (
 // turnStore is a memory store with a queue for turns, as a server's named locks are.
 type turnStore struct {
 	*memory.Store
+	far   time.Duration // how long the news of a turn travels
 	mu    sync.Mutex
 	queue []chan struct{} // the first has the turn
 	asked int
@@ -47,6 +48,9 @@ func (s *turnStore) WaitTurn(ctx context.Context, _ string) (waited bool, end fu
 	}
 	select {
 	case <-mine:
+		if waited {
+			time.Sleep(s.far)
+		}
 		return waited, end, nil
 	case <-ctx.Done():
 		end()
@@ -198,6 +202,49 @@ func TestTurnOfOneThatStandsStill(t *testing.T) {
 		synctest.Wait()
 		if s.waiting() != 1 {
 			t.Error("a client that has had the key is in the queue")
+		}
+	})
+}
+
+// TestNobodyComesOutOfTurn: between a release and the attempt of the client whose turn it is
+// the key is free for a while. A client that waits behind it and looks just then leaves it.
+func TestNobodyComesOutOfTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const programs, hold, far = 8, 200 * time.Millisecond, 40 * time.Millisecond
+		s := &turnStore{Store: memory.New(), far: far}
+		ctx, cancel := context.WithCancel(context.Background())
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range programs {
+			c := newClient(t, s)
+			wg.Go(func() {
+				for {
+					l, err := c.Acquire(ctx, "k")
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					order = append(order, i)
+					mu.Unlock()
+					time.Sleep(hold)
+					l.Release(context.Background())
+				}
+			})
+		}
+		time.Sleep(10 * time.Minute)
+		cancel()
+		wg.Wait()
+		inOrder := 0
+		for i := programs; i < len(order); i++ {
+			if order[i] == order[i-programs] {
+				inOrder++
+			}
+		}
+		if n := len(order); inOrder < n*9/10 {
+			t.Errorf("%d of %d holds came in the order of the turns", inOrder, n)
+		} else {
+			t.Logf("%d of %d holds came in the order of the turns", inOrder, n)
 		}
 	})
 }

@@ -29,7 +29,9 @@
 //	Trying    Refused, it is this client's turn      Resting   Look after the pace
 //	Queued    Turn                                   Trying    Try
 //	Queued    Due                                    Queued    Look now
-//	Queued    Looked: free, or no hint stands        Trying    Try
+//	Queued    Looked: free, as at the last look      Trying    Try
+//	Queued    Looked: free                           Queued    Look soon
+//	Queued    Looked: held, no hint stands           Trying    Try
 //	Queued    Looked                                 Queued    Look now and then
 //	Queued    NoPlace, after a refusal                Resting   Look after the pace
 //	Queued    NoPlace, to leave the key to another    Resting   Try after the pause
@@ -63,6 +65,8 @@
 //
 // Where the store has turns (driver.Turner) clients that wait are in order, and the one
 // whose turn it is keeps it with the key, until the key goes back. A turn that had to be
-// waited for says that others want the key, as a hint does. The tenure is then shorter,
+// waited for says that others want the key, as a hint does. Those behind it look at the key
+// now and then, and leave one that is free to the client whose turn it is, unless that does
+// not take it. The tenure is then shorter,
 // the longer the others had the key: so many of them wait.
 package key

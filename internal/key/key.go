@@ -29,6 +29,7 @@ type State struct {
 	went    time.Duration // when the last tenure ended
 	window  time.Duration // of this tenure: how long it lasts though another wants the key
 	callers int           // that waited here when the tenure began, and have not had the key since
+	seen    seen          // Queued: what the last look saw
 	ownPush bool          // the push of this client's own release is still to come
 	last    bool          // this client had the key before the present holder, as far as pushes tell
 }
@@ -51,6 +52,12 @@ type wanted struct {
 	vain  int           // pauses in which nobody came
 }
 
+// seen is a free key that a look saw.
+type seen struct {
+	free  bool
+	token int64 // of the last grant
+}
+
 // Env is what the machine needs to know of its client.
 type Env struct {
 	Client  uint32
@@ -70,6 +77,7 @@ type Event struct {
 	Hint    driver.Hint   // Looked, Ended
 	Known   bool          // Ended, Granted: Hint is what the database has
 	Free    bool          // Looked
+	Token   int64         // Looked: of the last grant
 	Lasting bool          // Failed, LookFailed: it will fail again
 	Silent  bool          // Failed: the connection was dead
 	Took    time.Duration // Failed
@@ -341,7 +349,7 @@ func (s *State) look(env Env) Action {
 
 // queue waits in the server's queue.
 func (s *State) queue(env Env) Action {
-	s.Mode, s.planned, s.turn = Queued, Look, false
+	s.Mode, s.planned, s.turn, s.seen = Queued, Look, false, seen{}
 	if env.Turns {
 		return Action{Do: Queue, After: queueLook, Spread: Third}
 	}
@@ -390,10 +398,7 @@ func (s *State) othersTurn(now time.Duration) {
 func (s *State) looked(e Event, now time.Duration, env Env) Action {
 	switch {
 	case s.Mode == Queued && s.Waiting > 0:
-		if e.Free || e.Hint.Client == 0 || e.Hint.Client == env.Client && e.Hint.Left < hintEvery {
-			return s.try(now) // it is nobody's turn who takes it, or nobody's hint stands
-		}
-		return Action{Do: Look, After: queueLook, Spread: Third}
+		return s.lookedQueued(e, now, env)
 	case !s.resting():
 		return Action{}
 	case e.Free:
@@ -406,6 +411,24 @@ func (s *State) looked(e Event, now time.Duration, env Env) Action {
 	s.othersTurn(now)
 	s.Pace.held(e.Left, e.Pinned)
 	return s.look(env)
+}
+
+// lookedQueued: a key that is free is about to be taken by the client whose turn it is. Who
+// tried too would get it out of turn, and the other would find it by probes when it is free
+// again. So it is tried where a second look finds it as it was: nobody takes it.
+func (s *State) lookedQueued(e Event, now time.Duration, env Env) Action {
+	last := s.seen
+	s.seen = seen{}
+	switch {
+	case e.Free && last.free && last.token == e.Token:
+		return s.try(now)
+	case e.Free:
+		s.seen = seen{free: true, token: e.Token}
+		return Action{Do: Look, After: LastProbe, Spread: Third}
+	case e.Hint.Client == 0 || e.Hint.Client == env.Client && e.Hint.Left < hintEvery:
+		return s.try(now) // nobody's hint stands, or not for long
+	}
+	return Action{Do: Look, After: queueLook, Spread: Third}
 }
 
 func (s *State) woken(now time.Duration, env Env) Action {

@@ -28,19 +28,20 @@ func waits(m Mode, n int, with ...func(*State)) State {
 }
 
 // The parts of a state.
-func holds(s *State)  { s.Held, s.Since, s.window = s.Held+1, now-time.Minute, handoff }
-func young(s *State)  { s.Since = now - handoff/2 }
-func asked(s *State)  { s.learn(driver.Hint{}, now, Env{Client: me}) } // nobody wants it
-func want(s *State)   { s.learn(hinted, now, Env{Client: me}) }
-func stale(s *State)  { s.wanted.at -= 3 * handoff }
-func yields(s *State) { s.pausing, s.until = true, now+pause }
-func had(s *State)    { s.last = true }
-func own(s *State)    { s.ownPush = true }
-func tries(s *State)  { s.planned = Try }
-func quiet(s *State)  { s.asked = now - time.Minute }
-func vain(s *State)   { s.wanted.vain = vainPauses }
-func saw(s *State)    { s.free = true }
-func turn(s *State)   { s.turn = true }
+func holds(s *State)   { s.Held, s.Since, s.window = s.Held+1, now-time.Minute, handoff }
+func young(s *State)   { s.Since = now - handoff/2 }
+func asked(s *State)   { s.learn(driver.Hint{}, now, Env{Client: me}) } // nobody wants it
+func want(s *State)    { s.learn(hinted, now, Env{Client: me}) }
+func stale(s *State)   { s.wanted.at -= 3 * handoff }
+func yields(s *State)  { s.pausing, s.until = true, now+pause }
+func had(s *State)     { s.last = true }
+func own(s *State)     { s.ownPush = true }
+func tries(s *State)   { s.planned = Try }
+func quiet(s *State)   { s.asked = now - time.Minute }
+func vain(s *State)    { s.wanted.vain = vainPauses }
+func saw(s *State)     { s.free = true }
+func turn(s *State)    { s.turn = true }
+func sawFree(s *State) { s.seen = seen{free: true, token: 5} }
 
 // TestStep is the transition table of the package comment.
 func TestStep(t *testing.T) {
@@ -130,7 +131,12 @@ func TestStep(t *testing.T) {
 		{"due in the queue", waits(Queued, 1), Event{Kind: Due}, turns, Queued, Action{Do: Look}},
 		{"looked in the queue: another's hint stands", waits(Queued, 1), Event{Kind: Looked, Hint: hinted}, turns, Queued, Action{Look, queueLook, Third}},
 		{"looked in the queue: no hint stands", waits(Queued, 1), Event{Kind: Looked}, turns, Trying, Action{Do: Try}},
-		{"looked in the queue: free", waits(Queued, 1), Event{Kind: Looked, Free: true, Hint: hinted}, turns, Trying, Action{Do: Try}},
+		{"looked in the queue: the own hint is old", waits(Queued, 1), Event{Kind: Looked, Hint: driver.Hint{Client: me, Left: hintEvery - 1}}, turns, Trying, Action{Do: Try}},
+		{"looked in the queue: the own hint is fresh", waits(Queued, 1), Event{Kind: Looked, Hint: driver.Hint{Client: me, Left: hintEvery}}, turns, Queued, Action{Look, queueLook, Third}},
+		{"looked in the queue: free", waits(Queued, 1), Event{Kind: Looked, Free: true, Token: 5}, turns, Queued, Action{Look, LastProbe, Third}},
+		{"looked in the queue: free after another hold", waits(Queued, 1, sawFree), Event{Kind: Looked, Free: true, Token: 6}, turns, Queued, Action{Look, LastProbe, Third}},
+		{"looked in the queue: free again", waits(Queued, 1, sawFree), Event{Kind: Looked, Free: true, Token: 5, Hint: hinted}, turns, Trying, Action{Do: Try}},
+		{"looked in the queue: held after a free one", waits(Queued, 1, sawFree), Event{Kind: Looked, Token: 6, Hint: hinted}, turns, Queued, Action{Look, queueLook, Third}},
 		{"look in the queue failed", waits(Queued, 1), Event{Kind: LookFailed}, turns, Queued, Action{Look, queueLook, Third}},
 		{"released in its turn, wanted", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true, Hint: hinted}, turns, Queued, Action{Queue, queueLook, Third}},
 		{"released in its turn, nobody else wants it", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true}, turns, Trying, Action{Do: Try}},

@@ -1,0 +1,373 @@
+package mysqllock
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+// waiters are programs with named locks: a store with connections of its own and a client
+// each.
+func waiters(t *testing.T, l *lab, n, most int) (clients []*rowlock.Client, stores []*Store) {
+	t.Helper()
+	l.wakeups = most
+	for range n {
+		s := l.store()
+		c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Second, Reap: -1, HandOn: -1})
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close(within(t, 10*time.Second)) })
+		clients, stores = append(clients, c), append(stores, s)
+	}
+	return clients, stores
+}
+
+// begin starts an acquire in the background.
+func begin(t *testing.T, c *rowlock.Client, key string) <-chan *rowlock.Lease {
+	t.Helper()
+	got := make(chan *rowlock.Lease, 1)
+	go func() {
+		defer close(got)
+		if l, err := c.Acquire(within(t, 30*time.Second), key); err != nil {
+			t.Error(err)
+		} else {
+			got <- l
+		}
+	}()
+	return got
+}
+
+// inLine waits until so many sessions of this test's database stand in a GET_LOCK.
+func inLine(t *testing.T, l *lab, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprint(n, " in line"), func() bool { return len(l.lines(t)) == n })
+}
+
+// lines are the sessions that stand in line.
+func (l *lab) lines(t *testing.T) (ids []int) {
+	t.Helper()
+	rows, err := l.db.Query("SELECT ID FROM information_schema.PROCESSLIST WHERE DB=DATABASE() AND INFO LIKE 'SELECT IS_USED_LOCK%'")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id int
+		must(t, rows.Scan(&id))
+		ids = append(ids, id)
+	}
+	must(t, rows.Err())
+	return ids
+}
+
+// turnsOf are the sessions of a store that have a turn, and how many have none.
+func turnsOf(s *Store) (turns []*lockSession, idle int) {
+	n := s.keep.(*leases).locks
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for s := range n.turns {
+		turns = append(turns, s)
+	}
+	return turns, len(n.idle)
+}
+
+// hasTurns reports whether a store has so many turns.
+func hasTurns(s *Store, want int) bool {
+	turns, _ := turnsOf(s)
+	return len(turns) == want
+}
+
+// rests reports whether so many sessions of a store have no turn.
+func rests(s *Store, want int) bool {
+	_, idle := turnsOf(s)
+	return idle == want
+}
+
+// used reports whether a session has the named lock of a key.
+func (l *lab) used(t *testing.T, key string) bool {
+	t.Helper()
+	text := getLock("`"+l.table()+"`", key)
+	text = text[:strings.Index(text, ", GET_LOCK")]
+	var by sql.NullInt64
+	must(t, l.db.QueryRow(text).Scan(&by))
+	return by.Valid
+}
+
+// TestTurns: waiters are woken at once, in their order, for few statements; a key that
+// nobody waited for has no named lock.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		const n = 3
+		clients, stores := waiters(t, l, n, 1)
+		lease, err := clients[0].Acquire(t.Context(), "k")
+		must(t, err)
+		if l.used(t, "k") || !hasTurns(stores[0], 0) {
+			t.Error("a key that nobody waited for has a named lock")
+		}
+		next := begin(t, clients[1], "k")
+		eventually(t, "it is the turn of the first", func() bool { return hasTurns(stores[1], 1) })
+		if !l.used(t, "k") {
+			t.Error("a turn without a named lock")
+		}
+		after := begin(t, clients[2], "k")
+		inLine(t, l, 1)
+		sum := func() (n uint64) {
+			for _, s := range stores {
+				n += s.Statements()
+			}
+			return n
+		}
+		const turns = 24
+		var took []time.Duration
+		before, start := sum(), time.Now()
+		for turn := 1; turn <= turns; turn++ {
+			released := time.Now()
+			must(t, lease.Release(t.Context()))
+			if lease, next = <-next, after; lease == nil {
+				return
+			}
+			took = append(took, time.Since(released))
+			after = begin(t, clients[(turn+2)%n], "k")
+			inLine(t, l, 2)
+			if !hasTurns(stores[turn%n], 1) {
+				t.Fatalf("turn %d: the holder has no turn", turn)
+			}
+			time.Sleep(100 * time.Millisecond) // two would send a dozen probes
+		}
+		// Line, grant, release, end of the turn; now and then another is prepared; each
+		// second those in line look, and try if no hint stands.
+		if n, most := sum()-before, 6*turns+6*uint64(time.Since(start)/time.Second+1); n > most {
+			t.Errorf("%d statements in %d turns, want at most %d", n, turns, most)
+		}
+		slices.Sort(took)
+		t.Logf("woken after %v", took[len(took)/2])
+		before, start = sum(), time.Now()
+		time.Sleep(2 * time.Second)
+		if n, most := sum()-before, 6+4*uint64(time.Since(start)/time.Second); n > most {
+			t.Errorf("%d statements in 2 s for two in line, want at most %d", n, most)
+		}
+		must(t, lease.Release(t.Context()))
+		lease = <-next
+		must(t, lease.Release(t.Context()))
+		lease = <-after
+		must(t, lease.Release(t.Context()))
+		for i, s := range stores {
+			eventually(t, "no turn is left", func() bool { return hasTurns(s, 0) })
+			must(t, clients[i].Close(t.Context()))
+		}
+		eventually(t, "no named lock is left", func() bool { return !l.used(t, "k") })
+	})
+}
+
+// TestTurnOfALoneCaller: a caller that takes a free key again and again sends two statements
+// (three under UniqueInsert) each time, and no named lock is used.
+func TestTurnOfALoneCaller(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		clients, stores := waiters(t, l, 1, 0)
+		cycle := func() {
+			lease, err := clients[0].Acquire(t.Context(), "k")
+			must(t, err)
+			must(t, lease.Release(t.Context()))
+		}
+		for range 5 {
+			cycle()
+		}
+		const cycles = 50
+		before := stores[0].Statements()
+		for range cycles {
+			cycle()
+		}
+		each := uint64(2)
+		if l.strategy == UniqueInsert {
+			each = 3
+		}
+		if n := stores[0].Statements() - before; n > each*cycles+5 {
+			t.Errorf("%d statements in %d cycles, want %d a cycle", n, cycles, each)
+		}
+		if turns, idle := turnsOf(stores[0]); len(turns)+idle > 0 {
+			t.Error("a session for named locks was opened")
+		}
+	})
+}
+
+// contended lets the second client hold the key "k" with its turn, and the others nothing.
+func contended(t *testing.T, clients []*rowlock.Client, stores []*Store, opts ...rowlock.Option) *rowlock.Lease {
+	t.Helper()
+	first, err := clients[0].Acquire(t.Context(), "k")
+	must(t, err)
+	got := make(chan *rowlock.Lease, 1)
+	go func() {
+		defer close(got)
+		if l, err := clients[1].Acquire(within(t, 30*time.Second), "k", opts...); err != nil {
+			t.Error(err)
+		} else {
+			got <- l
+		}
+	}()
+	eventually(t, "it is the turn of the second", func() bool { return hasTurns(stores[1], 1) })
+	must(t, first.Release(t.Context()))
+	lease := <-got
+	if lease == nil || !hasTurns(stores[1], 1) {
+		t.Fatal("the holder has no turn")
+	}
+	return lease
+}
+
+// later is the next lease that one of them gets.
+func later(of ...<-chan *rowlock.Lease) *rowlock.Lease {
+	for {
+		for _, c := range of {
+			select {
+			case l, ok := <-c:
+				if ok {
+					return l
+				}
+			default:
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestNamedLocksAreBounded: more keys are waited for than there are sessions. All are
+// granted, and no more connections are used than allowed.
+func TestNamedLocksAreBounded(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		const sessions, keys = 2, 6
+		s, user := asUser(t, l, Options{WakeupConns: sessions})
+		c, err := rowlock.New(s, rowlock.Options{Reap: -1})
+		must(t, err)
+		holders, _ := waiters(t, l, 1, -1)
+		var held []*rowlock.Lease
+		var waits []<-chan *rowlock.Lease
+		for i := range keys {
+			lease, err := holders[0].Acquire(t.Context(), fmt.Sprint("k", i))
+			must(t, err)
+			held = append(held, lease)
+			waits = append(waits, begin(t, c, lease.Key()))
+		}
+		eventually(t, "all sessions are in use", func() bool { return hasTurns(s, sessions) })
+		for range 50 {
+			if n := len(sessionsOf(t, l, user)); n > defaultConnections+sessions {
+				t.Fatalf("%d connections, want at most %d", n, defaultConnections+sessions)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		for i, lease := range held {
+			must(t, lease.Release(t.Context()))
+			must(t, (<-waits[i]).Release(t.Context()))
+		}
+		must(t, c.Close(t.Context()))
+		must(t, s.Close())
+		eventually(t, "all connections closed", func() bool { return len(sessionsOf(t, l, user)) == 0 })
+		exec(t, l.db, "DROP USER "+user+"@'%'")
+	})
+}
+
+// TestNamedLockIsAQueue: turns come in the order of the waiters, are told apart by key and
+// table, and say whether another had them. Who waits for longer than one GET_LOCK goes on.
+func TestNamedLockIsAQueue(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		_, stores := waiters(t, l, 3, 3)
+		turn := func(s *Store, key string, wantWaited bool) (end func()) {
+			t.Helper()
+			waited, end, err := s.WaitTurn(within(t, 20*time.Second), key)
+			must(t, err)
+			if waited != wantWaited {
+				t.Errorf("turn for %q: waited %v, want %v", key, waited, wantWaited)
+			}
+			return end
+		}
+		first := turn(stores[0], "k", false)
+		turn(stores[1], "K", false)()
+		turn(stores[1], "k ", false)()
+		other := *l
+		other.strategy = UniqueInsert + VersionColumn - l.strategy
+		turn(other.store(), "k", false)()
+
+		order := make(chan int, 2)
+		for i := 1; i <= 2; i++ {
+			go func() {
+				waited, end, err := stores[i].WaitTurn(within(t, 20*time.Second), "k")
+				if err != nil || !waited {
+					t.Errorf("turn %d: waited %v, %v", i, waited, err)
+					return
+				}
+				order <- i
+				end()
+			}()
+			inLine(t, l, i)
+		}
+		first()
+		if a, b := <-order, <-order; a != 1 || b != 2 {
+			t.Errorf("waiter %d before waiter %d", a, b)
+		}
+		eventually(t, "no turn is left", func() bool { return !l.used(t, "k") })
+
+		first = turn(stores[0], "k", false)
+		time.AfterFunc((lineSeconds+1)*time.Second, first)
+		turn(stores[1], "k", true)()
+	})
+}
+
+// TestWakeupConns: what the number means where.
+func TestWakeupConns(t *testing.T) {
+	sessions := func(s *Store) int {
+		if l, ok := s.keep.(*leases); ok && l.locks != nil {
+			return l.locks.most
+		}
+		return 0
+	}
+	for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+		for n, want := range map[int]int{-7: 0, -1: 0, 0: defaultWakeupConns, 3: 3} {
+			s, err := Open("u@tcp(x)/d", Options{Strategy: strategy, WakeupConns: n})
+			must(t, err)
+			if strategy == SelectForUpdate {
+				want = 0
+			}
+			if got := sessions(s); got != want {
+				t.Errorf("%s, WakeupConns %d: %d sessions, want %d", strategy, n, got, want)
+			}
+			if l := s.Limits(); l.Turns != (want > 0) || l.Queue != (strategy == SelectForUpdate) {
+				t.Errorf("%s, WakeupConns %d: turns %v, queue %v", strategy, n, l.Turns, l.Queue)
+			}
+			if _, _, err := s.WaitTurn(t.Context(), "k"); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
+				t.Errorf("%s, WakeupConns %d: WaitTurn: %v", strategy, n, err)
+			}
+			must(t, s.Close())
+		}
+	}
+
+	const least = defaultConnections + spareConnections
+	for _, tc := range []struct{ pool, conns, want int }{
+		{0, 0, defaultWakeupConns}, {0, 3, 3}, {0, -1, 0},
+		{least, 0, 0}, {least, -1, 0}, {least, 1, -1},
+		{least + 1, 0, 1}, {least + 1, 1, 1}, {least + 1, 2, -1},
+		{least + 2, 0, 2}, {least + 100, 0, defaultWakeupConns}, {least + 5, 5, 5},
+	} {
+		pool, err := sql.Open("mysql", "u@tcp(x)/d")
+		must(t, err)
+		pool.SetMaxOpenConns(tc.pool)
+		s, err := New(pool, Options{WakeupConns: tc.conns})
+		switch {
+		case tc.want >= 0 && err != nil:
+			t.Errorf("%d of a pool of %d: %v", tc.conns, tc.pool, err)
+		case tc.want >= 0:
+			if got := sessions(s); got != tc.want {
+				t.Errorf("%d of a pool of %d: %d sessions, want %d", tc.conns, tc.pool, got, tc.want)
+			}
+			must(t, s.Close())
+		case !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("allows %d ", tc.pool)) || !strings.Contains(err.Error(), fmt.Sprintf("(%d)", least+tc.conns)):
+			t.Errorf("%d of a pool of %d: %v: does not name both numbers", tc.conns, tc.pool, err)
+		}
+		must(t, pool.Close())
+	}
+}
