@@ -169,7 +169,7 @@ func (a *absurdLab) visit(t *testing.T, key string, row handmade) {
 	} else {
 		seemly(t, info, key)
 	}
-	infos, err := p.List(ctx, key, "", 10)
+	infos, err := p.Store.List(ctx, key, "", 10)
 	if err != nil || len(infos) != 1 {
 		t.Errorf("list: %v, %v", infos, err)
 	} else {
@@ -195,7 +195,7 @@ func (a *absurdLab) visit(t *testing.T, key string, row handmade) {
 	// By force, and reaping.
 	a.write(t, key, row)
 	before, _, _ := a.state(t, key)
-	_, err = p.ForceRelease(ctx, key)
+	_, err = p.Store.ForceRelease(ctx, key)
 	says(t, "force release", key, err)
 	after, free, there := a.state(t, key)
 	switch {
@@ -426,7 +426,7 @@ func TestAbsurdRowHidesNothing(t *testing.T) {
 		row := aligned()
 		row["token"], row["expires_at"], row["acquired_at"] = "18446744073709551615", "'0000-00-00'", "'0000-00-00'"
 		a.write(t, "m", row)
-		infos, err := a.p.List(within(t, time.Minute), "", "", 10)
+		infos, err := a.p.Store.List(within(t, time.Minute), "", "", 10)
 		must(t, err)
 		var keys []string
 		for _, i := range infos {

@@ -153,7 +153,7 @@ func TestInfoNamesTheHold(t *testing.T) {
 		lease := p.lock(t, "a")
 		info, err := p.Inspect(ctx, "a")
 		must(t, err)
-		infos, err := p.List(ctx, "", "", 10)
+		infos, err := p.Store.List(ctx, "", "", 10)
 		must(t, err)
 		for what, i := range map[string]driver.Info{"Inspect": info, "List": infos[0]} {
 			if i.Hold != lease.Hold().ID || i.Hold == (driver.HoldID{}) {

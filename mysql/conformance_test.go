@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 // openConfig opens a store by lab.setup: in a child process.
 func openConfig(config string) (*Store, error) {
 	name, dsn, _ := strings.Cut(config, " ")
-	name, bells, _ := strings.Cut(name, "+")
+	name, wakeups, _ := strings.Cut(name, "+")
 	var o Options
 	var err error
 	if o.Strategy, err = ParseStrategy(name); err != nil {
 		return nil, err
 	}
-	if o.Bells, err = strconv.Atoi(bells); err != nil {
+	if o.WakeupConns, err = strconv.Atoi(wakeups); err != nil {
 		return nil, err
 	}
 	return Open(dsn, o)
@@ -52,7 +52,7 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 		Server: func(t testing.TB) (locktest.Server, func(testing.TB) driver.Store) {
 			server := testserver.Start(t, l.kind)
 			own := newLabAt(t, l.kind, server.DSN(), l.strategy)
-			own.bells = l.bells
+			own.wakeups = l.wakeups
 			own.store()
 			return harmed{server}, func(t testing.TB) driver.Store { return openWith(t, own.dsn(), own.options()) }
 		},
@@ -70,7 +70,7 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 			}
 			return len(sessionsOf(t, l, user.(string)))
 		},
-		MaxConnections: func(int, int) int { return defaultConnections + l.bells },
+		MaxConnections: func(int, int) int { return defaultConnections + l.options().wakeupConns(defaultWakeupConns) },
 		Dead: func(t testing.TB, prefix string, n int) {
 			for n > 0 {
 				rows := make([]string, 0, 1000)
@@ -126,13 +126,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestBellsConformance: the same promises with bells, few enough that keys go
-// without.
-func TestBellsConformance(t *testing.T) {
-	for kind, strategy := range map[string]Strategy{testserver.MySQL: VersionColumn, testserver.MariaDB: UniqueInsert} {
+// TestConformanceOfProbes: the same promises without named locks, so that all who wait probe.
+func TestConformanceOfProbes(t *testing.T) {
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
-			l := newLab(t, kind, strategy)
-			l.bells = 3
+			l := newLab(t, kind, VersionColumn)
+			l.wakeups = -1
 			locktest.Run(t, harnessOf(t, l))
 		})
 	}

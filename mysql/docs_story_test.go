@@ -101,18 +101,19 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	})
 	step("release", func() { wants(c.release(hold(report)), driver.Released) })
 
-	wait := func() {
-		r, err := s.AcquireWait(ctx, report, func() {})
-		must(t, err)
-		wants([]driver.Result{r}, driver.Granted)
-		wants(c.release(hold(report)), driver.Released)
-	}
 	if sessions {
-		step("queue", wait)
+		step("queue", func() {
+			r, err := s.AcquireWait(ctx, report, func() {})
+			must(t, err)
+			wants([]driver.Result{r}, driver.Granted)
+			wants(c.release(hold(report)), driver.Released)
+		})
 	} else {
-		step("bell", func() {
-			wait()
-			eventually(t, "rung", func() bool { return resting(s) == 1 })
+		step("turn", func() {
+			_, end, err := s.WaitTurn(ctx, report.Key)
+			must(t, err)
+			end()
+			eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
 		})
 	}
 	step("several", func() { wants(c.acquire(report, syncing), driver.Granted) })

@@ -97,7 +97,7 @@ func FuzzStatements(f *testing.F) {
 		add(fu.disown(v.key, int64(v.d)), v.key)
 		add(tx.insert([]string{v.key, v.other}), v.key, v.other)
 		add(tx.statement([]string{v.key, v.other}, " NOWAIT"), v.key, v.other)
-		add(bellOf("`t`", v.key, 1), v.key)
+		add(getLock("`t`", v.key), v.key, v.key)
 		return texts, both, want
 	}
 	f.Fuzz(func(t *testing.T, key, other, owner string, idBytes []byte, d int64) {
@@ -258,8 +258,8 @@ func FuzzOpen(f *testing.F) {
 		f.Add(s, math.MaxInt-1, math.MaxInt, uint8(1))
 		f.Add(s, 4, 1, uint8(255))
 	}
-	f.Fuzz(func(t *testing.T, dsn string, connections, bells int, strategy uint8) {
-		s, err := Open(dsn, Options{Connections: connections, Bells: bells, Strategy: Strategy(strategy)})
+	f.Fuzz(func(t *testing.T, dsn string, connections, wakeups int, strategy uint8) {
+		s, err := Open(dsn, Options{Connections: connections, WakeupConns: wakeups, Strategy: Strategy(strategy)})
 		if err != nil {
 			if !errors.Is(err, driver.ErrInvalid) {
 				t.Errorf("%q: %v", dsn, err)

@@ -20,8 +20,9 @@ import (
 // A key that nobody had to wait for has no named lock, so a quiet lease costs nothing.
 // Each session carries one, so no two can stand in each other's way.
 type namedLocks struct {
-	l    *leases
-	most int // sessions
+	l     *leases
+	most  int           // sessions
+	alive time.Duration // lockAlive
 
 	life context.Context // ends when the Store is closed
 	end  context.CancelFunc
@@ -39,8 +40,9 @@ type namedLocks struct {
 
 // lockSession is a session that can have one named lock.
 type lockSession struct {
-	c  *conn
-	mu sync.Mutex // of who uses the session of a lock that it has
+	c     *conn
+	mu    sync.Mutex  // of who uses the session of a lock that it has
+	alive *time.Timer // of the turn: see keepAlive; guarded by namedLocks.mu
 }
 
 const (
@@ -60,7 +62,7 @@ const (
 )
 
 func newNamedLocks(l *leases, most int) *namedLocks {
-	n := &namedLocks{l: l, most: most, turns: make(map[*lockSession]struct{})}
+	n := &namedLocks{l: l, most: most, alive: lockAlive, turns: make(map[*lockSession]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
 	return n
 }
@@ -221,6 +223,7 @@ func (n *namedLocks) turn(s *lockSession) (end func()) {
 	closed := n.closed
 	if !closed {
 		n.turns[s] = struct{}{}
+		s.alive = time.AfterFunc(n.alive, func() { n.keepAlive(s) })
 	}
 	n.mu.Unlock()
 	if closed {
@@ -229,21 +232,18 @@ func (n *namedLocks) turn(s *lockSession) (end func()) {
 		return func() {}
 	}
 	n.work.Done()
-	alive := time.AfterFunc(lockAlive, func() { n.keepAlive(s) })
-	return func() {
-		alive.Stop()
-		n.endTurn(s)
-	}
+	return func() { n.endTurn(s) }
 }
 
 // endTurn lets go of the lock of a session, in the background.
 func (n *namedLocks) endTurn(s *lockSession) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, ok := n.turns[s]; !ok || n.closed {
+	if !n.hasTurn(s) {
 		return // its session was closed, and the lock went with it
 	}
 	delete(n.turns, s)
+	s.alive.Stop()
 	n.work.Add(1)
 	n.releasing.Add(1)
 	go func() {
@@ -271,20 +271,19 @@ func (n *namedLocks) letGo(s *lockSession) {
 // already.
 func (n *namedLocks) keepAlive(s *lockSession) {
 	n.mu.Lock()
-	_, has := n.turns[s]
-	if has && !n.closed {
+	has := n.hasTurn(s)
+	if has {
 		n.work.Add(1)
 	}
-	closed := n.closed
 	n.mu.Unlock()
-	if !has || closed {
+	if !has {
 		return
 	}
 	defer n.work.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.mu.Lock()
-	_, has = n.turns[s] // whoever ends it meanwhile waits
+	has = n.hasTurn(s) // whoever ends it meanwhile waits
 	n.mu.Unlock()
 	if !has || s.c.broken {
 		return
@@ -295,7 +294,17 @@ func (n *namedLocks) keepAlive(s *lockSession) {
 		s.c.broken = true
 		return
 	}
-	time.AfterFunc(lockAlive, func() { n.keepAlive(s) })
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hasTurn(s) {
+		s.alive.Reset(n.alive)
+	}
+}
+
+// hasTurn reports whether the turn of a session goes on. Called under mu.
+func (n *namedLocks) hasTurn(s *lockSession) bool {
+	_, has := n.turns[s]
+	return has && !n.closed
 }
 
 // close ends the waits and closes all sessions, and with them go their locks.

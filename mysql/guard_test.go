@@ -89,11 +89,11 @@ func TestP4_GuardOfALostLease(t *testing.T) {
 			happen func(*rowlock.Lease)
 		}{
 			{"forced", rowlock.ErrLost, rowlock.ReasonForced, func(lease *rowlock.Lease) {
-				_, err := b.ForceRelease(ctx, lease.Key())
+				_, err := b.Store.ForceRelease(ctx, lease.Key())
 				must(t, err)
 			}},
 			{"taken", rowlock.ErrLost, rowlock.ReasonTaken, func(lease *rowlock.Lease) {
-				_, err := b.ForceRelease(ctx, lease.Key())
+				_, err := b.Store.ForceRelease(ctx, lease.Key())
 				must(t, err)
 				b.lock(t, lease.Key())
 			}},
@@ -140,7 +140,7 @@ func TestP4_LostBetweenTheReads(t *testing.T) {
 		for name, level := range map[string]sql.IsolationLevel{"RR": sql.LevelRepeatableRead, "RC": sql.LevelReadCommitted} {
 			lease := a.lock(t, name, rowlock.NoRenew())
 			tx := between{l.beginAt(t, level), func() {
-				_, err := b.ForceRelease(ctx, name)
+				_, err := b.Store.ForceRelease(ctx, name)
 				must(t, err)
 				must(t, b.lock(t, name).Release(ctx))
 			}}

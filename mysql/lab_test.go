@@ -23,7 +23,7 @@ type lab struct {
 	db       *sql.DB // for the test's own statements
 	strategy Strategy
 
-	bells     int // of its stores
+	wakeups   int // WakeupConns of its stores; 0: the default
 	keepAfter int // of its stores; 0, as in most tests: a statement on one key is prepared at once
 }
 
@@ -79,10 +79,10 @@ func (l *lab) bare(parameters ...string) *Store {
 	return s
 }
 
-// setup is how another process opens the lab's store: strategy, bells and DSN.
-func (l *lab) setup() string { return fmt.Sprintf("%s+%d %s", l.strategy, l.bells, l.dsn()) }
+// setup is how another process opens the lab's store: strategy, WakeupConns and DSN.
+func (l *lab) setup() string { return fmt.Sprintf("%s+%d %s", l.strategy, l.wakeups, l.dsn()) }
 
-func (l *lab) options() Options { return Options{Strategy: l.strategy, Bells: l.bells} }
+func (l *lab) options() Options { return Options{Strategy: l.strategy, WakeupConns: l.wakeups} }
 
 func (l *lab) store(parameters ...string) *Store {
 	l.t.Helper()

@@ -17,7 +17,7 @@ func (l *lab) recorded(rec *recorder) *Store {
 	must(l.t, err)
 	db := sql.OpenDB(recordingConnector{connector, rec})
 	l.t.Cleanup(func() { _ = db.Close() })
-	s, err := New(db, Options{Strategy: l.strategy, Bells: 1})
+	s, err := New(db, Options{Strategy: l.strategy, WakeupConns: 1})
 	must(l.t, err)
 	l.t.Cleanup(func() { _ = s.Close() })
 	return s
