@@ -405,7 +405,7 @@ func TestForceReleaseOfACorruptKeptUntil(t *testing.T) {
 				if _, err := a.p.TryAcquire(within(t, time.Minute), key); err == nil || !strings.Contains(err.Error(), "by hand") {
 					t.Errorf("acquire: %v, want what is wrong with the row %v", err, row)
 				}
-				if _, err := a.p.ForceRelease(within(t, time.Minute), key); err != nil {
+				if _, err := a.p.Store.ForceRelease(within(t, time.Minute), key); err != nil {
 					t.Errorf("force release: %v, with the row %v", err, row)
 				}
 				lease, err := a.p.TryAcquire(within(t, time.Minute), key)
