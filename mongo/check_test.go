@@ -263,7 +263,7 @@ func TestServerGone(t *testing.T) {
 	if err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want a passing error that matches DeadlineExceeded", err)
 	}
-	if d := time.Since(start); d > time.Second {
+	if d := time.Since(start); d > 5*time.Second { // the client looks for a server for 10 s
 		t.Errorf("it took %v", d)
 	}
 	client := connect(t, testserver.DSN(t, testserver.Mongo))

@@ -81,9 +81,20 @@ func holdOf(q driver.Request, r driver.Result) driver.Hold {
 	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}
 }
 
+// patiently repeats a call that a server under load did not finish in time, as the
+// engine does.
+func patiently[R any](call func() (R, error)) (r R, err error) {
+	for range 20 {
+		if r, err = call(); !blocked(err) {
+			break
+		}
+	}
+	return r, err
+}
+
 func acquire(t testing.TB, s *Store, q driver.Request) driver.Result {
 	t.Helper()
-	results, err := s.Acquire(t.Context(), []driver.Request{q})
+	results, err := patiently(func() ([]driver.Result, error) { return s.Acquire(t.Context(), []driver.Request{q}) })
 	if err != nil {
 		t.Fatalf("acquire %q: %v", q.Key, err)
 	}
@@ -101,7 +112,7 @@ func granted(t testing.TB, s *Store, q driver.Request) driver.Hold {
 
 func renew(t testing.TB, s *Store, h driver.Hold) driver.Status {
 	t.Helper()
-	results, err := s.Renew(t.Context(), []driver.Hold{h})
+	results, err := patiently(func() ([]driver.Result, error) { return s.Renew(t.Context(), []driver.Hold{h}) })
 	if err != nil {
 		t.Fatalf("renew %q: %v", h.Key, err)
 	}
@@ -110,7 +121,7 @@ func renew(t testing.TB, s *Store, h driver.Hold) driver.Status {
 
 func release(t testing.TB, s *Store, h driver.Hold) driver.Result {
 	t.Helper()
-	results, err := s.Release(t.Context(), []driver.Hold{h})
+	results, err := patiently(func() ([]driver.Result, error) { return s.Release(t.Context(), []driver.Hold{h}) })
 	if err != nil {
 		t.Fatalf("release %q: %v", h.Key, err)
 	}
@@ -119,7 +130,7 @@ func release(t testing.TB, s *Store, h driver.Hold) driver.Result {
 
 func inspect(t testing.TB, s *Store, key string) driver.Info {
 	t.Helper()
-	infos, err := s.Inspect(t.Context(), []string{key})
+	infos, err := patiently(func() ([]driver.Info, error) { return s.Inspect(t.Context(), []string{key}) })
 	if err != nil {
 		t.Fatalf("inspect %q: %v", key, err)
 	}

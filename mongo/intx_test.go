@@ -174,23 +174,24 @@ func TestP8_InTxConflicts(t *testing.T) {
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	must(t, add(t.Context(), s, "k"))
 	unblock := blockDocument(t, data(s), "k")
-	in := func(ctx context.Context) (calls int, err error) {
-		err = s.InTx(ctx, lease, func(ctx context.Context) error { calls++; return add(ctx, s, "k") })
+	in := func(ctx context.Context, then func()) (calls int, err error) {
+		err = s.InTx(ctx, lease, func(ctx context.Context) error {
+			if calls++; calls == 3 {
+				then()
+			}
+			return add(ctx, s, "k")
+		})
 		return calls, err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	calls, err := in(ctx)
+	ctx := &overContext{Context: t.Context(), deadline: time.Now().Add(20 * time.Second), done: make(chan struct{})}
+	calls, err := in(ctx, func() { close(ctx.done) })
 	wants(t, "P8: at the end of ctx", err, context.DeadlineExceeded)
-	if calls < 2 {
-		t.Errorf("P8: called %d times in 300 ms of conflict (%v)", calls, err)
+	if calls < 3 {
+		t.Errorf("P8: called %d times in a conflict (%v)", calls, err)
 	}
-	unblocked := make(chan struct{})
-	time.AfterFunc(200*time.Millisecond, func() { unblock(); close(unblocked) })
-	calls, err = in(t.Context())
+	calls, err = in(t.Context(), unblock)
 	must(t, err)
-	<-unblocked
-	if calls < 2 || number(t, s, "k") != 2 {
+	if calls < 3 || number(t, s, "k") != 2 {
 		t.Errorf("P8: called %d times, number %d", calls, number(t, s, "k"))
 	}
 }

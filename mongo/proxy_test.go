@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"net/url"
@@ -135,7 +136,7 @@ func (p *proxy) loseNext(n int, text string) {
 
 // answered waits for a reply to a kept command that contains text.
 func (p *proxy) answered(text string) bool {
-	for range 200 {
+	for range 2000 {
 		p.mu.Lock()
 		found := bytes.Contains(p.replies.Bytes(), []byte(text))
 		p.mu.Unlock()
@@ -147,18 +148,55 @@ func (p *proxy) answered(text string) bool {
 	return false
 }
 
+// waitKept waits until n commands are kept, as long as a busy machine may take.
 func (p *proxy) waitKept(n int) {
 	p.t.Helper()
-	for range 500 {
+	if !p.keeps(n, 30*time.Second) {
+		p.t.Fatalf("the proxy kept fewer than %d commands", n)
+	}
+}
+
+// keeps reports whether n commands are kept within d.
+func (p *proxy) keeps(n int, d time.Duration) bool {
+	for end := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
 		p.mu.Lock()
 		kept := p.kept
 		p.mu.Unlock()
-		if kept >= n {
-			return
+		if kept >= n || time.Now().After(end) {
+			return kept >= n
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
-	p.t.Fatalf("the proxy kept fewer than %d commands", n)
+}
+
+// untilKept is a context whose time is over when n commands are kept, so that a call ends
+// in the middle of them and not before, however slow the machine is. It is over after half
+// a minute in any case.
+func (p *proxy) untilKept(n int) context.Context {
+	o := &overContext{Context: p.t.Context(), deadline: time.Now().Add(30 * time.Second), done: make(chan struct{})}
+	go func() {
+		p.keeps(n, 30*time.Second)
+		close(o.done)
+	}()
+	return o
+}
+
+// overContext has a deadline, and passes it when done is closed.
+type overContext struct {
+	context.Context
+	deadline time.Time
+	done     chan struct{}
+}
+
+func (o *overContext) Deadline() (time.Time, bool) { return o.deadline, true }
+func (o *overContext) Done() <-chan struct{}       { return o.done }
+
+func (o *overContext) Err() error {
+	select {
+	case <-o.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 func (p *proxy) serve(client net.Conn) {
@@ -252,7 +290,7 @@ func (p *proxy) serve(client net.Conn) {
 		}
 		if hold || strand {
 			// The client has given up long ago: stay for the reply.
-			time.Sleep(2 * time.Second)
+			time.Sleep(5 * time.Second)
 			return
 		}
 	}

@@ -1,7 +1,9 @@
 package mongolock
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -138,33 +140,27 @@ func TestP15_BlockedKeyInARenewal(t *testing.T) {
 		holds[i].TTL = time.Hour
 	}
 	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("k0"))
-	start := time.Now()
-	results, err := s.Renew(t.Context(), holds)
-	t.Logf("%d renewals, one blocked: %v", n, time.Since(start))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range results {
-		want := driver.Alive
-		if i == 0 {
-			want = driver.Unknown
-		}
-		if r.Status != want {
-			t.Errorf("k%d: %v (%v), want %v", i, r.Status, r.Err, want)
-		}
-	}
-	if !driver.IsNotApplied(results[0].Err) || driver.IsLasting(results[0].Err) {
-		t.Errorf("blocked: %v", results[0].Err)
-	}
-	results, err = s.Release(t.Context(), holds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range results {
-		if want := map[bool]driver.Status{true: driver.Unknown, false: driver.Released}[i == 0]; r.Status != want {
-			t.Errorf("release k%d: %v (%v), want %v", i, r.Status, r.Err, want)
+	// A server under load may not finish the others in time either.
+	all := func(name string, call func(context.Context, []driver.Hold) ([]driver.Result, error), want driver.Status) {
+		done := make([]bool, n)
+		for try := 0; slices.Contains(done[1:], false); try++ {
+			start := time.Now()
+			results, err := call(t.Context(), holds)
+			t.Logf("%s of %d holds, one blocked: %v", name, n, time.Since(start))
+			must(t, err)
+			for i, r := range results {
+				switch {
+				case r.Status == driver.Unknown && driver.IsNotApplied(r.Err) && !driver.IsLasting(r.Err) && (i == 0 || try < 20):
+				case i == 0 || r.Status != want:
+					t.Fatalf("%s k%d: %v (%v), want %v, and of k0 unknown and not applied", name, i, r.Status, r.Err, want)
+				default:
+					done[i] = true
+				}
+			}
 		}
 	}
+	all("renew", s.Renew, driver.Alive)
+	all("release", s.Release, driver.Released)
 	unblock()
 	if r := release(t, s, holds[0]); r.Status != driver.Released {
 		t.Errorf("release after the block: %v", r.Status)
