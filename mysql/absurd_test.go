@@ -83,9 +83,9 @@ func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
 
 // columns are those of the lab's table.
 func (a *absurdLab) columns() []string {
-	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at", "conn_id"}
+	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at"}
 	if a.strategy == SelectForUpdate {
-		c = append(c, "kept_until")
+		c = append(c, "kept_until", "conn_id")
 	}
 	return c
 }

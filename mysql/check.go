@@ -31,7 +31,7 @@ type layout struct {
 func (l *leases) layout() []layout {
 	return []layout{{
 		table:   l.table,
-		columns: []string{"name", "hold", "owner", "token", "acquired_at", "expires_at", "released_at"},
+		columns: []string{"name", "hold", "owner", "token", "acquired_at", "expires_at", "released_at", "wanted", "phase", "gate", "gate_until", "gate_after"},
 		guard:   l.guard,
 	}}
 }

@@ -55,7 +55,7 @@ func TestDocsStatements(t *testing.T) {
 					for _, s := range statements {
 						// UniqueInsert shares what is not on the page with VersionColumn.
 						shared := strings.ReplaceAll(s, "rowlock_unique", "rowlock_version")
-						if !slices.Contains(all, squeeze(s)) && !slices.Contains(all, squeeze(shared)) && !strings.HasPrefix(s, "KILL QUERY") && !strings.Contains(s, "information_schema.processlist") {
+						if !slices.Contains(all, squeeze(s)) && !slices.Contains(all, squeeze(shared)) && !strings.HasPrefix(s, "KILL QUERY") && !strings.Contains(strings.ToLower(s), "information_schema.processlist") {
 							t.Errorf("step %q sends what is not on the page:\n%s", step, s)
 						}
 					}

@@ -97,7 +97,7 @@ func (f *forUpdate) limits() driver.Limits {
 
 func (f *forUpdate) layout() []layout {
 	tables := f.lease.layout()
-	tables[0].columns = append(tables[0].columns, "kept_until", "conn_id")
+	tables[0].columns = append(tables[0].columns, "kept_until", "conn_id", "server", "started")
 	return append(tables, layout{table: f.rows, columns: []string{"name"}})
 }
 
