@@ -39,12 +39,15 @@ func (p *proxy) nothingLate(t *testing.T, s, beside *Store, keys ...string) {
 
 func TestP6_RefusedAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	for name, q := range map[string]driver.Request{"once": request("k"), "waiting": waiterOf("k", 1)} {
+	for name, q := range map[string]func() driver.Request{
+		"once":    func() driver.Request { return request("k") },
+		"waiting": func() driver.Request { return waiterOf("k", 1) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			onAFreshProxy(t, func(p *proxy, s, beside *Store) bool {
 				rival := granted(t, beside, request("k"))
 				p.cut("findAndModify", nil)
-				results, err := s.Acquire(t.Context(), []driver.Request{q})
+				results, err := s.Acquire(t.Context(), []driver.Request{q()})
 				if noTime(err) {
 					return false
 				}
