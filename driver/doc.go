@@ -75,8 +75,10 @@
 //     sent anyway. It decides nothing: no answer but Wanted depends on it. A refused
 //     attempt with Wants leaves it, a grant clears the grantee's own, a release leaves
 //     it where it is (a Store that removes released rows keeps one with a hint that
-//     stands), and nothing else touches it. A hint that is lost, late or left by a client
-//     that died costs a little time and nothing else.
+//     stands), and nothing else touches it. One exception: who was granted the key out of
+//     a queue of the server, after a wait, cannot see who stands behind; a Store may then
+//     leave the hint of client 1, which is nobody's. A hint that is lost, late or left by a
+//     client that died costs a little time and nothing else.
 //
 //  14. A Store logs nothing and does not retry for long: errors come back raw,
 //     classified once by [Error].

@@ -54,19 +54,20 @@ func micros(n int64) time.Duration {
 
 // scanned takes the columns of a row as they come.
 type scanned struct {
-	key, id, owner            sql.RawBytes
-	token, left, fence, since count
-	live                      bool
+	key, id, owner                  sql.RawBytes
+	token, left, since, wanted, now count
+	live                            bool
 }
 
 func (s *scanned) columns() []any {
-	return []any{&s.key, &s.id, &s.owner, &s.token, &s.left, &s.live, &s.fence, &s.since}
+	return []any{&s.key, &s.id, &s.owner, &s.token, &s.left, &s.live, &s.since, &s.wanted, &s.now}
 }
 
 func (s *scanned) row() row {
 	r := row{
 		key: string(s.key), owner: string(s.owner), token: s.token.n, left: micros(s.left.n), live: s.live,
-		fence: s.fence.n, sinceMicros: s.since.n,
+		fence: max(s.token.n, min(s.now.n, math.MaxInt64/driver.TokenRange)*driver.TokenRange), sinceMicros: s.since.n,
+		wanted: hintOf(s.wanted.n, s.now.n),
 	}
 	switch {
 	case s.token.off, s.token.n < 0, s.token.n > driver.MaxToken:

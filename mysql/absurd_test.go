@@ -30,7 +30,7 @@ func aligned() handmade {
 	return handmade{
 		"hold": "x'0102030405060708090a0b0c0d0e0f10'", "owner": "'somebody:1'", "token": "1700000000000000000",
 		"acquired_at": now + "-INTERVAL 2 MINUTE", "expires_at": now + "-INTERVAL 1 MINUTE", "released_at": "NULL",
-		"conn_id": "NULL", "kept_until": "NULL",
+		"conn_id": "NULL", "kept_until": "NULL", "wanted": "NULL",
 	}
 }
 
@@ -49,6 +49,7 @@ var absurdities = func() map[string][]string {
 		"owner":       {"''", "REPEAT(x'ff',255)", "CONCAT('a', CHAR(0), CHAR(10), CHAR(39), CHAR(27))"},
 		"acquired_at": dates, "expires_at": dates, "released_at": dates, "kept_until": dates,
 		"conn_id": {"0", "1", "18446744073709551615"},
+		"wanted":  {"0", "4711", "2097151", "2097152", "9223372036854775807", "9223372036854775808", "18446744073709551615", "(" + nowMS + "+5000<<21)+4712"},
 	}
 	for _, t := range tokens {
 		a["token"] = append(a["token"], fmt.Sprint(t))
@@ -83,7 +84,7 @@ func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
 
 // columns are those of the lab's table.
 func (a *absurdLab) columns() []string {
-	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at"}
+	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at", "wanted"}
 	if a.strategy == SelectForUpdate {
 		c = append(c, "kept_until", "conn_id")
 	}
@@ -281,7 +282,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, row han
 	t.Helper()
 	ttl := 20 * time.Second
 	reqs := []driver.Request{request("a-"+key, ttl), request(key, ttl), request("z-"+key, ttl)}
-	reqs[1].Keep = time.Second
+	reqs[1].Keep, reqs[1].Wants = time.Second, true
 	results, err := a.p.Store.Acquire(ctx, reqs)
 	if err != nil {
 		t.Errorf("P15: acquire of three keys, of which one is absurd: %v", err)

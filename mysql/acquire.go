@@ -34,6 +34,7 @@ type attempt struct {
 	*leases
 	reqs    []driver.Request // sorted by key: all batches lock rows in one order
 	results []driver.Result  // of reqs
+	due     []int            // held, as a look found, and to be asked for all the same: see hintDue
 }
 
 func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
@@ -70,6 +71,7 @@ func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.R
 func (a *attempt) run(ctx context.Context, c *conn) error {
 	open := make([]int, 0, len(a.reqs)) // without an answer yet
 	var look []int
+	a.due = nil
 	for i, r := range a.reqs {
 		// Where no statement can be ended, none is sent that is seen to wait.
 		if r.Pinned || a.s.cannotKill.Load() {
@@ -85,7 +87,11 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		if look, err = a.look(ctx, c, look); err != nil {
 			return notSent(a.what("acquire"), err)
 		}
-		open = append(open, look...)
+		due, err := a.writableOf(ctx, c, a.due)
+		if err != nil {
+			return notSent(a.what("acquire"), err)
+		}
+		open = slices.Concat(open, look, due)
 		slices.Sort(open)
 	}
 	for n := range bounds {
@@ -241,7 +247,7 @@ func (a *attempt) settle(i int, rows map[string]row) bool {
 		if a.fenced {
 			token = r.fence
 		}
-		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.token, Left: max(r.left, 0)}
+		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.token, Left: max(r.left, 0), Wanted: r.wanted}
 	case ok && r.left > 0:
 		a.results[i] = driver.Result{Status: driver.Held, Left: r.left, Owner: r.owner}
 	case ok && r.unfit() != "":

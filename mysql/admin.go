@@ -50,7 +50,7 @@ func inTheWay(err error) error {
 
 // info is the row in words of package driver.
 func (r row) info() driver.Info {
-	i := driver.Info{Key: r.key, Owner: r.owner, Token: max(r.token, 0), Since: time.UnixMicro(r.sinceMicros).UTC()}
+	i := driver.Info{Key: r.key, Owner: r.owner, Token: max(r.token, 0), Since: time.UnixMicro(r.sinceMicros).UTC(), Wanted: r.wanted}
 	if r.left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.live, r.left, r.id
 	}

@@ -18,8 +18,8 @@ var (
 
 // same makes the same what differs from run to run, or only in the key.
 func same(s string) string {
-	if !strings.Contains(s, "x'7265706f7274'") { // report
-		s = strings.NewReplacer("x'73796e63'", "x'7265706f7274'", "x'ffeeddccbbaa99887766554433221100'", "x'00112233445566778899aabbccddeeff'").Replace(s)
+	if report, sync := "x'7265706f7274'", "x'73796e63'"; !strings.Contains(s, report) || !strings.Contains(s, sync) {
+		s = strings.NewReplacer(sync, report, "x'ffeeddccbbaa99887766554433221100'", "x'00112233445566778899aabbccddeeff'").Replace(s)
 	}
 	s = strings.Replace(s, "AND token=0 AND", "AND token=1838313528534700032 AND", 1)
 	s = aToken.ReplaceAllStringFunc(s, func(n string) string {
@@ -52,7 +52,7 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	sent["connection"] = sent["connection"][:3] // the rest is Check, which is not on the page
 	c := client{t: t, Store: s}
 
-	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second}
+	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second, Client: 4711}
 	syncing := report
 	syncing.Key, syncing.ID = "sync", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
 	hold := func(q driver.Request) driver.Hold {
@@ -87,13 +87,14 @@ func tell(t *testing.T, l *lab) map[string][]string {
 		h.MaxHold = time.Hour
 		wants(c.renew(h), driver.Alive)
 	})
+	other := report
+	other.ID = syncing.ID
 	if sessions {
-		step("refused", func() {
-			other := report
-			other.ID = syncing.ID
-			wants(c.acquire(other), driver.Held)
-		})
+		step("refused", func() { wants(c.acquire(other), driver.Held) })
 	}
+	other.Wants = true
+	step("wanted", func() { wants(c.acquire(other), driver.Held) })
+	l.hintIsNumber("report", "NULL")
 	step("inspect", func() { c.inspect("report") })
 	step("list", func() {
 		_, err := s.List(ctx, "re", "", 100)
@@ -102,11 +103,13 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	step("release", func() { wants(c.release(hold(report)), driver.Released) })
 
 	if sessions {
-		step("queue", func() {
-			r, err := s.AcquireWait(ctx, report, func() {})
-			must(t, err)
-			wants([]driver.Result{r}, driver.Granted)
-			wants(c.release(hold(report)), driver.Released)
+		step("queue", func() { l.behindAnother(t, s, other); wants(c.release(hold(other)), driver.Released) })
+		l.hintIsNumber("report", "NULL")
+		wants(c.acquire(report), driver.Granted)
+		step("release that asks", func() {
+			h := hold(report)
+			h.Asks = true
+			wants(c.release(h), driver.Released)
 		})
 	} else {
 		step("turn", func() {
@@ -115,6 +118,11 @@ func tell(t *testing.T, l *lab) map[string][]string {
 			end()
 			eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
 		})
+		l.hintIsNumber("report", "NULL")
+		wants(c.acquire(report), driver.Granted)
+		l.hintIs("report", 4712, 9*time.Second)
+		step("release of a wanted key", func() { wants(c.release(hold(report)), driver.Released) })
+		l.hintIsNumber("report", "NULL")
 	}
 	step("several", func() { wants(c.acquire(report, syncing), driver.Granted) })
 	step("renew several", func() { due(); wants(c.renew(hold(report), hold(syncing)), driver.Alive) })
@@ -177,6 +185,41 @@ func tell(t *testing.T, l *lab) map[string][]string {
 		}
 	})
 	return sent
+}
+
+// behindAnother is a wait in a queue of the server that ends in a grant.
+func (l *lab) behindAnother(t *testing.T, s *Store, q driver.Request) {
+	t.Helper()
+	ctx := within(t, time.Minute)
+	blocker, err := l.db.Conn(ctx)
+	must(t, err)
+	defer func() { _ = blocker.Close() }()
+	for _, n := range s.keep.(*forUpdate).sessions.idle {
+		n.c.trip = new(trip) // however busy the machine is, the wait is longer
+	}
+	_, err = blocker.ExecContext(ctx, "BEGIN")
+	must(t, err)
+	_, err = blocker.ExecContext(ctx, s.keep.(*forUpdate).waitRow(q.Key))
+	must(t, err)
+	done := make(chan driver.Result, 1)
+	go func() {
+		r, err := s.AcquireWait(ctx, q, func() {})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	eventually(t, "it waits", func() bool {
+		var n int
+		must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB=DATABASE() AND INFO LIKE '%FOR UPDATE'").Scan(&n))
+		return n > 0
+	})
+	time.Sleep(20 * time.Millisecond)
+	_, err = blocker.ExecContext(ctx, "ROLLBACK")
+	must(t, err)
+	if r := <-done; r.Status != driver.Granted {
+		t.Fatalf("%+v", r)
+	}
 }
 
 func (l *lab) waitForUptime(seconds int) {

@@ -60,6 +60,7 @@ type forUpdate struct {
 
 	sessions *sessions
 	caution  *caution
+	hinter   *hinter
 
 	life context.Context // ends with the Store
 	end  context.CancelFunc
@@ -82,7 +83,7 @@ func newForUpdate(s *Store) (strategy, error) {
 		holds:  make(map[driver.HoldID]*hold),
 		failed: make(map[driver.HoldID]*failure),
 	}
-	f.sessions, f.caution = newSessions(s), newCaution(f)
+	f.sessions, f.caution, f.hinter = newSessions(s), newCaution(f), &hinter{f: f}
 	if most, room := f.sessions.room(); room < 1 {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, and strategy for-update needs one for each held key beside %d of Options.Connections and %d for your own transactions: SetMaxOpenConns(0), or at least %d and one more for each further key",
 			driver.ErrInvalid, most, s.options.Connections, spareConnections, s.options.Connections+spareConnections+1)

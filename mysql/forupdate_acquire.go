@@ -19,6 +19,8 @@ type seizure struct {
 	stood   bool          // (1) and (2) were done in the server's queue
 	t0      int64         // the token of the lease row before the grant
 	token   int64         // the one that (3) wrote
+	wanted  driver.Hint   // as last seen
+	line    bool          // somebody had the key while this waited in the server's queue
 
 	sent bool // (3) was sent, and is not known to have changed nothing
 }
@@ -94,6 +96,7 @@ func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
 		}
 		switch {
 		case err == nil:
+			f.refused(ctx, r, result, a.wanted)
 			return result
 		case lost && !a.sent && try < 3 && ctx.Err() == nil && f.life.Err() == nil:
 			continue
@@ -123,6 +126,7 @@ func (a *seizure) run(ctx context.Context) (driver.Result, error) {
 		h := &hold{
 			key: a.r.Key, id: a.r.ID, token: a.token, ttl: a.r.TTL, keeps: a.r.Keep > 0, session: a.n, turn: make(chan struct{}, 1),
 			granted: a.started, heard: a.started, rowUntil: a.started + a.r.TTL, trusted: a.started + a.r.TTL,
+			wanted: a.wanted, seen: clock.Now(),
 		}
 		if a.f.put(h) {
 			return result, nil

@@ -19,6 +19,8 @@ type hold struct {
 	ttl     time.Duration // at the grant
 	granted time.Duration // before the acquire, by clock.Now
 	keeps   bool          // granted with MinHold
+	wanted  driver.Hint   // by another, at the grant
+	seen    time.Duration // when that was read
 	session *session
 	turn    chan struct{} // the right to use the session
 	over    bool          // the session is the hold's no more; for who has the turn

@@ -65,9 +65,9 @@ const neverMicros = 24 * 3600 * 1_000_000
 // info is the state in words of package driver. Left of a held key is that of the
 // lease row, which each renewal moves; 0 while an acquire is between its steps.
 func (s state) info() driver.Info {
-	i := driver.Info{Key: s.key, Owner: s.owner, Token: max(s.token, 0)}
+	i := driver.Info{Key: s.key, Owner: s.owner, Token: max(s.token, 0), Wanted: s.wanted}
 	if !s.granted() {
-		return driver.Info{Key: s.key, Held: s.locked}
+		return driver.Info{Key: s.key, Held: s.locked, Wanted: s.wanted}
 	}
 	i.Since = time.UnixMicro(s.sinceMicros).UTC()
 	switch {

@@ -30,11 +30,13 @@ func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func())
 // queue waits for the row lock, which is (1) and (2), and then goes on as any acquire
 // does.
 func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) driver.Result {
+	defer f.hinter.join(r)()
 	for {
 		n, err := f.sessions.next(ctx, secondsOf(r.TTL))
 		if err != nil {
 			return driver.Result{Err: notSent(f.lease.what("wait"), err)}
 		}
+		start := time.Now()
 		found, err := f.stand(ctx, n, r.Key)
 		switch {
 		case err != nil && n.c.broken: // it died while it waited, or the caller has gone
@@ -51,9 +53,10 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 		// short: the outcome would be unknown.
 		steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 		begin()
-		a := &seizure{f: f, r: r, n: n, started: clock.Now()}
+		a := &seizure{f: f, r: r, n: n, started: clock.Now(), line: hadToWait(n.c, start)}
 		a.stood = a.read(found)
 		result, err := a.run(steps)
+		f.refused(steps, r, result, a.wanted)
 		cancel()
 		if err == nil && result.Status == driver.Granted {
 			return result

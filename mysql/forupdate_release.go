@@ -36,6 +36,7 @@ func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
 	}
+	f.tellWanted(ctx, holds, results)
 	return whole(ctx, results)
 }
 
@@ -90,7 +91,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	case died:
 		return driver.Result{}, diedBefore
 	default:
-		return driver.Result{Status: driver.Released, Final: true}, answered
+		return driver.Result{Status: driver.Released, Final: true, Wanted: h.hint()}, answered
 	}
 	if x.session != nil {
 		return driver.Result{Err: maybeApplied(f.lease.what("release"), err)}, answered

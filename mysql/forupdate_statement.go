@@ -37,8 +37,9 @@ func (f *forUpdate) createRow(key string) string {
 	return newText(0).add("INSERT IGNORE INTO ", f.rows, " (name) VALUES (").key(key).add(")").String()
 }
 
-// write is (3). It refuses while MinHold keeps the key.
-func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) statement {
+// write is (3). It refuses while MinHold keeps the key. line: after a wait in the
+// server's queue, in which others may be.
+func (f *forUpdate) write(r driver.Request, session uint64, t0 int64, line bool) statement {
 	return func(t *text) {
 		t.update(f.lease.table).add("token=LAST_INSERT_ID(GREATEST(token+1024," + tok + ")),hold=").lit(r.ID[:]).add(",owner=").key(r.Owner).
 			add(",acquired_at=" + now + ",released_at=NULL,conn_id=").us64(int64(session)).
@@ -48,22 +49,30 @@ func (f *forUpdate) write(r driver.Request, session uint64, t0 int64) statement 
 		} else {
 			t.add("NULL")
 		}
+		if r.Client != 0 {
+			t.add(",wanted=").taken(asker{number: r.Client, line: line && hinting(&r)})
+		}
 		t.add(" WHERE name=").key(r.Key).add(" AND token=").us64(t0).add(" AND (kept_until IS NULL OR kept_until<=" + now + ")")
 	}
 }
 
 // whose is what the lease row says now: its token, for how long the hold and MinHold
-// last, and whose it is or was. And whether another session has the row's lock: if it
+// last, whose it is or was, and the hint. And whether another session has the row's lock: if it
 // can be locked shared none has, and who was refused has met a probe.
 func (f *forUpdate) whose(key string) string {
-	return newText(700).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner,"+
-		"(SELECT 1 FROM ", f.rows, " WHERE name=").key(key).add(" ", shared, ") IS NULL FROM ", f.lease.table, " WHERE name=").key(key).String()
+	return newText(800).add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner,"+
+		"wanted,"+nowUS+",(SELECT 1 FROM ", f.rows, " WHERE name=").key(key).add(" ", shared, ") IS NULL FROM ", f.lease.table, " WHERE name=").key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
 // tells whether the lease row still has the hold. It locks nothing.
 func (f *forUpdate) beat(key string) string {
 	return newText(200).add("SELECT hold FROM ", f.lease.table, " WHERE name=").key(key).String()
+}
+
+// confirm is (4): the heartbeat, and the hint, which costs no more.
+func (f *forUpdate) confirm(key string) string {
+	return newText(200).add("SELECT hold,wanted,"+nowUS+" FROM ", f.lease.table, " WHERE name=").key(key).String()
 }
 
 // revoke takes back what (3) wrote for a hold: MinHold keeps the key no longer.

@@ -24,7 +24,7 @@ func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
 		a.sent = false
 		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: released by force in the same moment", a.r.Key)}
 	}
-	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token}, nil
+	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token, Wanted: a.wanted}, nil
 }
 
 // lock is (1) and (2), unless they were done in the server's queue. A refusal that met a probe is tried some times more; so is
@@ -44,6 +44,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			if err != nil {
 				return driver.Result{}, err
 			}
+			a.wanted = p.wanted
 			if p.left > 0 || refused == len(refusedPauses) {
 				return driver.Result{Status: driver.Held, Left: p.left, Owner: p.owner}, nil
 			}
@@ -86,15 +87,16 @@ type lessee struct {
 	token      int64
 	left, kept time.Duration // of the hold; of MinHold
 	owner      string
+	wanted     driver.Hint
 	taken      bool // another session has the row's lock
 }
 
 // present reads the lease row.
 func (f *forUpdate) present(ctx context.Context, c *conn, key string) (p lessee, ok bool, err error) {
 	found, err := query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
-		var token, left, kept count
-		err = rows.Scan(&token, &left, &kept, &p.owner, &p.taken)
-		p.token, p.left, p.kept = token.n, micros(left.n), micros(kept.n)
+		var token, left, kept, wanted, now count
+		err = rows.Scan(&token, &left, &kept, &p.owner, &wanted, &now, &p.taken)
+		p.token, p.left, p.kept, p.wanted = token.n, micros(left.n), micros(kept.n), hintOf(wanted.n, now.n)
 		return p, err
 	})
 	if err != nil || len(found) == 0 {
@@ -200,7 +202,7 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 			return errLookFirst
 		}
 		a.sent = true
-		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0))
+		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0, a.line))
 		if errors.Is(err, errBlocked) {
 			a.sent = false
 			a.f.caution.blocked() // before the connection is another's
@@ -237,6 +239,7 @@ func (a *seizure) look(ctx context.Context) (driver.Result, error) {
 		a.t0 = 0
 		return driver.Result{}, a.make(ctx, a.f.createLease(a.r.Key))
 	case p.kept > 0:
+		a.wanted = p.wanted
 		return driver.Result{Status: driver.Held, Left: p.kept, Owner: p.owner}, nil
 	}
 	a.t0 = p.token
@@ -245,8 +248,14 @@ func (a *seizure) look(ctx context.Context) (driver.Result, error) {
 
 // confirm is (4).
 func (a *seizure) confirm(ctx context.Context) (mine bool, err error) {
-	found, err := ask(ctx, a.n, a.f.beat(a.r.Key), scanHold)
-	return len(found) == 1 && found[0] == a.r.ID, err
+	found, err := ask(ctx, a.n, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
+		var hold sql.RawBytes
+		var wanted, now count
+		err = rows.Scan(&hold, &wanted, &now)
+		a.wanted = hintOf(wanted.n, now.n)
+		return string(hold) == string(a.r.ID[:]), err
+	})
+	return len(found) == 1 && found[0], err
 }
 
 func scanHold(rows *sql.Rows) (id driver.HoldID, err error) {

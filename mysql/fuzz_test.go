@@ -62,6 +62,8 @@ func FuzzStatements(f *testing.F) {
 		add := func(text string, w ...string) { texts, want = append(texts, text), append(want, w) }
 		one := driver.Request{Key: v.key, ID: v.id, Owner: v.owner, TTL: v.d, Keep: v.d}
 		two := []driver.Request{one, {Key: v.other, ID: v.id, Owner: v.owner, TTL: v.d}}
+		waiting := []driver.Request{one, two[1]}
+		waiting[0].Client, waiting[0].Wants, waiting[1].Client = 7, true, 7
 		hold := driver.Hold{Key: v.key, ID: v.id, TTL: v.d, MaxHold: v.d}
 		holds := []driver.Hold{hold, {Key: v.other, ID: v.id, TTL: v.d, MaxHold: v.d}}
 		id := string(v.id[:])
@@ -78,7 +80,12 @@ func FuzzStatements(f *testing.F) {
 			{end("`t`", holds[:1], max(v.d, 1)), []string{v.key, id}},
 			{end("`t`", holds, 0), []string{v.key, v.other, v.key, id, v.other, id}},
 			{remove("`t`", holds[:1]), []string{v.key, id}},
-			{fu.write(one, 1, int64(v.d)), []string{id, v.owner, v.key}},
+			{fu.write(one, 1, int64(v.d), false), []string{id, v.owner, v.key}},
+			{upsert("`t`", waiting[:1]), []string{v.key, id, v.owner}},
+			{upsert("`t`", waiting), []string{v.key, id, v.owner, v.other, id, v.owner}},
+			{fu.write(waiting[0], 1, int64(v.d), true), []string{id, v.owner, v.key}},
+			{remind("`t`", 7, []string{v.key}), []string{v.key}},
+			{remind("`t`", 7, []string{v.key, v.other}), []string{v.key, v.other}},
 		} {
 			add(s.literal(), s.want...)
 			both = append(both, s.statement)
@@ -91,6 +98,7 @@ func FuzzStatements(f *testing.F) {
 		add(fu.createRow(v.key), v.key)
 		add(fu.whose(v.key), v.key, v.key)
 		add(fu.beat(v.key), v.key)
+		add(fu.confirm(v.key), v.key)
 		add(fu.revoke(v.key, v.id), v.key, id)
 		add(fu.free([]string{v.key, v.other}), v.key, v.other)
 		add(fu.states([]string{v.key, v.other}), v.key, v.other)

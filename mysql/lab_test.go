@@ -162,8 +162,11 @@ func newID() (id driver.HoldID) {
 	return id
 }
 
+// ownClient is the number of the client in a test's requests.
+const ownClient = 4711
+
 func request(key string, ttl time.Duration) driver.Request {
-	return driver.Request{Key: key, ID: newID(), Owner: "test:1", TTL: ttl}
+	return driver.Request{Key: key, ID: newID(), Owner: "test:1", TTL: ttl, Client: ownClient}
 }
 
 // client makes the calls of a test; their errors end it.

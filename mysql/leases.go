@@ -55,6 +55,7 @@ type row struct {
 	live        bool          // not released
 	fence       int64         // a token later than everything that was committed before
 	sinceMicros int64
+	wanted      driver.Hint
 }
 
 func scanRow(rows *sql.Rows) (row, error) {

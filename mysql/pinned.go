@@ -55,6 +55,20 @@ func (a *attempt) look(ctx context.Context, c *conn, open []int) ([]int, error) 
 	return rest, nil
 }
 
+// writableOf are those of the requests whose rows no transaction has locked.
+func (a *attempt) writableOf(ctx context.Context, c *conn, some []int) (free []int, err error) {
+	if len(some) == 0 {
+		return nil, nil
+	}
+	writable, err := a.writable(ctx, c, len(some), func(i int) string { return a.reqs[some[i]].Key })
+	for _, i := range some {
+		if writable[a.reqs[i].Key] {
+			free = append(free, i)
+		}
+	}
+	return free, err
+}
+
 // busyPause is how long a row that another client is taking is left alone.
 const busyPause = 5 * time.Millisecond
 
@@ -72,6 +86,9 @@ func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, fr
 			absent = append(absent, i)
 		case r.left > 0, r.unfit() != "":
 			a.settle(i, rows)
+			if r.left > 0 && hintDue(&a.reqs[i], r.wanted) {
+				a.due = append(a.due, i)
+			}
 		default:
 			free = append(free, i)
 			entries = append(entries, r)

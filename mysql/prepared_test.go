@@ -112,9 +112,14 @@ func TestFormsAreTheSame(t *testing.T) {
 	id := newID()
 	q := driver.Request{Key: "k?'\x00\xff", ID: id, Owner: "o?", TTL: time.Minute}
 	h := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second, MaxHold: time.Hour}}
+	plain, waits := q, q
+	waits.Client, waits.Wants = 7, true
+	q.Client = 7
 	noMax := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second}}
 	for name, s := range map[string]statement{
-		"upsert": upsert("`t`", []driver.Request{q}), "fence": fence("`t`", q.Key, &id),
+		"upsert": upsert("`t`", []driver.Request{plain}), "upsert with a client": upsert("`t`", []driver.Request{q}),
+		"upsert that waits": upsert("`t`", []driver.Request{waits}),
+		"remind":            remind("`t`", 7, []string{q.Key}), "fence": fence("`t`", q.Key, &id),
 		"extend": extend("`t`", noMax), "extend with MaxHold": extend("`t`", h),
 		"end": end("`t`", h, 0), "end with MinHold": end("`t`", h, time.Minute), "remove": remove("`t`", h),
 	} {

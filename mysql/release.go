@@ -25,33 +25,86 @@ func (b *batch) release(ctx context.Context, c *conn) error {
 		t.deleted = b.deletes && t.keep == 0 && !h.Guarded
 		return t
 	}
-	return b.each(groups(b, by), func(group []int) error {
-		t := by(b.holds[group[0]])
-		if !t.deleted {
-			return b.change(ctx, c, group,
-				func(table string, holds []driver.Hold) statement { return end(table, holds, t.keep) },
-				func(sent []int, affected int64) error { return b.tellReleased(ctx, c, sent, affected, false) })
+	b.told = make([]bool, len(b.holds))
+	err := b.each(groups(b, by), func(group []int) error {
+		if t := by(b.holds[group[0]]); !t.deleted {
+			return b.end(ctx, c, group, t.keep)
 		}
-		if len(group) > 1 {
-			// Afterwards a deleted row and one that never was look the same.
-			rows, err := b.read(ctx, c, group)
-			if err != nil {
-				return notSent(b.what("release"), err)
-			}
-			if group = b.settleAll(group, rows); len(group) == 0 {
-				return nil
-			}
-		}
-		return b.change(ctx, c, group, remove,
-			func(sent []int, affected int64) error { return b.tellReleased(ctx, c, sent, affected, true) })
+		return b.remove(ctx, c, group)
 	})
+	if err == nil {
+		b.tellWanted(ctx, c)
+	}
+	return err
 }
 
-// tellReleased finds out which of the holds a release ended.
-func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, affected int64, deleted bool) error {
-	if affected == int64(len(sent)) {
+// end releases holds by writing their rows.
+func (b *batch) end(ctx context.Context, c *conn, group []int, keep time.Duration) error {
+	return b.change(ctx, c, group,
+		func(table string, holds []driver.Hold) statement { return end(table, holds, keep) },
+		func(sent []int, done changed) error {
+			if len(sent) == 1 && done.rows == 1 {
+				b.results[sent[0]].Wanted, b.told[sent[0]] = hintIn(done.id), true
+			}
+			return b.tellReleased(ctx, c, sent, done, nil)
+		})
+}
+
+// remove releases holds by deleting their rows, except those with a hint, which are
+// written. Of a single one the DELETE itself finds out whether there is one; of several
+// the rows are read first, because afterwards a deleted row and one that never was look
+// the same.
+func (b *batch) remove(ctx context.Context, c *conn, group []int) error {
+	var wanted []int
+	rest := group
+	if len(group) > 1 {
+		rows, err := b.read(ctx, c, group)
+		if err != nil {
+			return notSent(b.what("release"), err)
+		}
+		rest = nil
+		for _, i := range b.settleAll(group, rows) {
+			b.results[i].Wanted, b.told[i] = rows[b.holds[i].Key].wanted, true
+			if b.results[i].Wanted.Client == 0 {
+				rest = append(rest, i)
+			} else {
+				wanted = append(wanted, i)
+			}
+		}
+	}
+	if len(rest) > 0 {
+		err := b.change(ctx, c, rest, remove, func(sent []int, done changed) error {
+			if len(sent) == 1 && done.rows == 0 {
+				wanted = append(wanted, sent[0]) // or the hold is over: then that finds out
+				return nil
+			}
+			return b.tellReleased(ctx, c, sent, done, &wanted)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	err := b.end(ctx, c, wanted, 0)
+	if err == nil || len(wanted) == len(group) {
+		return err
+	}
+	for _, i := range wanted { // the others have their answers
+		if b.results[i].Status == driver.Unknown {
+			b.results[i] = driver.Result{Err: err}
+		}
+	}
+	return nil
+}
+
+// tellReleased finds out which of the holds a release ended. kept is for those whose row
+// a DELETE left there because of a hint; nil: it was none.
+func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, done changed, kept *[]int) error {
+	if done.rows == int64(len(sent)) {
 		for _, i := range sent {
-			b.results[i] = driver.Result{Status: driver.Released, Final: true}
+			b.results[i] = driver.Result{Status: driver.Released, Final: true, Wanted: b.results[i].Wanted}
 		}
 		return nil
 	}
@@ -68,14 +121,37 @@ func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, affected 
 	for _, i := range sent {
 		_, ok := rows[b.holds[i].Key]
 		switch {
-		case !ok && deleted && affected > 0:
+		case !ok && kept != nil && done.rows > 0:
 			// All were there a moment ago. If more are absent than were deleted, somebody
 			// else ended one at the same time; only an undo must not rely on it.
-			b.results[i] = driver.Result{Status: driver.Released, Final: absent == affected}
+			b.results[i] = driver.Result{Status: driver.Released, Final: absent == done.rows}
 		case b.settleGone(i, rows):
+		case kept != nil:
+			*kept = append(*kept, i)
 		default:
 			b.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: release %q: the row still shows the hold: is there a proxy that reads from a replica?", b.holds[i].Key)}}
 		}
 	}
 	return nil
+}
+
+// tellWanted reads the hints of keys that were released with others, where somebody asks:
+// one plain read for all. Where it is not answered nobody wants them, as far as is known.
+func (b *batch) tellWanted(ctx context.Context, c *conn) {
+	var some []int
+	for i, h := range b.holds {
+		if h.Asks && !b.told[i] && b.results[i].Status == driver.Released && len(b.holds) > 1 {
+			some = append(some, i)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	rows, err := b.read(ctx, c, some)
+	if err != nil {
+		return
+	}
+	for _, i := range some {
+		b.results[i].Wanted = rows[b.holds[i].Key].wanted
+	}
 }

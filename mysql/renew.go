@@ -18,6 +18,13 @@ type batch struct {
 	name    string
 	holds   []driver.Hold // sorted by key
 	results []driver.Result
+	told    []bool // Release: the hint on the key is known
+}
+
+// changed is what a statement says that it did.
+type changed struct {
+	rows int64
+	id   int64 // LAST_INSERT_ID
 }
 
 func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
@@ -95,8 +102,8 @@ func (b *batch) renew(ctx context.Context, c *conn) error {
 	type terms struct{ ttl, maxHold time.Duration }
 	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold} })
 	return b.each(list, func(group []int) error {
-		return b.change(ctx, c, group, extend, func(sent []int, affected int64) error {
-			if affected == int64(len(sent)) {
+		return b.change(ctx, c, group, extend, func(sent []int, done changed) error {
+			if done.rows == int64(len(sent)) {
 				for _, i := range sent {
 					b.results[i] = driver.Result{Status: driver.Alive}
 				}
@@ -169,7 +176,7 @@ func (b *batch) settleAll(some []int, rows map[string]row) (live []int) {
 // unanswered statement is ended, and sent again for the rows that nobody has
 // locked; then the locked ones have another try, and are unknown if that fails too.
 // So a call occupies its connection for about 100 ms at most.
-func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string, []driver.Hold) statement, settle func(sent []int, affected int64) error) error {
+func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string, []driver.Hold) statement, settle func(sent []int, done changed) error) error {
 	start := time.Now()
 	var locked []int
 	pending, again, late := group, false, false // again: pending was locked; late: lockWait was waited for
@@ -185,9 +192,12 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 		res, err := b.send(ctx, c, bound, of, pending)
 		switch {
 		case err == nil:
-			affected, err := res.RowsAffected()
+			var done changed
+			if done.rows, err = res.RowsAffected(); err == nil {
+				done.id, err = res.LastInsertId()
+			}
 			if err == nil {
-				err = settle(pending, affected)
+				err = settle(pending, done)
 			}
 			if err != nil {
 				return maybeApplied(b.what(b.name), err)

@@ -50,11 +50,18 @@ func newNames(prefix string) names {
 // One key: the answer comes back as LAST_INSERT_ID, see grantedFrom. The branch
 // that refuses must set it too, otherwise that of VALUES would look like a grant.
 // A live hold of this ID is answered with its token, one that was released and is
-// kept by MinHold is refused.
+// kept by MinHold is refused. What becomes of the hint no other column asks for, and it
+// asks for none that was assigned before: a grant for none, a refusal for those that it
+// leaves as they are.
 func upsert(table string, reqs []driver.Request) statement {
 	return func(t *text) {
 		one := len(reqs) == 1
-		t.add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ")
+		who, waits, none := hints(reqs)
+		t.add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at")
+		if who.column {
+			t.add(",wanted")
+		}
+		t.add(") VALUES ")
 		for i := range reqs {
 			r := &reqs[i]
 			if i > 0 {
@@ -66,7 +73,11 @@ func upsert(table string, reqs []driver.Request) statement {
 			} else {
 				t.add("," + tok + ",")
 			}
-			t.add(now + "," + now + "+INTERVAL ").us(max(r.TTL, r.Keep)).add(" MICROSECOND,NULL)")
+			t.add(now + "," + now + "+INTERVAL ").us(max(r.TTL, r.Keep)).add(" MICROSECOND,NULL")
+			if who.column {
+				t.add(",").us64(noted(r))
+			}
+			t.add(")")
 		}
 		t.add(" ON DUPLICATE KEY UPDATE token=IF(" + dead + ",")
 		if one {
@@ -76,14 +87,17 @@ func upsert(table string, reqs []driver.Request) statement {
 			t.add("GREATEST(token+1024,VALUES(token)),token)")
 		}
 		t.add(",hold=IF(" + dead + ",VALUES(hold),hold),owner=IF(" + dead + ",VALUES(owner),owner)" +
-			",acquired_at=IF(" + dead + ",VALUES(acquired_at),acquired_at),released_at=IF(" + dead + ",NULL,released_at)" +
-			",expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
+			",acquired_at=IF(" + dead + ",VALUES(acquired_at),acquired_at),released_at=IF(" + dead + ",NULL,released_at)")
+		if !none {
+			t.wanted(who, waits)
+		}
+		t.add(",expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
 	}
 }
 
 // columns are those of scanRow.
 const columns = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + now + ",expires_at),released_at IS NULL," +
-	"GREATEST(token,1024*" + nowUS + "),TIMESTAMPDIFF(MICROSECOND,'1970-01-01',acquired_at) FROM "
+	"TIMESTAMPDIFF(MICROSECOND,'1970-01-01',acquired_at),wanted," + nowUS + " FROM "
 
 // winners reads who has the keys.
 func winners(table string, n int, key func(int) string) string {
@@ -166,7 +180,8 @@ func extend(table string, holds []driver.Hold) statement {
 }
 
 // end releases holds of equal Keep by writing the row. LEAST bounds what a clock
-// that stepped back can keep.
+// that stepped back can keep. One hold: the hint comes back as LAST_INSERT_ID, see
+// hintAnswer.
 func end(table string, holds []driver.Hold, keep time.Duration) statement {
 	return func(t *text) {
 		t.update(table).add("expires_at=")
@@ -176,12 +191,18 @@ func end(table string, holds []driver.Hold, keep time.Duration) statement {
 		} else {
 			t.add(never)
 		}
-		t.add(",released_at=" + now).where(holds)
+		t.add(",released_at=" + now)
+		if len(holds) == 1 {
+			t.add("+INTERVAL 0*LAST_INSERT_ID(", hintAnswer, ") MICROSECOND")
+		}
+		t.where(holds)
 	}
 }
 
-// remove releases holds by deleting the row. The multi-table form, because the
-// other takes no FORCE INDEX.
+// remove releases holds by deleting the row, unless a hint stands there, which would go
+// with it. The multi-table form, because the other takes no FORCE INDEX.
 func remove(table string, holds []driver.Hold) statement {
-	return func(t *text) { t.add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)").where(holds) }
+	return func(t *text) {
+		t.add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)").where(holds).add(" AND ("+hintStands, ") IS NOT TRUE")
+	}
 }

@@ -1,0 +1,179 @@
+package mysqllock
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// A hint (driver.Hint) is one number in the column wanted of the key's row: when it ends,
+// in milliseconds since 1970, times 2097152, plus the number of the client that waits. It
+// is one number because two columns cannot be assigned so that each asks what the other
+// was before: the server assigns from left to right, or all at once
+// (SIMULTANEOUS_ASSIGNMENT). For the same reason no other column's value asks for it. It
+// is in no index, so whoever writes it waits for no guarded transaction.
+const (
+	hintBits = 21
+
+	// nowMS is the server's time in milliseconds since 1970.
+	nowMS = nowUS + " DIV 1000"
+
+	// hintLeft is how long a row's hint still stands, in milliseconds; NULL: it has none.
+	// The shift comes first, so that no number that somebody wrote is out of range.
+	hintLeft = "CAST(wanted>>21 AS SIGNED)-" + nowMS
+
+	// hintBy is whose it is.
+	hintBy = "wanted&2097151"
+)
+
+// lineClient is the number under which the hint of those stands who wait in a queue of
+// the server, and may be behind whoever was just granted the key out of it. He cannot
+// see them, and they look up from the queue once a second only. So a grant out of the
+// queue, if it had to be waited for, leaves this hint, in the statement that is sent
+// anyway, instead of none: the holder gives the key back when its tenure is over. Where
+// nobody stood there that costs it a cycle or two until the hint ends.
+const lineClient = 1
+
+var (
+	// hintStands tells whether a row has a hint, of whomever.
+	hintStands = fmt.Sprintf("%s BETWEEN 1 AND %d", hintLeft, driver.MaxHintTime.Milliseconds())
+
+	// newHint is a hint that begins now, without its client.
+	newHint = fmt.Sprintf("(%s+%d<<21)+", nowMS, driver.HintTime.Milliseconds())
+
+	// hintAnswer is the hint as an answer: what is left of it, in the form of the column;
+	// 0: there is none.
+	hintAnswer = "IF(" + hintStands + ",(" + hintLeft + "<<21)+(" + hintBy + "),0)"
+)
+
+// asker names a client in a statement.
+type asker struct {
+	number uint32
+	line   bool // it waits in a queue of the server
+	column bool // the client, and whether it waits, are in the row's VALUES(wanted)
+}
+
+// who adds the client's number.
+func (t *text) who(a asker) *text {
+	if a.column {
+		return t.add("(VALUES(wanted)&2097151)")
+	}
+	return t.us64(int64(a.number))
+}
+
+// own adds the condition that the hint is the asker's, or that of the queue in which he
+// is.
+func (t *text) own(a asker) *text {
+	if a.line {
+		return t.add(hintBy+" IN (").who(a).add(",", strconv.Itoa(lineClient), ")")
+	}
+	return t.add(hintBy + "=").who(a)
+}
+
+// leave adds the hint after a refusal: the asker's, unless a fresh one of his own or
+// another's stands, or the condition holds with which except begins.
+func (t *text) leave(a asker, except string) *text {
+	t.add("IF(", except, hintLeft+" BETWEEN IF(").own(a)
+	return t.add(fmt.Sprintf(",%d,1) AND %d,wanted,", (driver.HintTime/2).Milliseconds(), driver.MaxHintTime.Milliseconds()), newHint).who(a).add(")")
+}
+
+// taken adds the hint after a grant: the grantee's own goes. Out of a queue it becomes
+// that of the queue.
+func (t *text) taken(a asker) *text {
+	if a.line {
+		line := strconv.Itoa(lineClient)
+		return t.add("IF("+hintStands+" AND "+hintBy+" NOT IN (").who(a).add(",", line, "),wanted,", newHint, line, ")")
+	}
+	return t.add("IF(").own(a).add(",NULL,wanted)")
+}
+
+// hints says how an upsert names who asks: by a number, or, where its requests differ, in
+// the column wanted of each VALUES. There a client that waits has 2097152 added, and a row
+// that is made new has a hint that ended in 1970. none: nobody has a hint.
+func hints(reqs []driver.Request) (a asker, waits, none bool) {
+	waits = hinting(&reqs[0])
+	a = asker{number: reqs[0].Client}
+	for i := range reqs {
+		if reqs[i].Client != a.number || hinting(&reqs[i]) != waits {
+			return asker{column: true}, true, false
+		}
+	}
+	return a, waits, a.number == 0
+}
+
+// wanted adds what an upsert makes of the hint.
+func (t *text) wanted(a asker, waits bool) {
+	if !waits {
+		t.add(",wanted=IF(" + dead + " AND ").own(a).add(",NULL,wanted)")
+		return
+	}
+	except := "hold=VALUES(hold) OR " // that of this attempt
+	if a.column {
+		except = "VALUES(wanted)<2097152 OR " + except
+	}
+	t.add(",wanted=IF("+dead+",").taken(a).add(",").leave(a, except).add(")")
+}
+
+// noted is what VALUES(wanted) says of a request.
+func noted(r *driver.Request) int64 {
+	if hinting(r) {
+		return 1<<hintBits + int64(r.Client)
+	}
+	return int64(r.Client)
+}
+
+// remind leaves the hint of a client on the rows of keys for which it waits in the
+// server's queue, or of one that was refused.
+func remind(table string, client uint32, keys []string) statement {
+	return func(t *text) {
+		a := asker{number: client, line: true}
+		t.update(table).add("wanted=").leave(a, "")
+		if len(keys) == 1 {
+			t.add(" WHERE name=").key(keys[0])
+			return
+		}
+		t.add(" WHERE name IN ").in(len(keys), func(i int) { t.key(keys[i]) })
+	}
+}
+
+// hintOf is the hint in a row. One that ends too late was left by a clock that has been
+// set back since, and is none.
+func hintOf(wanted, nowMicros int64) driver.Hint {
+	return hint(wanted, micros(wanted>>hintBits*1000-nowMicros))
+}
+
+// hintIn is the hint in a hintAnswer.
+func hintIn(answer int64) driver.Hint {
+	return hint(answer, micros(answer>>hintBits*1000))
+}
+
+func hint(number int64, left time.Duration) driver.Hint {
+	client := uint32(number & driver.MaxClient)
+	if client == 0 || left <= 0 || left > driver.MaxHintTime {
+		return driver.Hint{}
+	}
+	return driver.Hint{Client: client, Left: left}
+}
+
+// hinting reports whether the request leaves a hint if it is refused.
+func hinting(r *driver.Request) bool { return r.Wants && r.Client != 0 }
+
+// hadToWait reports whether who has waited in a queue of the server since start was kept
+// waiting by somebody, and not by the way to the server only.
+func hadToWait(c *conn, start time.Time) bool {
+	return time.Since(start) > max(5*time.Millisecond, 4*c.trip.shortest())
+}
+
+// hintDue reports whether a refused request is to write its hint, where that is a
+// statement of its own: not while the one that was seen stands.
+func hintDue(r *driver.Request, seen driver.Hint) bool {
+	switch {
+	case !hinting(r):
+		return false
+	case seen.Client == r.Client, seen.Client == lineClient:
+		return seen.Left < driver.HintTime/2
+	}
+	return seen.Client == 0
+}
