@@ -118,6 +118,14 @@ func waitError(ctx context.Context, last error) error {
 	return err
 }
 
+// inTheWay is last, what was last seen to stand in the way, or else what the store sees.
+func (c *Client) inTheWay(last error) error {
+	if e, ok := c.store.Driver().(driver.Explainer); ok && last == nil {
+		return e.Explain()
+	}
+	return last
+}
+
 // newRequest is one attempt for key. No caller's context reaches the store: a
 // session or transaction in it would pull the statement in, and its end would
 // make the outcome unknown.

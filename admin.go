@@ -28,7 +28,7 @@ func (c *Client) List(ctx context.Context, prefix, after string, limit int) ([]I
 	infos, err := call.Ask(c.store, ctx, c.open, adminPatience, func(ctx context.Context) ([]Info, error) {
 		return s.List(ctx, prefix, after, limit)
 	})
-	return infos, adminError(ctx, what, err)
+	return infos, c.adminError(ctx, what, err)
 }
 
 // ForceRelease ends whatever hold key has, and raises its token: the key is free, its
@@ -54,7 +54,7 @@ func (c *Client) ForceRelease(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		info = Info{Key: key}
 	}
-	return info, adminError(ctx, what, err)
+	return info, c.adminError(ctx, what, err)
 }
 
 // ability finds an ability of the client's store.
@@ -76,12 +76,12 @@ func ability[A any](c *Client, ctx context.Context, what string) (a A, err error
 	return a, nil
 }
 
-func adminError(ctx context.Context, what string, err error) error {
+func (c *Client) adminError(ctx context.Context, what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case err == ctx.Err():
-		err = waitError(ctx, nil)
+		err = waitError(ctx, c.inTheWay(nil))
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

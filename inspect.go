@@ -37,7 +37,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	info, err := c.store.AskInspect(ctx, c.open, key, inspectPatience)
 	if err != nil {
 		if err == ctx.Err() {
-			err = waitError(ctx, nil)
+			err = waitError(ctx, c.inTheWay(nil))
 		}
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, err)
 	}

@@ -132,11 +132,10 @@ func (l *Lease) Renew(ctx context.Context) error {
 	}
 	err := l.Err()
 	if err == nil {
-		if err = ctx.Err(); err == nil {
-			err = l.g.Renew(ctx)
-		}
-		if err != nil && err == ctx.Err() {
+		if ctx.Err() != nil {
 			err = waitError(ctx, nil)
+		} else if err = l.g.Renew(ctx); err != nil && err == ctx.Err() {
+			err = waitError(ctx, l.c.inTheWay(nil))
 		}
 		if ended := l.Err(); ended != nil {
 			err = ended

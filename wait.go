@@ -65,7 +65,7 @@ func (c *Client) wait(ctx context.Context, name string, s settings, once bool) (
 	case <-w.ready:
 	case <-ctx.Done():
 		if c.leave(w) {
-			left = waitError(ctx, w.last)
+			left = waitError(ctx, c.inTheWay(w.last))
 		} else {
 			<-w.ready // answered at the same moment
 		}

@@ -74,6 +74,14 @@ type Counter interface {
 	Statements() uint64
 }
 
+// Explainer tells what may keep statements from being answered.
+type Explainer interface {
+	// Explain is asked when a caller gives up a wait for the first answer, so that the
+	// error says more than that time was over. It looks at this moment, sends nothing
+	// and does not wait; nil: nothing to be seen from here.
+	Explain() error
+}
+
 // Clock lets a Store bring its own monotonic clock: the engine then counts trust
 // by it. The memory store does, so that a program under testing/synctest, whose
 // time is fake, sees one time everywhere. A Store that speaks to a server leaves

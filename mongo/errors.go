@@ -143,6 +143,9 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 	case ctx.Err() != nil:
 		e.NotApplied = noServer(err)
 		cause = fmt.Errorf("%w (%w)", ctx.Err(), err)
+		if busy := s.busyPool(err); busy != nil {
+			cause = fmt.Errorf("%w: %w (%w)", ctx.Err(), busy, err)
+		}
 	case silent(err):
 		e.Silent, e.NotApplied = true, noServer(err)
 	case errors.Is(err, mongo.ErrClientDisconnected):

@@ -148,6 +148,9 @@ func (s *Store) inside(sess *mongo.Session, name string) *mongo.Collection {
 func (s *Store) insideFailed(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
+		if busy := s.busyPool(err); busy != nil {
+			return fmt.Errorf("mongo: %s on %s: %w: %w (%v)", what, s, ctx.Err(), busy, err)
+		}
 		return fmt.Errorf("mongo: %s on %s: %w (%v)", what, s, ctx.Err(), err)
 	case transient(err):
 		return fmt.Errorf("mongo: %s on %s: %w: %w", what, s, driver.ErrConflict, err)

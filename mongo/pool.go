@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -20,8 +19,8 @@ import (
 // vitalConns for renewals, releases and undos, which wait for none of the former; one
 // for the change stream, and one for each running InTx or Once. Of the workConns acquires
 // of pinned keys have at most pinnedConns: they send many commands, and nobody else
-// waits for them. While a command is
-// overdue the question of silence.go uses more, for a second.
+// waits for them. While a command is overdue the question of silence.go uses more, for a
+// second.
 const (
 	workConns   = parallel
 	vitalConns  = 4
@@ -81,17 +80,15 @@ func (c conns) use(ctx context.Context) (leave func(), err error) {
 }
 
 // checkPool refuses a pool that is too small. The driver does not tell how large one is,
-// but in the error of a command that was cancelled while it waited for a connection. So
-// some commands occupy connections for a moment, and others are cancelled before they
-// begin. In a pool that has enough of them idle these find one, and nothing is refused.
+// but in the error of a command that found no connection (noConnection). So some commands
+// occupy connections for a moment. In a pool that has enough of them idle others find one,
+// and nothing is refused.
 func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 	version, err := hello.LookupErr("topologyVersion")
 	if err != nil {
 		return nil
 	}
 	const occupied = 50 * time.Millisecond
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
 	done := make(chan struct{})
 	var occupiers sync.WaitGroup
 	for range minConns - 1 {
@@ -105,11 +102,9 @@ func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 	}
 	go func() { occupiers.Wait(); close(done) }()
 	for {
-		// Not sent, and in no session: ctx may carry the caller's.
-		err := s.db.RunCommand(mongo.NewSessionContext(callContext{gone}, nil), op("ping", 1)).Err()
-		if size, known := poolSize(err); known {
+		if p, known := poolOf(s.noConnection()); known {
 			<-done
-			return tooSmall(size)
+			return tooSmall(p.most)
 		}
 		select {
 		case <-done:
@@ -119,20 +114,60 @@ func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 	}
 }
 
-var maxPoolSize = regexp.MustCompile(`maxPoolSize: (\d+)`)
+// noConnection is the error of a command that is cancelled before it begins. Where an idle
+// connection is there for it the error says only that; otherwise what the pool is like.
+// Nothing is sent.
+func (s *Store) noConnection() error {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	return s.db.RunCommand(callContext{gone}, op("ping", 1)).Err()
+}
 
-// poolSize finds the size of the pool in the error of a command that had no connection;
-// 0: without bound.
-func poolSize(err error) (int, bool) {
+// Explain implements driver.Explainer: a pool that other work keeps exhausted lets a
+// command wait for as long as its context lasts, and says nothing.
+func (s *Store) Explain() error { return exhausted(s.noConnection()) }
+
+var errPoolBusy = errors.New("no connection of the pool was free")
+
+// exhausted is an error with the numbers of the pool if err is that of a command that got
+// no connection of it because all were in use; otherwise nil.
+func exhausted(err error) error {
+	p, known := poolOf(err)
+	if !known || p.most == 0 || p.open < p.most || p.idle > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w (%d of %d in use): set maxPoolSize to more, or give the locks a mongo.Client of their own", errPoolBusy, p.open, p.most)
+}
+
+// busyPool is exhausted for a command that may have waited for its turn only, behind others
+// that wait for connections.
+func (s *Store) busyPool(err error) error {
+	if errors.Is(err, errNoTurn) {
+		return s.Explain()
+	}
+	return exhausted(err)
+}
+
+// pool is what the driver tells of one.
+type pool struct{ open, most, idle int } // most 0: without bound
+
+var poolText = regexp.MustCompile(`total connections: (\d+), maxPoolSize: (\d+), .*idle connections: (\d+)`)
+
+// poolOf finds it in the error of a command that got no connection.
+func poolOf(err error) (p pool, known bool) {
 	if err == nil {
-		return 0, false
+		return p, false
 	}
-	m := maxPoolSize.FindStringSubmatch(err.Error())
+	m := poolText.FindStringSubmatch(err.Error())
 	if m == nil {
-		return 0, false
+		return p, false
 	}
-	n, err := strconv.Atoi(m[1])
-	return n, err == nil
+	for i, n := range []*int{&p.open, &p.most, &p.idle} {
+		if *n, err = strconv.Atoi(m[i+1]); err != nil {
+			return p, false
+		}
+	}
+	return p, true
 }
 
 func tooSmall(size int) error {

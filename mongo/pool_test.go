@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -96,6 +97,85 @@ func TestSmallPool(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Who gives up a wait for a connection of a pool that other work keeps exhausted is told
+// so, whatever he waited with.
+func TestPoolUsedUp(t *testing.T) {
+	t.Parallel()
+	const most = 6
+	uri := testserver.DSN(t, testserver.Mongo)
+	client := connect(t, uri, options.Client().SetMaxPoolSize(most))
+	s, err := New(client.Database(shared(t).db.Name()).Collection("locks"), Options{})
+	must(t, err)
+	c := locker(t, s, rowlock.Options{})
+	lease := guarded(t, c, "k")
+	if err := s.Explain(); err != nil {
+		t.Errorf("a pool with idle connections: %v", err)
+	}
+
+	var hello bson.Raw
+	must(t, client.Database("admin").RunCommand(t.Context(), op("hello", 1)).Decode(&hello))
+	ctx, free := context.WithCancel(t.Context())
+	defer free()
+	var others sync.WaitGroup
+	for range most { // other work of the program
+		others.Go(func() {
+			_ = client.Database("admin").RunCommand(ctx, d{{Key: "hello", Value: 1},
+				{Key: "topologyVersion", Value: hello.Lookup("topologyVersion")}, {Key: "maxAwaitTimeMS", Value: int64(600_000)}}).Err()
+		})
+	}
+	const busy = "no connection of the pool was free (6 of 6 in use)"
+	for try := 0; s.Explain() == nil; try++ {
+		if try == 1000 {
+			t.Fatal("the pool is not exhausted")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	nothing := func(context.Context) error { return nil }
+	for what, call := range map[string]func(context.Context) error{
+		"TryAcquire":   func(ctx context.Context) error { _, err := c.TryAcquire(ctx, "a"); return err },
+		"Acquire":      func(ctx context.Context) error { _, err := c.Acquire(ctx, "b"); return err },
+		"Inspect":      func(ctx context.Context) error { _, err := c.Inspect(ctx, "k"); return err },
+		"Renew":        lease.Renew,
+		"Check":        s.Check,
+		"List":         func(ctx context.Context) error { _, err := s.List(ctx, "", "", 10); return err },
+		"ForceRelease": func(ctx context.Context) error { _, err := s.ForceRelease(ctx, "nobody's"); return err },
+		"InTx":         func(ctx context.Context) error { return s.InTx(ctx, lease, nothing) },
+		"Once":         func(ctx context.Context) error { return s.Once(ctx, lease, "run", nothing) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := call(ctx)
+		cancel()
+		switch {
+		case err == nil || !strings.Contains(err.Error(), busy):
+			t.Errorf("%s: %v: does not say %q", what, err, busy)
+		case driver.IsLasting(err):
+			t.Errorf("%s: %v: lasting", what, err)
+		case !errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("%s: %v: does not match the context's error", what, err)
+		}
+	}
+	free()
+	others.Wait()
+	must(t, s.InTx(t.Context(), lease, nothing))
+	again, err := c.Acquire(t.Context(), "a")
+	must(t, err)
+	must(t, again.Release(t.Context()))
+}
+
+// A server that does not answer is no exhausted pool.
+func TestPoolIsNotToBlame(t *testing.T) {
+	t.Parallel()
+	p, s, _ := behindProxy(t)
+	c := locker(t, s, rowlock.Options{})
+	p.keep("findAndModify")
+	_, err := c.Acquire(p.untilKept(1), "k")
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "pool") {
+		t.Errorf("%v", err)
+	}
+	p.pass()
+	p.letGo()
 }
 
 // The change stream outlives the client's Timeout.

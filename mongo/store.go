@@ -42,8 +42,8 @@ const (
 )
 
 // Store keeps locks in a collection. It implements driver.Store, driver.Reaper,
-// driver.Lister, driver.Forcer, driver.Closer and driver.Counter, and is safe for
-// concurrent use.
+// driver.Lister, driver.Forcer, driver.Closer, driver.Counter, driver.Waiter and
+// driver.Explainer, and is safe for concurrent use.
 type Store struct {
 	db     *mongo.Database
 	leases string // the collection of New
@@ -72,6 +72,8 @@ var (
 	_ driver.Closer  = (*Store)(nil)
 	_ driver.Counter = (*Store)(nil)
 	_ driver.Waiter  = (*Store)(nil)
+
+	_ driver.Explainer = (*Store)(nil)
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
