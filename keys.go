@@ -30,6 +30,7 @@ type keyed struct {
 	failing bool               // the last attempt or look was not answered
 	hints   bool               // its hint is renewed
 	queued  bool               // was in the server's queue: its goroutine may come back
+	looking bool               // a look at it is on its way
 	idle    bool               // kept only for what is known of it
 }
 
@@ -77,7 +78,7 @@ func (c *Client) forget(k *keyed) {
 		return
 	}
 	delete(c.keys, k.name)
-	if k.sent == nil && !k.queued && len(c.spareKeys) < maxSpare { // nothing on its way comes back to it
+	if k.sent == nil && !k.queued && !k.looking && len(c.spareKeys) < maxSpare { // nothing on its way comes back to it
 		*k = keyed{c: c, waiters: k.room[:0], room: k.room[:0]}
 		c.spareKeys = append(c.spareKeys, k)
 	}

@@ -130,6 +130,7 @@ func (p *prober) collect() (due []*keyed, sleep time.Duration, end bool) {
 			tried = true
 			k.do(key.Action{Do: key.Try})
 		} else {
+			k.looking = true
 			due = append(due, k)
 		}
 	}
@@ -157,6 +158,7 @@ func (p *prober) look(due []*keyed) {
 		if err == nil {
 			info = infos[i]
 		}
+		k.looking = false
 		k.looked(info, err)
 	}
 	if err == nil {

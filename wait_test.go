@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/memory"
 )
 
 // TestWaitersAreServedInOrder: the callers of one client are a FIFO, and however
@@ -271,4 +273,42 @@ func TestOwnReleaseIsNotAHolder(t *testing.T) {
 			t.Errorf("%v, want the context's error and that the own release is not answered", err)
 		}
 	})
+}
+
+// slowLooks is a memory store whose looks at the key "k" take a while.
+type slowLooks struct {
+	*memory.Store
+	took time.Duration
+	n    atomic.Int64
+}
+
+func (s *slowLooks) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
+	if keys[0] == "k" {
+		time.Sleep(s.took)
+		s.n.Add(1)
+	}
+	return s.Store.Inspect(ctx, keys)
+}
+
+// TestLookedAtWhileItIsForgotten: the last caller gives up while a look at its key is on its
+// way. What is known of the key goes, and the answer moves no other key. It tells with -race
+// only, where nothing but the client orders look and end: no testing/synctest, no channel.
+func TestLookedAtWhileItIsForgotten(t *testing.T) {
+	s := &slowLooks{Store: memory.New(), took: 60 * time.Millisecond}
+	a, b := newClient(t, s), newClient(t, s)
+	acquire(t, a, "k")
+	acquire(t, a, "other")
+	for s.n.Load() < 10 {
+		ctx, cancel := context.WithTimeout(context.Background(), s.took/2)
+		if _, err := b.Acquire(ctx, "k"); !errors.Is(err, rowlock.ErrHeld) {
+			t.Error(err)
+		}
+		cancel()
+		time.Sleep(s.took)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*s.took)
+	defer cancel()
+	if _, err := b.Acquire(ctx, "other"); !errors.Is(err, rowlock.ErrHeld) {
+		t.Error(err)
+	}
 }

@@ -25,16 +25,17 @@
 //	Trying    Refused                                 Resting   Look after the pace
 //	Queued    Refused                                 Resting   Look after the pace
 //	Trying    Failed                                  Resting   Try after the backoff
-//	Trying    Refused, the store has turns           Queued    Queue; Look meanwhile, now and then
-//	Trying    Refused, it is this client's turn      Resting   Look after the pace
-//	Queued    Turn                                   Trying    Try
-//	Queued    Due                                    Queued    Look now
-//	Queued    Looked: free, as at the last look      Trying    Try
-//	Queued    Looked: free                           Queued    Look soon
-//	Queued    Looked: held, no hint stands           Trying    Try
-//	Queued    Looked                                 Queued    Look now and then
+//	Trying    Refused, the store has turns            Queued    Queue; Look meanwhile, now and then
+//	Trying    Refused, it is this client's turn       Resting   Look after the pace
+//	Queued    Turn                                    Trying    Try
+//	Queued    Due                                     Queued    Look now
+//	Queued    Looked: free, as at the last look       Trying    Try
+//	Queued    Looked: free                            Queued    Look soon
+//	Queued    Looked: held, no hint stands            Trying    Try
+//	Queued    Looked, LookFailed                      Queued    Look now and then; none in a queue that grants
 //	Queued    NoPlace, after a refusal                Resting   Look after the pace
 //	Queued    NoPlace, to leave the key to another    Resting   Try after the pause
+//	other     NoPlace                                 -         None: it is asked for again after a refusal
 //	Resting   Due, planned as a try                   Trying    Try
 //	Resting   Due, the hint is to be renewed          Trying    Try
 //	Resting   Due                                     Resting   Look now
@@ -67,6 +68,6 @@
 // whose turn it is keeps it with the key, until the key goes back. A turn that had to be
 // waited for says that others want the key, as a hint does. Those behind it look at the key
 // now and then, and leave one that is free to the client whose turn it is, unless that does
-// not take it. The tenure is then shorter,
-// the longer the others had the key: so many of them wait.
+// not take it. The tenure is then shorter, the longer the others had the key: so many of
+// them wait.
 package key

@@ -199,6 +199,9 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		s.Pace = Pace{}
 		return s.try(now)
 	case NoPlace:
+		if s.Mode != Queued {
+			break // it will be asked for again
+		}
 		s.Mode = None
 		if s.pausing {
 			return s.plan(Try, max(s.until-now, 0), Exact)
@@ -224,9 +227,13 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			return s.try(now)
 		}
 		return Action{Do: Look}
-	case Looked:
-		return s.looked(e, now, env)
-	case LookFailed:
+	case Looked, LookFailed:
+		if s.Mode == Queued && !env.Turns {
+			break // an attempt is on its way
+		}
+		if e.Kind == Looked {
+			return s.looked(e, now, env)
+		}
 		switch {
 		case s.Mode == Queued:
 			return Action{Do: Look, After: queueLook, Spread: Third}

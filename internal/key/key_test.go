@@ -142,6 +142,10 @@ func TestStep(t *testing.T) {
 		{"released in its turn, nobody else wants it", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true}, turns, Trying, Action{Do: Try}},
 		{"released in its turn, nobody waits", waits(None, 0, holds, turn), Event{Kind: Ended, Known: true}, turns, None, Action{Do: EndTurn}},
 		{"no turns to be had", waits(Queued, 1), Event{Kind: NoPlace}, turns, Resting, Action{Look, firstLook, Third}},
+		{"no turns to be had, an attempt is on its way", waits(Trying, 1), Event{Kind: NoPlace}, turns, Trying, Action{}},
+		{"no turns to be had, a look is planned", waits(Resting, 1), Event{Kind: NoPlace}, turns, Resting, Action{}},
+		{"looked, and waits in a queue that grants since", waits(Queued, 1), Event{Kind: Looked}, queue, Queued, Action{}},
+		{"look failed, and waits in a queue that grants since", waits(Queued, 1), Event{Kind: LookFailed, Lasting: true}, queue, Queued, Action{}},
 
 		{"the last caller left", waits(Resting, 1), Event{Kind: Left}, Env{}, None, Action{Do: Stop}},
 		{"the last caller left an attempt", waits(Trying, 1), Event{Kind: Left}, Env{}, None, Action{Do: Stop}},
