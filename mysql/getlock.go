@@ -32,6 +32,7 @@ type namedLocks struct {
 	open   int // sessions, with those in use
 	turns  map[*lockSession]struct{}
 	rest   time.Time // after a failure: no session is used before
+	since  time.Time // sessions that were opened before may lead to another server
 	closed bool
 	work   sync.WaitGroup // what uses a session; not added to when closed
 
@@ -57,8 +58,9 @@ const (
 	// the line again, so it is seldom; but no session of a dead host waits for longer.
 	lineSeconds = 5
 
-	lockRest = 5 * time.Second // after a failure
-	lockWork = time.Second     // the longest that anything but the wait may take
+	lockRest   = 5 * time.Second       // after a failure
+	lockWork   = time.Second           // the longest that anything but the wait may take
+	leaveAgain = 10 * time.Millisecond // between two attempts to leave the line
 )
 
 func newNamedLocks(l *leases, most int) *namedLocks {
@@ -203,7 +205,7 @@ func (n *namedLocks) failed() {
 // started.
 func (n *namedLocks) put(s *lockSession) {
 	n.mu.Lock()
-	keep := s != nil && !s.c.broken && !n.closed
+	keep := s != nil && !s.c.broken && !n.closed && s.c.opened.After(n.since)
 	if keep {
 		s.c.used = time.Now()
 		n.idle = append(n.idle, s)
@@ -305,6 +307,20 @@ func (n *namedLocks) keepAlive(s *lockSession) {
 func (n *namedLocks) hasTurn(s *lockSession) bool {
 	_, has := n.turns[s]
 	return has && !n.closed
+}
+
+// renew closes the sessions at rest, and the others after their use: the address leads to
+// another server since, and there nobody stands in line.
+func (n *namedLocks) renew() {
+	n.mu.Lock()
+	n.since = time.Now()
+	idle := n.idle
+	n.idle = nil
+	n.open -= len(idle)
+	n.mu.Unlock()
+	for _, s := range idle {
+		s.c.close()
+	}
 }
 
 // close ends the waits and closes all sessions, and with them go their locks.

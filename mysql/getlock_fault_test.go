@@ -118,6 +118,33 @@ func TestTurnsGiveUp(t *testing.T) {
 	})
 }
 
+// TestTurnsGiveUpAtOnce: who gives up at the moment at which it begins to stand in line leaves
+// it too. The server may not show the statement yet when it is to be ended.
+func TestTurnsGiveUpAtOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		_, stores := waiters(t, l, 2, 1)
+		_, end, err := stores[0].WaitTurn(t.Context(), "k")
+		must(t, err)
+		defer end()
+		_, end, err = stores[1].WaitTurn(t.Context(), "another") // opens the session
+		must(t, err)
+		end()
+		for i := range 40 {
+			eventually(t, "the session rests", func() bool { return rests(stores[1], 1) })
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Duration(i)*50*time.Microsecond, cancel)
+			start := time.Now()
+			if _, _, err := stores[1].WaitTurn(ctx, "k"); !errors.Is(err, context.Canceled) {
+				t.Fatalf("gave up with %v", err)
+			}
+			if took := time.Since(start); took > lineSeconds*time.Second/2 {
+				t.Errorf("left the line after %v", took)
+			}
+		}
+	})
+}
+
 // TestTurnsForceRelease: a key is freed by force. The next waiter finds it by looking, and
 // the former holder's turn ends as soon as that learns of it.
 func TestTurnsForceRelease(t *testing.T) {
@@ -210,6 +237,36 @@ func TestTurnIsHeardOf(t *testing.T) {
 			if n := s.Statements() - before; n > 0 {
 				t.Errorf("%d statements after the end of the turn", n)
 			}
+		}
+	})
+}
+
+// TestTurnsAfterASwitch: the address leads to another server since. Sessions of the former are
+// not used again: there nobody stands in line.
+func TestTurnsAfterASwitch(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		_, stores := waiters(t, l, 1, 2)
+		s := stores[0]
+		turn := func(key string) func() {
+			t.Helper()
+			_, end, err := s.WaitTurn(t.Context(), key)
+			must(t, err)
+			return end
+		}
+		before, after := turn("before"), turn("after")
+		before()
+		eventually(t, "a session rests", func() bool { return rests(s, 1) })
+		s.moved()
+		if !rests(s, 0) {
+			t.Error("a session of the former server rests")
+		}
+		after()
+		eventually(t, "the turn has ended", func() bool { return hasTurns(s, 0) && !l.used(t, "after") })
+		turn("since")()
+		eventually(t, "a session rests", func() bool { return rests(s, 1) })
+		if n := s.keep.(*leases).locks; n.open != 1 {
+			t.Errorf("%d sessions, want the new one", n.open)
 		}
 	})
 }

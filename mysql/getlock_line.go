@@ -22,12 +22,10 @@ type stood struct {
 // leaves is taken out by KILL QUERY, so that the session can be used again; where that is
 // not possible it leaves at the end of its time.
 func (n *namedLocks) stand(ctx context.Context, c *conn, key string) (r stood) {
-	heard, done, unanswered := c.heard, make(chan struct{}), false
+	heard, answered, done, unanswered := c.heard, make(chan struct{}), make(chan struct{}), false
 	stay := context.AfterFunc(ctx, func() {
 		defer close(done)
-		ctx, cancel := context.WithTimeout(context.Background(), killWait)
-		defer cancel()
-		unanswered = errors.Is(n.l.s.kill(ctx, c, "QUERY", heard), errKillUnanswered)
+		unanswered = errors.Is(n.takeOut(c, heard, answered), errKillUnanswered)
 	})
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), lineSeconds*time.Second+lockWork)
 	defer cancel()
@@ -36,6 +34,7 @@ func (n *namedLocks) stand(ctx context.Context, c *conn, key string) (r stood) {
 		found, err = collect(ctx, c.sc, getLock(n.l.table, key), scanLockAnswer)
 		return err
 	})
+	close(answered)
 	if r.killed = !stay(); r.killed {
 		<-done // it must not hit the next statement
 		c.broken = c.broken || unanswered
@@ -53,6 +52,26 @@ func (n *namedLocks) stand(ctx context.Context, c *conn, key string) (r stood) {
 		r.got, r.waited = found[0].got.Int64 == 1, found[0].by.Valid
 	}
 	return r
+}
+
+// takeOut ends the wait of a session that stands in line. A wait that has only just been sent
+// does not show yet; so it goes on until the session has answered.
+func (n *namedLocks) takeOut(c *conn, heard time.Time, answered <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	for {
+		err := n.l.s.kill(ctx, c, "QUERY", heard)
+		if !errors.Is(err, errNotOurs) {
+			return err
+		}
+		select {
+		case <-answered:
+			return nil
+		case <-ctx.Done():
+			return err
+		case <-time.After(leaveAgain):
+		}
+	}
 }
 
 // lockAnswer is who had the lock before, and whether it was got.

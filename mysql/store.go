@@ -330,7 +330,12 @@ func (s *Store) moved() {
 	}
 	s.transactions.closeIdle()
 	s.statementLog.Store(nil)
-	if f, ok := s.keep.(*forUpdate); ok {
-		f.sessions.closeIdle()
+	switch keep := s.keep.(type) {
+	case *forUpdate:
+		keep.sessions.closeIdle()
+	case *leases:
+		if keep.locks != nil {
+			keep.locks.renew()
+		}
 	}
 }
