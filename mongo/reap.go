@@ -83,7 +83,7 @@ func (s *Store) remove(ctx context.Context, deletes a) (int, error) {
 			{Key: "deletes", Value: deletes[:n]},
 			{Key: "ordered", Value: false},
 		}, undoWait)
-		removed += int(matched(reply.Raw))
+		removed += int(reply.matched())
 		if err != nil && !blocked(err) && !conflicted(err) {
 			return removed, s.fail(ctx, "reap", err)
 		}

@@ -255,6 +255,12 @@ func TestWriteConcernErrors(t *testing.T) {
 	if r := release(t, s, driver.Hold{Key: h.Key, ID: h.ID}); r.Status != driver.Released {
 		t.Errorf("release: %v", r.Status)
 	}
+	// So does the reaper.
+	age(t, s, "r", 48*time.Hour)
+	failCommand(t, s, "wce", "delete", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+	if n, err := s.Reap(t.Context(), 24*time.Hour); err != nil || n != 1 {
+		t.Errorf("reaped %d documents, want 1: %v", n, err)
+	}
 	// One that says so about the primary is unknown, unless the repeat is answered.
 	failCommand(t, s, "wce", "findAndModify", concern(100, "UnsatisfiableWriteConcern")...)
 	q := request("u")
