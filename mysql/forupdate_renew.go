@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		case stale, asked && over(row.Status):
 			dead = append(dead, i)
 		case left <= 0:
-			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: the session lives, but the lease row could not be renewed: %w", h.Key, row.Err)}
+			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: the session lives, but the lease row could not be renewed: %w", h.Key, cmp.Or(row.Err, errTooLate))}
 		default:
 			own[i].trust(now + left)
 			results[i] = driver.Result{Status: driver.Alive, Left: left}
@@ -71,6 +72,8 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	}
 	return whole(ctx, results)
 }
+
+var errTooLate = errors.New("the answer came too late, or MaxHold is over")
 
 // renewRows extends the lease rows of the holds that are due and gives the answers
 // by index.
