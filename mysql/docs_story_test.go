@@ -214,7 +214,7 @@ func (l *lab) behindAnother(t *testing.T, s *Store, q driver.Request) {
 		must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB=DATABASE() AND INFO LIKE '%FOR UPDATE'").Scan(&n))
 		return n > 0
 	})
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // longer than a busy machine looks like somebody
 	_, err = blocker.ExecContext(ctx, "ROLLBACK")
 	must(t, err)
 	if r := <-done; r.Status != driver.Granted {
