@@ -54,6 +54,11 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		return driver.Info{Key: key}, nil
 	}
 	before := parse(doc)
+	if at := operationTime(reply.Raw); at != nil && doc.Lookup("now").Type == 0 {
+		// The command went out twice. A repeat is answered with the document that the
+		// server kept, without what fields adds to it; its logical clock is close enough.
+		before.judge(doc, int64(at.T)*1000)
+	}
 	info := before.info(key)
 	if before.fenced {
 		err := s.raisePatiently(ctx, key, above(before.token))

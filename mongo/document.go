@@ -144,10 +144,13 @@ func parse(doc bson.Raw) row {
 		r.since = time.UnixMilli(ms)
 	}
 	if at, ok := doc.Lookup("now").DateTimeOK(); ok {
-		r.left, r.wanted = leftOf(doc, at), hintAt(doc, at)
+		r.judge(doc, at)
 	}
 	return r
 }
+
+// judge says what of a document holds at a moment of the server's clock.
+func (r *row) judge(doc bson.Raw, at int64) { r.left, r.wanted = leftOf(doc, at), hintAt(doc, at) }
 
 func (r row) granted() driver.Result {
 	if r.absurd != "" || r.token <= 0 {

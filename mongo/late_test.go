@@ -340,6 +340,22 @@ func TestP6_LateRepeatOfABatch(t *testing.T) {
 	p.undoLate(t, s, beside, reqs, results)
 }
 
+// A forced release whose reply was lost, or whose majority was late, tells what it ended.
+func TestForceAfterALostReply(t *testing.T) {
+	t.Parallel()
+	p, s, beside := behindProxy(t)
+	h := granted(t, beside, request("k"))
+	leave(t, beside, "k", 2, lasting-time.Second)
+	p.lose("forced")
+	i, err := s.ForceRelease(t.Context(), "k")
+	if err != nil || !i.Held || i.Hold != h.ID || i.Token != h.Token || i.Left <= 0 || i.Left > h.TTL+2*time.Second || i.Wanted.Client != 2 {
+		t.Errorf("%+v, %v, want the hold %v with token %d, and the hint of 2", i, err, h.ID, h.Token)
+	}
+	if i := inspect(t, beside, "k"); i.Held || i.Token != h.Token+driver.TokenRange {
+		t.Errorf("after it: %+v", i)
+	}
+}
+
 // A forced release of a key that had no document must not end a later hold.
 func TestForceAfterALostConnection(t *testing.T) {
 	t.Parallel()
