@@ -99,14 +99,31 @@ func (l *leases) list(ctx context.Context, prefix, after string, limit int) (inf
 // busyPatience is how long ForceRelease tries for a key whose row others are writing.
 const busyPatience = 5 * time.Second
 
+// insist is a forced release, tried until nothing is in the way, for as long as that
+// may last. try tells whether a guard is, and how long its statement may stay unanswered
+// is given: the row of a busy key has a queue, and from the second time on it stands in
+// it for longer. The operator waits for that, and nobody waits behind a place in a queue.
+func (s *Store) insist(ctx context.Context, try func(bound time.Duration) (guarded bool, err error)) error {
+	bound, start := s.bound(0), time.Now()
+	for since := start; ; bound = s.bound(len(bounds) - 1) {
+		guarded, err := try(bound)
+		if !errors.Is(err, errBlocked) {
+			return err
+		}
+		if !guarded { // or the row changed between two questions, which looks like a guard
+			since = time.Now()
+		}
+		if time.Since(start) > busyPatience || time.Since(since) > lockWait || !pause(ctx, 50*time.Millisecond) {
+			return inTheWay(err)
+		}
+	}
+}
+
 // force writes the guard's index entry, so it waits for an open guarded
 // transaction like a takeover and is bounded like one; between its tries it waits
 // by asking.
 func (l *leases) force(ctx context.Context, key string) (info driver.Info, err error) {
-	// The row of a busy key has a queue. The second try stands in it for longer: the
-	// operator waits for that, and nobody waits behind a place in a queue.
-	bound, guarded := l.s.bound(0), false
-	for start := time.Now(); ; bound = l.s.bound(len(bounds) - 1) {
+	err = l.s.insist(ctx, func(bound time.Duration) (guarded bool, err error) {
 		err = l.s.slow(ctx, func(c *conn) error {
 			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {
@@ -130,17 +147,8 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 			_, err = c.exec(ctx, bound, forced(l.table, key))
 			return err
 		})
-		patience := busyPatience
-		if guarded {
-			patience = lockWait
-		}
-		if !errors.Is(err, errBlocked) || time.Since(start) > patience || !pause(ctx, 50*time.Millisecond) {
-			break
-		}
-	}
-	if errors.Is(err, errBlocked) {
-		err = inTheWay(err)
-	}
+		return guarded, err
+	})
 	return info, classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
 }
 

@@ -24,15 +24,10 @@ const forceWait = 1200 * time.Millisecond
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
 func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, err error) {
 	var before state
-	for end := time.Now().Add(lockWait); ; {
-		before, err = f.raise(ctx, key)
-		if !errors.Is(err, errBlocked) || time.Now().After(end) || !pause(ctx, 50*time.Millisecond) {
-			break
-		}
-	}
-	if errors.Is(err, errBlocked) {
-		err = inTheWay(err)
-	}
+	err = f.s.insist(ctx, func(bound time.Duration) (guarded bool, err error) {
+		before, guarded, err = f.raise(ctx, key, bound)
+		return guarded, err
+	})
 	info = driver.Info{Key: key}
 	if before.key != "" {
 		info = before.info()
@@ -44,7 +39,8 @@ func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, er
 }
 
 // raise writes the lease row, if it still is as it was read, and gives the state before.
-func (f *forUpdate) raise(ctx context.Context, key string) (before state, err error) {
+// guarded: an open guard is in the way.
+func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) (before state, guarded bool, err error) {
 	err = f.s.slow(ctx, func(c *conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		if err != nil {
@@ -58,14 +54,13 @@ func (f *forUpdate) raise(ctx context.Context, key string) (before state, err er
 		if why := s.unfit(); why != "" {
 			return f.lease.byHand("force release of", key, why, true)
 		}
-		unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
-		if err != nil {
+		if guarded, err = f.lease.guarded(ctx, c, s.row); err != nil {
 			return err
 		}
-		if !unlocked[key] {
+		if guarded {
 			return errBlocked
 		}
-		res, err := c.exec(ctx, f.s.bound(0), f.disown(key, s.token))
+		res, err := c.exec(ctx, bound, f.disown(key, s.token))
 		if err != nil {
 			return err
 		}
@@ -74,7 +69,7 @@ func (f *forUpdate) raise(ctx context.Context, key string) (before state, err er
 		}
 		return nil
 	})
-	return before, err
+	return before, guarded, err
 }
 
 // endHolder waits until the row is free, or another's, and ends the session of a

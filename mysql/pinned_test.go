@@ -246,6 +246,35 @@ func TestReleaseInsideTheGuard(t *testing.T) {
 	})
 }
 
+// TestForceReleaseOfABusyRow: somebody who is no guard keeps the row locked for longer
+// than a guard is waited for, as the many clients of a hot key do together. A forced
+// release goes on trying.
+func TestForceReleaseOfABusyRow(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h := c.granted("f", time.Minute)
+		if l.strategy == SelectForUpdate {
+			c.release(h) // the row lock is not what is waited for
+		}
+		unlock := l.lockRows("f")
+		start := time.Now()
+		forced := make(chan error, 1)
+		go func() {
+			_, err := c.ForceRelease(within(t, time.Minute), "f")
+			forced <- err
+		}()
+		sleep(t.Context(), 2*lockWait)
+		unlock()
+		locked := time.Since(start)
+		if err := <-forced; err != nil && locked < busyPatience-2*lockWait {
+			t.Errorf("a forced release of a key whose row was locked for %v: %v", locked, err)
+		} else if err != nil {
+			t.Skipf("the row was locked for %v", locked)
+		}
+	})
+}
+
 // TestForceReleaseBehindAGuard waits for the guarded transaction, and says so
 // when that takes long.
 func TestForceReleaseBehindAGuard(t *testing.T) {
