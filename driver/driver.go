@@ -52,8 +52,8 @@ type Request struct {
 	// a Store looks first, without waiting, whether the key is still pinned.
 	Pinned bool
 
-	// Apart says that the last answer was Pinned with Result.Apart: the call has no
-	// other keys, and the answer must be exact.
+	// Apart says that the last answer was Pinned with Result.Apart: the call has no keys
+	// but such and those that are Pinned, and the answer must be exact.
 	Apart bool
 }
 
