@@ -90,7 +90,7 @@ build: ## every module on its own, and for macOS and Windows
 # Linux machine runs both kinds of program.
 .PHONY: test-386
 test-386: ## the engine's tests as a 32-bit program (Linux on amd64)
-	@GOARCH=386 CGO_ENABLED=0 GOWORK=off go test -count=1 . ./driver ./memory
+	@GOARCH=386 CGO_ENABLED=0 GOWORK=off go test -count=1 . ./driver ./memory ./internal/...
 
 # Tests that are known to fail: see .ci/expected-red.
 .PHONY: expected-red

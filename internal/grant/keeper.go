@@ -81,7 +81,7 @@ type place struct {
 	index    int           // in the heap, + 1; 0: not in it
 }
 
-const forever = 1<<63 - 1
+const forever time.Duration = 1<<63 - 1
 
 // every is the distance of renewals.
 func (k *Keeper) every(ttl time.Duration) time.Duration {

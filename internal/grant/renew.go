@@ -3,6 +3,7 @@ package grant
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,7 @@ func renewals(store *call.Store) *batch.Batcher[driver.Hold] {
 		Slow: stuckRenewal, Dead: deadRenewal, Urgent: urgentRenewal,
 	}
 	if l.Flights == 0 {
-		c.AtOnce = forever
+		c.AtOnce = math.MaxInt
 	}
 	return batch.New(c)
 }
