@@ -160,7 +160,7 @@ func TestABatchHasNoKeyTwice(t *testing.T) {
 				l, err := c.TryAcquire(context.Background(), fmt.Sprint("k", i/4), rowlock.TTL(d))
 				if err == nil {
 					mu.Lock()
-					ttl[l.Hold().ID] = d
+					ttl[rowlock.HoldOf(l).ID] = d
 					mu.Unlock()
 				}
 			})

@@ -84,7 +84,7 @@ func TestP12_CloseWaitsForDo(t *testing.T) {
 				if err := lease.Err(); err != nil {
 					t.Errorf("P12: the lease of a function that still runs: %v", err)
 				}
-				if _, err := lease.Guarding(f); err != nil {
+				if _, err := rowlock.BeginGuard(lease, f); err != nil {
 					t.Errorf("P12: a guard of it: %v", err)
 				}
 				if err := lease.Renew(context.Background()); err != nil {

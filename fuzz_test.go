@@ -25,12 +25,12 @@ func FuzzOptions(f *testing.F) {
 		f.Add(int64(0), int64(0), int64(0), a, a, int64(0), a)
 		f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), a, ends[(n+3)%len(ends)])
 	}
-	names := []string{"TTL", "Margin", "MaxHold", "MinHold", "ReleaseWait", "HandOn", "Reap"}
-	f.Fuzz(func(t *testing.T, ttl, margin, maxHold, minHold, releaseWait, handOn, reap int64) {
+	names := []string{"TTL", "Margin", "MaxHold", "MinHold", "ReleaseWait", "Handoff", "ReapInterval"}
+	f.Fuzz(func(t *testing.T, ttl, margin, maxHold, minHold, releaseWait, handoff, reap int64) {
 		store := memory.New()
 		c, err := rowlock.New(store, rowlock.Options{
 			TTL: time.Duration(ttl), Margin: time.Duration(margin), MaxHold: time.Duration(maxHold),
-			ReleaseWait: time.Duration(releaseWait), HandOn: time.Duration(handOn), Reap: time.Duration(reap),
+			ReleaseWait: time.Duration(releaseWait), Handoff: time.Duration(handoff), ReapInterval: time.Duration(reap),
 		})
 		if err == nil {
 			defer c.Close(t.Context())
@@ -75,7 +75,7 @@ func FuzzKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, owner string) {
 		store := memory.New()
-		c, err := rowlock.New(store, rowlock.Options{Owner: owner, Reap: -1})
+		c, err := rowlock.New(store, rowlock.Options{Owner: owner, ReapInterval: -1})
 		if len(owner) > 255 {
 			if !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(len(owner))) {
 				t.Fatalf("owner of %d bytes: %v", len(owner), err)
@@ -127,14 +127,14 @@ func (s rangeStore) Acquire(ctx context.Context, reqs []driver.Request) ([]drive
 	return results, err
 }
 
-// FuzzToken: no lease has a token out of range, and neither has one that is handed on.
+// FuzzToken: no lease has a token out of range, and neither has one that is handed off.
 func FuzzToken(f *testing.F) {
 	for _, token := range []int64{0, 1, -1, math.MinInt64, math.MaxInt64, driver.MaxToken, driver.MaxToken + 1, driver.MaxToken - 1, math.MaxInt64 - 1} {
 		f.Add(token)
 	}
 	f.Fuzz(func(t *testing.T, token int64) {
 		store := memory.New()
-		c, err := rowlock.New(rangeStore{store, token}, rowlock.Options{Reap: -1, HandOn: time.Minute})
+		c, err := rowlock.New(rangeStore{store, token}, rowlock.Options{ReapInterval: -1, Handoff: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,16 +6,16 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// Guarding is the first step of a guard, for implementations of Store: it says that
+// BeginGuard is the first step of a guard, for implementations of Store: it says that
 // the lease is about to be named in a transaction, and returns its hold. From then
-// on the lease is never handed on in memory: its release goes to the database,
+// on the lease is never handed off in memory: its release goes to the database,
 // where the next grant meets the transaction, however long that stays open. So it
 // comes before the guard's statement leaves.
 //
 // s is the Store that is to guard. A lease that another Store granted is an error
 // that matches ErrInvalid; a lease that ended, ErrReleased or ErrLost. Nothing was
 // marked then.
-func (l *Lease) Guarding(s driver.Store) (driver.Hold, error) {
+func BeginGuard(l *Lease, s driver.Store) (driver.Hold, error) {
 	if l == nil {
 		return driver.Hold{}, fmt.Errorf("guard: %w", errNilLease)
 	}
@@ -32,7 +32,7 @@ func (l *Lease) Guarding(s driver.Store) (driver.Hold, error) {
 	return h, nil
 }
 
-// stands tells whether the Store of a client is s, or one that wraps it and says
+// stands reports whether the Store of a client is s, or one that wraps it and says
 // so by a method Unwrap.
 func stands(of, s driver.Store) bool {
 	for of != s {

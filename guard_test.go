@@ -17,9 +17,9 @@ type wrapped struct{ driver.Store }
 
 func (w wrapped) Unwrap() driver.Store { return w.Store }
 
-// TestP4_GuardedIsNotHandedOn: a lease that a guard was asked for goes back to the
-// database, and its release says so; before and after it hands on as ever.
-func TestP4_GuardedIsNotHandedOn(t *testing.T) {
+// TestP4_GuardedIsNotHandedOff: a lease that a guard was asked for goes back to the
+// database, and its release says so; before and after it hands off as ever.
+func TestP4_GuardedIsNotHandedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f, rowlock.Options{})
@@ -27,8 +27,8 @@ func TestP4_GuardedIsNotHandedOn(t *testing.T) {
 		got := make(chan *rowlock.Lease)
 		go func() { got <- acquire(t, c, "k") }()
 		synctest.Wait()
-		h, err := a.Guarding(f)
-		if err != nil || h != a.Hold() {
+		h, err := rowlock.BeginGuard(a, f)
+		if err != nil || h != rowlock.HoldOf(a) {
 			t.Fatalf("%+v, %v", h, err)
 		}
 		if err := a.Release(context.Background()); err != nil {
@@ -36,31 +36,31 @@ func TestP4_GuardedIsNotHandedOn(t *testing.T) {
 		}
 		b := <-got
 		if n := len(f.seen("release")); n != 1 {
-			t.Errorf("P4: %d releases were sent after a guard, want one: the hold was handed on", n)
+			t.Errorf("P4: %d releases were sent after a guard, want one: the hold was handed off", n)
 		}
 		if b.Token() < a.Token()+driver.TokenRange {
 			t.Errorf("P4: token %d after %d is no new grant", b.Token(), a.Token())
 		}
-		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrReleased) {
+		if _, err := rowlock.BeginGuard(a, f); !errors.Is(err, rowlock.ErrReleased) {
 			t.Errorf("guard after the release: %v", err)
 		}
 	})
 }
 
-// A hold that was handed on is guarded by its new holder only, under the token that
+// A hold that was handed off is guarded by its new holder only, under the token that
 // the database knows.
-func TestP4_HandedOnIsGuardedByTheNewHolder(t *testing.T) {
+func TestP4_HandedOffIsGuardedByTheNewHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		a, b := two(t, newClient(t, f, rowlock.Options{}), 0, nil, nil)
 		if b.Token() != a.Token()+1 {
-			t.Fatalf("token %d after %d: not handed on", b.Token(), a.Token())
+			t.Fatalf("token %d after %d: not handed off", b.Token(), a.Token())
 		}
-		if h, err := b.Guarding(f); err != nil || h.Stored != a.Token() {
+		if h, err := rowlock.BeginGuard(b, f); err != nil || h.Stored != a.Token() {
 			t.Errorf("%+v, %v, want the stored token %d", h, err, a.Token())
 		}
-		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrReleased) {
-			t.Errorf("P4: the one who handed on may guard: %v", err)
+		if _, err := rowlock.BeginGuard(a, f); !errors.Is(err, rowlock.ErrReleased) {
+			t.Errorf("P4: the one who handed off may guard: %v", err)
 		}
 	})
 }
@@ -71,13 +71,13 @@ func TestP4_GuardLooksAtTheClock(t *testing.T) {
 		f := newFaultStore()
 		a := acquire(t, newClient(t, f, rowlock.Options{}), "k", rowlock.NoRenew())
 		f.freeze(time.Minute)
-		if _, err := a.Guarding(f); !errors.Is(err, rowlock.ErrLost) {
+		if _, err := rowlock.BeginGuard(a, f); !errors.Is(err, rowlock.ErrLost) {
 			t.Errorf("P4: guard after the trust deadline: %v", err)
 		}
 	})
 }
 
-func TestGuardingNamesTheStore(t *testing.T) {
+func TestBeginGuardNamesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, other := newFaultStore(), memory.New()
 		c, err := rowlock.New(wrapped{wrapped{f}}, rowlock.Options{})
@@ -86,10 +86,10 @@ func TestGuardingNamesTheStore(t *testing.T) {
 		}
 		defer c.Close(context.Background())
 		a := acquire(t, c, "k")
-		if _, err = a.Guarding(f); err != nil {
+		if _, err = rowlock.BeginGuard(a, f); err != nil {
 			t.Errorf("by the Store behind a wrapper: %v", err)
 		}
-		if _, err := a.Guarding(other); !errors.Is(err, rowlock.ErrInvalid) {
+		if _, err := rowlock.BeginGuard(a, other); !errors.Is(err, rowlock.ErrInvalid) {
 			t.Errorf("by another Store: %v", err)
 		}
 	})

@@ -13,14 +13,14 @@ import (
 // Marathe, Shavit, PPoPP 2012.) The database granted a range of tokens; each local holder
 // gets the next one and a lease of its own. The old lease sends nothing any more.
 
-// defaultHandOn is how long after the database's grant a hold may still be handed
+// defaultHandoff is how long after the database's grant a hold may still be handed
 // on: then the key goes back to the database, where other programs wait.
-const defaultHandOn = 50 * time.Millisecond
+const defaultHandoff = 50 * time.Millisecond
 
 // handoff passes the grant of l, which is being released, to the head of the local queue,
 // if it asked for such a one.
 func (c *Client) handoff(ctx context.Context, l *Lease) bool {
-	if c.opts.HandOn < 0 {
+	if c.opts.Handoff < 0 {
 		return false
 	}
 	c.mu.Lock()
@@ -42,7 +42,7 @@ func (c *Client) handoff(ctx context.Context, l *Lease) bool {
 		return false
 	}
 	if c.debug(ctx) {
-		c.log.DebugContext(ctx, "handed on", "key", l.Key(), "token", l.token, "hold", l.g.Hold.ID)
+		c.log.DebugContext(ctx, "handed off", "key", l.Key(), "token", l.token, "hold", l.g.Hold.ID)
 	}
 	k.pop(next, nil)
 	k.do(k.Passed(k.env()))

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/memory"
 )
 
-// BenchmarkHandOn is one key that 32 callers want, each for no time.
-func BenchmarkHandOn(b *testing.B) {
+// BenchmarkHandoff is one key that 32 callers want, each for no time.
+func BenchmarkHandoff(b *testing.B) {
 	ctx := context.Background()
 	c, err := rowlock.New(memory.New(), rowlock.Options{})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// TestHandOn: when the hold passes in memory, and when it goes back to the database.
-func TestHandOn(t *testing.T) {
+// TestHandoff: when the hold passes in memory, and when it goes back to the database.
+func TestHandoff(t *testing.T) {
 	minute := rowlock.TTL(time.Minute)
 	for name, tc := range map[string]struct {
 		o             rowlock.Options
@@ -28,19 +28,19 @@ func TestHandOn(t *testing.T) {
 		"held long":            {hold: 60 * time.Millisecond, handed: true},
 		"wanted":               {hold: 40 * time.Millisecond, wanted: true, handed: true},
 		"wanted, held long":    {hold: 60 * time.Millisecond, wanted: true},
-		"wanted, bound set":    {o: rowlock.Options{HandOn: time.Second}, hold: 900 * time.Millisecond, wanted: true, handed: true},
-		"off":                  {o: rowlock.Options{HandOn: -1}},
+		"wanted, bound set":    {o: rowlock.Options{Handoff: time.Second}, hold: 900 * time.Millisecond, wanted: true, handed: true},
+		"off":                  {o: rowlock.Options{Handoff: -1}},
 		"another TTL":          {second: []rowlock.Option{minute}},
 		"MinHold":              {first: []rowlock.Option{rowlock.MinHold(time.Second)}},
 		"MinHold asked for":    {second: []rowlock.Option{rowlock.MinHold(time.Second)}},
 		"guarded asked for":    {second: []rowlock.Option{rowlock.Guarded()}},
 		"NoRenew asked for":    {second: []rowlock.Option{rowlock.NoRenew()}},
 		"NoRenew before":       {first: []rowlock.Option{rowlock.NoRenew()}, handed: true},
-		"trust is half over":   {o: rowlock.Options{HandOn: time.Minute}, first: []rowlock.Option{rowlock.NoRenew()}, hold: 14 * time.Second},
+		"trust is half over":   {o: rowlock.Options{Handoff: time.Minute}, first: []rowlock.Option{rowlock.NoRenew()}, hold: 14 * time.Second},
 		"MaxHold":              {first: []rowlock.Option{rowlock.MaxHold(10 * time.Minute)}},
 		"MaxHold asked for":    {second: []rowlock.Option{rowlock.MaxHold(10 * time.Minute)}},
-		"renewal on its way":   {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, fault: on("renew", verdict{slow: 5 * time.Second}), handed: true},
-		"renewed, then passed": {o: rowlock.Options{HandOn: time.Minute}, hold: 11 * time.Second, handed: true},
+		"renewal on its way":   {o: rowlock.Options{Handoff: time.Minute}, hold: 11 * time.Second, fault: on("renew", verdict{slow: 5 * time.Second}), handed: true},
+		"renewed, then passed": {o: rowlock.Options{Handoff: time.Minute}, hold: 11 * time.Second, handed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,9 +56,9 @@ func TestHandOn(t *testing.T) {
 					})
 				}
 				a, b := two(t, c, tc.hold, tc.first, tc.second)
-				handed := a.Hold().ID == b.Hold().ID
+				handed := rowlock.HoldOf(a).ID == rowlock.HoldOf(b).ID
 				if handed != tc.handed {
-					t.Errorf("handed on: %v", handed)
+					t.Errorf("handed off: %v", handed)
 				}
 				if n := len(f.seen("acquire")); handed != (n == 1) {
 					t.Errorf("%d acquires", n)
@@ -66,7 +66,7 @@ func TestHandOn(t *testing.T) {
 				if b.Token() <= a.Token() || !handed && b.Token() < a.Token()+driver.TokenRange {
 					t.Errorf("token %d after %d", b.Token(), a.Token())
 				}
-				if handed && b.Hold().Stored != a.Hold().Stored {
+				if handed && rowlock.HoldOf(b).Stored != rowlock.HoldOf(a).Stored {
 					t.Error("the stored token is not the database's")
 				}
 				if !errors.Is(a.Err(), rowlock.ErrReleased) || b.Err() != nil {
@@ -90,9 +90,9 @@ func TestHandOn(t *testing.T) {
 	}
 }
 
-// TestP3_HandOnTokens: tokens are strictly increasing over local and remote
+// TestP3_HandoffTokens: tokens are strictly increasing over local and remote
 // holders, and the key goes round among the programs that want it.
-func TestP3_HandOnTokens(t *testing.T) {
+func TestP3_HandoffTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		clients := []*rowlock.Client{newClient(t, f), newClient(t, f), newClient(t, f)}
@@ -128,11 +128,11 @@ func TestP3_HandOnTokens(t *testing.T) {
 	})
 }
 
-// TestHandOnTokenRange: local holders never use up the range of a grant.
-func TestHandOnTokenRange(t *testing.T) {
+// TestHandoffTokenRange: local holders never use up the range of a grant.
+func TestHandoffTokenRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient(t, f, rowlock.Options{HandOn: time.Second})
+		c := newClient(t, f, rowlock.Options{Handoff: time.Second})
 		grants := make(map[driver.HoldID]int)
 		var mu sync.Mutex
 		var last int64
@@ -142,9 +142,9 @@ func TestHandOnTokenRange(t *testing.T) {
 				for range 300 {
 					l := acquire(t, c, "k")
 					mu.Lock()
-					grants[l.Hold().ID]++
-					if l.Token() <= last || l.Token()-l.Hold().Stored >= driver.TokenRange {
-						t.Errorf("token %d after %d, granted %d", l.Token(), last, l.Hold().Stored)
+					grants[rowlock.HoldOf(l).ID]++
+					if l.Token() <= last || l.Token()-rowlock.HoldOf(l).Stored >= driver.TokenRange {
+						t.Errorf("token %d after %d, granted %d", l.Token(), last, rowlock.HoldOf(l).Stored)
 					}
 					last = l.Token()
 					mu.Unlock()
@@ -159,11 +159,11 @@ func TestHandOnTokenRange(t *testing.T) {
 	})
 }
 
-// TestHandOnMaxHold counts from the local grant.
-func TestHandOnMaxHold(t *testing.T) {
+// TestHandoffMaxHold counts from the local grant.
+func TestHandoffMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient(t, f, rowlock.Options{HandOn: time.Minute})
+		c := newClient(t, f, rowlock.Options{Handoff: time.Minute})
 		_, b := two(t, c, 8*time.Second, nil, []rowlock.Option{rowlock.MaxHold(time.Minute)})
 		start := time.Now()
 		<-b.Done()
@@ -180,10 +180,10 @@ func TestP2_RenewalOnItsWayAsTheGrantPasses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFaultStore()
 			f.set(on("renew", verdict{delay: 4 * time.Second}))
-			c := newClient(t, f, rowlock.Options{HandOn: time.Minute})
+			c := newClient(t, f, rowlock.Options{Handoff: time.Minute})
 			a, b := two(t, c, 11*time.Second, nil, nil)
-			if a.Hold().ID != b.Hold().ID {
-				t.Fatal("not handed on")
+			if rowlock.HoldOf(a).ID != rowlock.HoldOf(b).ID {
+				t.Fatal("not handed off")
 			}
 			f.set(nil)
 			before := b.Until()
@@ -202,8 +202,8 @@ func TestP2_RenewalOnItsWayAsTheGrantPasses(t *testing.T) {
 	}
 }
 
-// TestP2_HandedOnAndLost: the next local holder hears of a loss like any other.
-func TestP2_HandedOnAndLost(t *testing.T) {
+// TestP2_HandedOffAndLost: the next local holder hears of a loss like any other.
+func TestP2_HandedOffAndLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f)

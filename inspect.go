@@ -46,13 +46,13 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 
 // Stats is a snapshot of what a Client does. Counters only grow.
 type Stats struct {
-	Held       int    // leases held now
-	Waiting    int    // callers of Acquire waiting now
-	Undoing    int    // attempts and releases whose outcome is not known yet
-	Renewals   uint64 // renewals acknowledged, one for each lease
-	Losses     uint64 // leases that ended before their release
-	Late       uint64 // releases whose answer did not come within ReleaseWait
-	Statements uint64 // statements sent by the store (its calls, if the store does not count); other clients of the store included
+	Held         int    // leases held now
+	Waiting      int    // callers of Acquire waiting now
+	Unresolved   int    // attempts and releases whose outcome is not known yet
+	Renewals     uint64 // renewals acknowledged, one for each lease
+	Losses       uint64 // leases that ended before their release
+	LateReleases uint64 // releases whose answer did not come within ReleaseWait
+	Statements   uint64 // statements sent by the store (its calls, if the store does not count); other clients of the store included
 }
 
 // Stats tells what the client does now and did so far.
@@ -64,12 +64,12 @@ func (c *Client) Stats() Stats {
 	waiting := c.waiting
 	c.mu.Unlock()
 	return Stats{
-		Held:       c.keeper.Len(),
-		Waiting:    waiting,
-		Undoing:    c.undoer.Len(),
-		Renewals:   c.keeper.Renewed(),
-		Losses:     c.keeper.Losses(),
-		Late:       c.keeper.Late(),
-		Statements: c.store.Statements(),
+		Held:         c.keeper.Len(),
+		Waiting:      waiting,
+		Unresolved:   c.undoer.Len(),
+		Renewals:     c.keeper.Renewed(),
+		Losses:       c.keeper.Losses(),
+		LateReleases: c.keeper.Late(),
+		Statements:   c.store.Statements(),
 	}
 }

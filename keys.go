@@ -92,7 +92,7 @@ func (k *keyed) step(e key.Event) {
 func (k *keyed) env() key.Env {
 	c := k.c
 	return key.Env{
-		Client: c.number, Handoff: max(c.opts.HandOn, defaultHandOn), Queue: c.queuer != nil, Turns: c.turner != nil,
+		Client: c.number, Handoff: max(c.opts.Handoff, defaultHandoff), Queue: c.queuer != nil, Turns: c.turner != nil,
 		Push: c.watcher.live, Hints: k.hints,
 	}
 }

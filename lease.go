@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
 )
 
@@ -62,7 +61,7 @@ func (l *Lease) Key() string { return l.g.Hold.Key }
 // hold of the key. Hand it to a resource that refuses smaller ones than it has seen.
 //
 // Info.Token is what the database has: the lease's, or less. It is less for a hold
-// that was handed on inside the program, and with the strategy UniqueInsert of package
+// that was handed off inside the program, and with the strategy UniqueInsert of package
 // mysqllock, whose rows have a provisional one. Whether a lease or a log line is that
 // of a row its hold ID tells: Info.Hold, hold in log lines.
 func (l *Lease) Token() int64 { return l.token }
@@ -110,13 +109,6 @@ func (l *Lease) end() error {
 
 // errNilLease: what Acquire returns beside an error was used.
 var errNilLease = fmt.Errorf("%w: the Lease is nil: was the error of Acquire looked at?", ErrInvalid)
-
-// Hold is what the database knows of the lease; for implementations of Store.
-func (l *Lease) Hold() driver.Hold {
-	h := l.g.Hold
-	h.Token = l.token
-	return h
-}
 
 // Renew extends the lease now by its TTL, for a lease made with NoRenew or to be
 // safe before a long step. It is nil once the database has acknowledged. A failed

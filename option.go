@@ -40,22 +40,22 @@ type Options struct {
 	// Close, may leave the key taken until the TTL ends.
 	ReleaseAsync bool
 
-	// HandOn is how long after the database's grant a released hold may still pass to
+	// Handoff is how long after the database's grant a released hold may still pass to
 	// the next local caller that waits for the key, in memory and with a token of its
 	// own, instead of going back to the database: the callers of one client then need
 	// microseconds where two commits were needed, and other programs wait that much
 	// longer for their turn. Default 50ms; negative: never.
-	HandOn time.Duration
+	Handoff time.Duration
 
 	// LongHold is how long a lease without MaxHold is held before the Logger gets a line
 	// (Info) that names the file and line where it was acquired, once for each lease: it
 	// may have been forgotten. Default 1h; negative: never.
 	LongHold time.Duration
 
-	// Reap is how often the client removes rows of keys that have been dead for a
+	// ReapInterval is how often the client removes rows of keys that have been dead for a
 	// day, in the background. Default 1h, ± half; at most 500 rows a round; a full
 	// round is followed by the next after a sixtieth. Negative: never.
-	Reap time.Duration
+	ReapInterval time.Duration
 
 	// Owner is shown to people who ask who holds a key. At most 255 bytes.
 	// Default host:pid.
@@ -71,11 +71,11 @@ type Options struct {
 }
 
 const (
-	defaultTTL         = 30 * time.Second
-	minMargin          = 5 * time.Millisecond
-	defaultReleaseWait = 3 * time.Second
-	defaultReap        = time.Hour
-	reapGrace          = 24 * time.Hour
+	defaultTTL          = 30 * time.Second
+	minMargin           = 5 * time.Millisecond
+	defaultReleaseWait  = 3 * time.Second
+	defaultReapInterval = time.Hour
+	reapGrace           = 24 * time.Hour
 
 	// longest bounds every duration, so that none overflows in a database.
 	longest = 366 * 24 * time.Hour
@@ -92,21 +92,21 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 	if o.ReleaseWait < 0 || o.ReleaseWait > longest {
 		return o, fmt.Errorf("%w: ReleaseWait %v: use a positive time, or 0 for %v", ErrInvalid, o.ReleaseWait, defaultReleaseWait)
 	}
-	if o.HandOn == 0 {
-		o.HandOn = defaultHandOn
+	if o.Handoff == 0 {
+		o.Handoff = defaultHandoff
 	}
-	if o.HandOn > longest {
-		return o, fmt.Errorf("%w: HandOn %v: use a time well under the TTL, 0 for %v, or a negative one for never", ErrInvalid, o.HandOn, defaultHandOn)
+	if o.Handoff > longest {
+		return o, fmt.Errorf("%w: Handoff %v: use a time well under the TTL, 0 for %v, or a negative one for never", ErrInvalid, o.Handoff, defaultHandoff)
 	}
 	if o.LongHold > longest {
 		return o, fmt.Errorf("%w: LongHold %v: use a time up to %v, 0 for %v, or a negative one for never", ErrInvalid, o.LongHold, longest, defaultLongHold)
 	}
 	o.LongHold = cmp.Or(o.LongHold, defaultLongHold)
-	if o.Reap > longest {
-		return o, fmt.Errorf("%w: Reap %v: use a time up to %v, 0 for %v, or a negative one for never", ErrInvalid, o.Reap, longest, defaultReap)
+	if o.ReapInterval > longest {
+		return o, fmt.Errorf("%w: ReapInterval %v: use a time up to %v, 0 for %v, or a negative one for never", ErrInvalid, o.ReapInterval, longest, defaultReapInterval)
 	}
-	if o.Reap == 0 {
-		o.Reap = defaultReap
+	if o.ReapInterval == 0 {
+		o.ReapInterval = defaultReapInterval
 	}
 	if o.Owner == "" {
 		host, err := os.Hostname()

@@ -156,9 +156,9 @@ func TestP9_NilArguments(t *testing.T) {
 			_, err := rowlock.New(s, rowlock.Options{})
 			return err
 		}, "*memory.Store"},
-		"lease of Renew":    {func() error { return noLease.Renew(ctx) }, "Lease"},
-		"lease of Err":      {func() error { return noLease.Err() }, "Lease"},
-		"lease of Guarding": {func() error { _, err := noLease.Guarding(store); return err }, "Lease"},
+		"lease of Renew":      {func() error { return noLease.Renew(ctx) }, "Lease"},
+		"lease of Err":        {func() error { return noLease.Err() }, "Lease"},
+		"lease of BeginGuard": {func() error { _, err := rowlock.BeginGuard(noLease, store); return err }, "Lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -93,7 +93,7 @@ func TestPush(t *testing.T) {
 		p.fail <- errors.New("stream gone")
 		time.Sleep(50 * time.Millisecond) // the stream is away for 100 ms at least
 		start = time.Now()
-		p.Store.Release(context.Background(), []driver.Hold{l.Hold()}) // nobody hears of it
+		p.Store.Release(context.Background(), []driver.Hold{rowlock.HoldOf(l)}) // nobody hears of it
 		l = <-wait
 		if d := time.Since(start); d > 250*time.Millisecond {
 			t.Errorf("without the stream woken after %v", d)

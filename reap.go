@@ -19,7 +19,7 @@ const reapPatience = time.Minute
 func (c *Client) startReaping() {
 	c.reaping.Do(func() {
 		r, ok := c.store.Driver().(driver.Reaper)
-		if !ok || c.opts.Reap < 0 {
+		if !ok || c.opts.ReapInterval < 0 {
 			return
 		}
 		c.store.Work.Fork(func() { c.reap(r) })
@@ -29,7 +29,7 @@ func (c *Client) startReaping() {
 // reap removes rows of long dead keys now and then, until the client is closed.
 // Pods that start together spread by the random part.
 func (c *Client) reap(r driver.Reaper) {
-	pause := c.opts.Reap
+	pause := c.opts.ReapInterval
 	for {
 		timer := time.NewTimer(pause/2 + rand.N(pause+1))
 		select {
@@ -47,7 +47,7 @@ func (c *Client) reap(r driver.Reaper) {
 		case n > 0:
 			c.log.Debug("reaped", "rows", n)
 		}
-		pause = c.opts.Reap
+		pause = c.opts.ReapInterval
 		if n >= reapRound {
 			pause /= 60
 		}

@@ -49,13 +49,13 @@ func TestReleaseIsRefused(t *testing.T) {
 				if n := len(f.seen("release")); n > 2+2*120/5 {
 					t.Errorf("%d releases were sent in two minutes", n)
 				}
-				if s := c.Stats(); s.Undoing != 1 || s.Late != 0 {
+				if s := c.Stats(); s.Unresolved != 1 || s.LateReleases != 0 {
 					t.Errorf("stats %+v, want one hold that is not undone: the other's TTL is long over", s)
 				}
 				f.set(nil)
 				time.Sleep(6 * time.Second)
 				free(t, f, "forgiven")
-				if s := c.Stats(); s.Undoing != 0 {
+				if s := c.Stats(); s.Unresolved != 0 {
 					t.Errorf("stats %+v", s)
 				}
 			})

@@ -86,7 +86,7 @@ func TestP7_LostReplyToRelease(t *testing.T) {
 				if err := l.Release(context.Background()); err != nil {
 					t.Errorf("second Release = %v", err)
 				}
-				if s := c.Stats(); s.Late != 1 || s.Undoing != 0 || s.Losses != 0 {
+				if s := c.Stats(); s.LateReleases != 1 || s.Unresolved != 0 || s.Losses != 0 {
 					t.Errorf("stats %+v", s)
 				}
 			})

@@ -85,7 +85,7 @@ func TestSilentAcquire(t *testing.T) {
 						if undone := len(f.seen("release")) > 0; undone == driver.IsNotApplied(v.err) {
 							t.Errorf("an undo was sent: %v", undone)
 						}
-						if n := c.Stats().Undoing; n > 0 {
+						if n := c.Stats().Unresolved; n > 0 {
 							t.Errorf("%d undos never ended", n)
 						}
 					})
@@ -186,7 +186,7 @@ func TestSilenceKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters = 5
 		f := newFaultStore()
-		c := newClient(t, f, rowlock.Options{HandOn: -1})
+		c := newClient(t, f, rowlock.Options{Handoff: -1})
 		f.set(swallow("acquire", 2*waiters, verdict{err: silent(false), delay: time.Second}))
 		order := make(chan int, waiters)
 		for i := range waiters {
@@ -347,7 +347,7 @@ func TestSilentRelease(t *testing.T) {
 					if d := time.Since(start); d > 3*time.Second {
 						t.Errorf("waited for %v", d)
 					}
-					if s := c.Stats(); s.Late != tc.late || s.Losses != 0 {
+					if s := c.Stats(); s.LateReleases != tc.late || s.Losses != 0 {
 						t.Errorf("stats %+v", s)
 					}
 					time.Sleep(5 * time.Second)

@@ -24,17 +24,17 @@ func TestP2_GrantCountsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestP2_HandingOnAddsNoTrust: the next local holder is trusted for what is left of
+// TestP2_HandingOffAddsNoTrust: the next local holder is trusted for what is left of
 // the hold, because the database counts from the last renewal.
-func TestP2_HandingOnAddsNoTrust(t *testing.T) {
+func TestP2_HandingOffAddsNoTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c := newClient(t, f, rowlock.Options{HandOn: time.Minute})
+		c := newClient(t, f, rowlock.Options{Handoff: time.Minute})
 		f.set(on("renew", verdict{hang: true}))
 		start := time.Now()
 		a, b := two(t, c, 5*time.Second, nil, nil)
-		if a.Hold().ID != b.Hold().ID {
-			t.Fatal("not handed on")
+		if rowlock.HoldOf(a).ID != rowlock.HoldOf(b).ID {
+			t.Fatal("not handed off")
 		}
 		<-b.Done()
 		if got, want := time.Since(start), 27*time.Second; got != want {

@@ -54,7 +54,7 @@ func TestP7_LostReplyToAcquire(t *testing.T) {
 				if l.Err() != nil {
 					t.Error(l.Err())
 				}
-				if n := c.Stats().Undoing; n != 0 {
+				if n := c.Stats().Unresolved; n != 0 {
 					t.Errorf("%d undos never ended", n)
 				}
 			})
@@ -77,7 +77,7 @@ func TestP6_LateAttempt(t *testing.T) {
 				time.Sleep(late - 27*time.Second + 6*time.Second) // it arrives; the next undo finds it
 				free(t, f, "k")
 				time.Sleep(2 * time.Minute)
-				if n := c.Stats().Undoing; n != 0 {
+				if n := c.Stats().Unresolved; n != 0 {
 					t.Errorf("%d undos never ended", n)
 				}
 				last := f.seen("release")
@@ -155,7 +155,7 @@ func TestP6_GivenUp(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 				free(t, f, "k")
-				if s := c.Stats(); s.Held != 0 || s.Waiting != 0 || s.Undoing != 0 {
+				if s := c.Stats(); s.Held != 0 || s.Waiting != 0 || s.Unresolved != 0 {
 					t.Errorf("stats %+v", s)
 				}
 			})

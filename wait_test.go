@@ -237,7 +237,7 @@ func TestHeldByAnotherCallerOfTheClient(t *testing.T) {
 				c := newClient(t, f, rowlock.Options{Owner: "pod-7:12"})
 				a, _ := two(t, c, 0, nil, nil) // b has it by handoff
 				if a.Err() == nil {
-					t.Fatal("not handed on")
+					t.Fatal("not handed off")
 				}
 				for _, d := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
 					ctx, cancel := context.WithTimeout(context.Background(), d)

@@ -102,8 +102,8 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 				if most := 2*wave/n.Limits().Batch + maxFlights; sent > most {
 					t.Errorf("%d releases in %d statements, want at most %d", wave, sent, most)
 				}
-				if s := c.Stats(); s.Late > 0 {
-					t.Errorf("%d releases were late", s.Late)
+				if s := c.Stats(); s.LateReleases > 0 {
+					t.Errorf("%d releases were late", s.LateReleases)
 				}
 			})
 		})
@@ -141,8 +141,8 @@ func TestAReleaseWithLittleTrust(t *testing.T) {
 			t.Errorf("waited for %v, the lease was trusted for %v", d, left)
 		}
 		wg.Wait()
-		if s := c.Stats(); s.Late != 1 {
-			t.Errorf("%d releases were late, want that of the lease without trust only", s.Late)
+		if s := c.Stats(); s.LateReleases != 1 {
+			t.Errorf("%d releases were late, want that of the lease without trust only", s.LateReleases)
 		}
 	})
 }

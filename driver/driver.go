@@ -11,7 +11,7 @@ import (
 const TokenRange = 1024
 
 // MaxToken is the largest token that a Store may grant: the rest of its range, which
-// the engine hands on in memory, fits into an int64 too. A stored token that leaves
+// the engine hands off in memory, fits into an int64 too. A stored token that leaves
 // no room below it was written by hand. The key cannot be granted then: the Store
 // says so in an error, and in none of its answers a token wraps around.
 const MaxToken = 1<<63 - TokenRange

@@ -36,7 +36,7 @@ func must(t *testing.T, err error) {
 // client makes a client, as another process would have; ttl 0 is the default.
 func client(t *testing.T, store driver.Store, ttl time.Duration) *rowlock.Client {
 	t.Helper()
-	c, err := rowlock.New(store, rowlock.Options{TTL: ttl, Reap: -1})
+	c, err := rowlock.New(store, rowlock.Options{TTL: ttl, ReapInterval: -1})
 	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -307,7 +307,7 @@ func TestPeriod(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				locks, err := rowlock.New(memory.New(), rowlock.Options{Reap: -1})
+				locks, err := rowlock.New(memory.New(), rowlock.Options{ReapInterval: -1})
 				must(t, err)
 				defer func() { must(t, locks.Close(t.Context())) }()
 				held, err := gocronlock.NewLocker(locks, c.opts...).Lock(t.Context(), "job")

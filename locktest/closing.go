@@ -188,7 +188,7 @@ func noGoroutineLeft(t *testing.T, e *env) {
 	mark := e.key(t)
 	t.Run("work", func(t *testing.T) { // its end closes the Stores
 		f := NewFault(e.Open(t))
-		a := e.clientOn(t, f, rowlock.Options{TTL: e.ttl, Reap: time.Hour})
+		a := e.clientOn(t, f, rowlock.Options{TTL: e.ttl, ReapInterval: time.Hour})
 		b := e.client(t, rowlock.Options{})
 		pprof.Do(context.Background(), pprof.Labels("locktest", mark), func(context.Context) { work(t, e, f, a, b) })
 	})

@@ -68,8 +68,8 @@ func (e *env) clientOn(t testing.TB, s driver.Store, o rowlock.Options) *rowlock
 	if o.TTL == 0 {
 		o.TTL = longTTL
 	}
-	if o.Reap == 0 {
-		o.Reap = -1
+	if o.ReapInterval == 0 {
+		o.ReapInterval = -1
 	}
 	c, err := rowlock.New(s, o)
 	if err != nil {

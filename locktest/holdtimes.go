@@ -133,7 +133,7 @@ func minHoldLostReply(t *testing.T, e *env) {
 	lease := acquire(t, a, key, rowlock.MinHold(d))
 	f.On(OpRelease, Once(Fail))
 	release1(t, lease)
-	until(t, "the release is settled", func() bool { return a.Stats().Undoing == 0 })
+	until(t, "the release is settled", func() bool { return a.Stats().Unresolved == 0 })
 	keptFor(t, e, key, began, d, b)
 }
 

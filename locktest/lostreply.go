@@ -57,7 +57,7 @@ func acquireReplyLost(t *testing.T, e *env) {
 		lease := acquire(t, a, key)
 		refused(t, b, key)
 		// The undo of the lost attempt must not end the hold that came after it.
-		until(t, "the lost attempt is undone", func() bool { return a.Stats().Undoing == 0 })
+		until(t, "the lost attempt is undone", func() bool { return a.Stats().Unresolved == 0 })
 		if err := renew1(t, lease); err != nil {
 			t.Fatalf("P7: the holder lost its lease to the undo of an earlier attempt: %v", err)
 		}
@@ -105,7 +105,7 @@ func releaseNotAnswered(t *testing.T, e *env, fault Hook) {
 		t.Errorf("release took %v with a ReleaseWait of 300ms", took)
 	}
 	next := acquire(t, b, key)
-	until(t, "the release is settled", func() bool { return a.Stats().Undoing == 0 })
+	until(t, "the release is settled", func() bool { return a.Stats().Unresolved == 0 })
 	if err := renew1(t, next); err != nil {
 		t.Errorf("P5: the next holder lost its lease to a repeated release: %v", err)
 	}
@@ -138,7 +138,7 @@ func lateArrival(t *testing.T, e *env) {
 	began := time.Now()
 	freeSoon(t, b, key)
 	t.Logf("free %v after the late grant, TTL %v", time.Since(began), ttl)
-	until(t, "the late attempt is undone", func() bool { return a.Stats().Undoing == 0 })
+	until(t, "the late attempt is undone", func() bool { return a.Stats().Unresolved == 0 })
 }
 
 // everythingFlaky fails, loses or delays a third of all calls of several programs.

@@ -59,7 +59,7 @@ func child(text string, open func(string) (driver.Store, error)) error {
 	if err != nil {
 		return err
 	}
-	c, err := rowlock.New(store, rowlock.Options{TTL: j.TTL, Reap: -1})
+	c, err := rowlock.New(store, rowlock.Options{TTL: j.TTL, ReapInterval: -1})
 	if err != nil {
 		return err
 	}

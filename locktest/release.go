@@ -124,7 +124,7 @@ func releaseServerGone(t *testing.T, e *env) {
 	const wait = 500 * time.Millisecond
 	srv, open := e.Server(t)
 	s := open(t)
-	c, err := rowlock.New(s, rowlock.Options{TTL: longTTL, ReleaseWait: wait, Reap: -1})
+	c, err := rowlock.New(s, rowlock.Options{TTL: longTTL, ReleaseWait: wait, ReapInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (s *Store) inTx(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	case ctx == nil:
 		return fmt.Errorf("memory: transaction: %w: the context is nil", driver.ErrInvalid)
 	}
-	h, err := lease.Guarding(s)
+	h, err := rowlock.BeginGuard(lease, s)
 	if err != nil {
 		return fmt.Errorf("memory: transaction: %w", err)
 	}

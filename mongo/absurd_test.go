@@ -85,7 +85,7 @@ type absurdLab struct {
 
 func newAbsurdLab(t *testing.T) *absurdLab {
 	s := shared(t)
-	a := &absurdLab{s: s, c: locker(t, s, rowlock.Options{TTL: 30 * time.Second, HandOn: -1})}
+	a := &absurdLab{s: s, c: locker(t, s, rowlock.Options{TTL: 30 * time.Second, Handoff: -1})}
 	for _, k := range []string{"aaa", "zzz"} {
 		a.beside = append(a.beside, guarded(t, a.c, k))
 	}
@@ -272,7 +272,9 @@ func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func
 	if token := lease.Token(); token <= 0 || token > driver.MaxToken || float64(token) <= before {
 		t.Errorf("P3: granted token %d after %v", token, before)
 	}
-	if lease.Hold().Guarded {
+	hold, err := rowlock.BeginGuard(lease, a.s)
+	must(t, err)
+	if hold.Guarded {
 		nothing := func(context.Context) error { return nil }
 		run := newID().String()
 		if err := a.s.InTx(ctx, lease, nothing); err != nil {

@@ -317,7 +317,7 @@ func TestDocsNight(t *testing.T) {
 		return shell(t, s.db, docpage.One(t, operationsPage, "night", "mongo "+name))
 	}
 	newClient := func(owner string) *rowlock.Client {
-		c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Owner: owner, Reap: -1})
+		c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Owner: owner, ReapInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ import (
 //
 // The lease must have been acquired with rowlock.Guarded(), from a Client of this
 // Store, and the session must be of a client of the same cluster. A lease that was
-// guarded is not handed on in memory any more. Two transactions of one lease at
+// guarded is not handed off in memory any more. Two transactions of one lease at
 // once undo each other (ErrConflict): [Store.InTx] lets them wait instead.
 //
 // After an error abort the transaction. Errors:
@@ -84,7 +84,7 @@ func (s *Store) guarding(lease *rowlock.Lease) (driver.Hold, error) {
 	if lease == nil {
 		return driver.Hold{}, fmt.Errorf("mongo: guard: %w: the lease is nil", driver.ErrInvalid)
 	}
-	h, err := lease.Guarding(s)
+	h, err := rowlock.BeginGuard(lease, s)
 	if err != nil {
 		return h, err
 	}

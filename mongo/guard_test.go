@@ -147,20 +147,20 @@ func TestP4_WaiterComesAfterTheCommit(t *testing.T) {
 	}
 }
 
-// A lease that came by handing on is guarded by its new holder, under the token of
-// the grant; and is then not handed on again: two local holders in a row, each with
+// A lease that came by handing off is guarded by its new holder, under the token of
+// the grant; and is then not handed off again: two local holders in a row, each with
 // a transaction, do not overlap.
-func TestP4_GuardAfterHandingOn(t *testing.T) {
+func TestP4_GuardAfterHandingOff(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
-	c := locker(t, s, rowlock.Options{HandOn: time.Minute})
+	c := locker(t, s, rowlock.Options{Handoff: time.Minute})
 	first := guarded(t, c, "k")
 	second := behind(t, c, first)
 	if second.Token() != first.Token()+1 {
-		t.Fatalf("token %d after %d: not handed on", second.Token(), first.Token())
+		t.Fatalf("token %d after %d: not handed off", second.Token(), first.Token())
 	}
 	_, ctx := begin(t, s)
-	wants(t, "P4: guard by the one who handed on", s.Guard(ctx, first), rowlock.ErrReleased)
+	wants(t, "P4: guard by the one who handed off", s.Guard(ctx, first), rowlock.ErrReleased)
 	sess, ctx := begin(t, s)
 	must(t, s.Guard(ctx, second))
 	must(t, add(ctx, s, "k"))
@@ -183,7 +183,7 @@ func TestP4_GuardAfterHandingOn(t *testing.T) {
 	must(t, sess.CommitTransaction(ctx))
 	third := <-got
 	if third.Token() < first.Token()+driver.TokenRange {
-		t.Errorf("P4: token %d after %d: handed on after a guard", third.Token(), second.Token())
+		t.Errorf("P4: token %d after %d: handed off after a guard", third.Token(), second.Token())
 	}
 	must(t, s.InTx(t.Context(), third, func(ctx context.Context) error { return add(ctx, s, "k") }))
 	if n := number(t, s, "k"); n != 2 {

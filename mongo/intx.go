@@ -38,7 +38,7 @@ var ownTransactions = options.Transaction().
 // the Store was made with, belongs to the transaction. That context ends with ctx
 // and with the lease. fn is called again if the server aborted the transaction for
 // a conflict or a lost connection (the driver's label TransientTransactionError,
-// which fn hands on), until it commits or ctx or the lease ends: so what fn does
+// which fn passes on), until it commits or ctx or the lease ends: so what fn does
 // beside the transaction must bear repeating. Any other error of fn, a panic and
 // runtime.Goexit abort the transaction. fn must not commit, abort, or use the
 // context in two goroutines at once.

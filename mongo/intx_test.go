@@ -236,13 +236,15 @@ func TestFenceNamesTheSession(t *testing.T) {
 	s := shared(t)
 	c := locker(t, s, rowlock.Options{})
 	first := guarded(t, c, "k")
-	own := s.own.find(first.Hold().ID)
+	firstHold, err := rowlock.BeginGuard(first, s)
+	must(t, err)
+	own := s.own.find(firstHold.ID)
 	_, id := own.id.Binary()
 	if f := fenceOf(t, s, "k"); f.Token != first.Token() || string(f.Lsid.Data) != string(id) {
 		t.Errorf("fence %+v, want token %d and session %x", f, first.Token(), id)
 	}
 	must(t, first.Release(t.Context()))
-	if s.own.find(first.Hold().ID) != nil {
+	if s.own.find(firstHold.ID) != nil {
 		t.Error("the session of a released lease is remembered")
 	}
 	for range 10 { // those in the driver's pool
@@ -254,7 +256,9 @@ func TestFenceNamesTheSession(t *testing.T) {
 	}
 	second := guarded(t, c, "k")
 	must(t, s.raise(t.Context(), "k", first.Token(), own)) // a ghost
-	_, id = s.own.find(second.Hold().ID).id.Binary()
+	secondHold, err := rowlock.BeginGuard(second, s)
+	must(t, err)
+	_, id = s.own.find(secondHold.ID).id.Binary()
 	for _, l := range []*rowlock.Lease{first, second} {
 		if ended, err := s.endOlder(t.Context(), "k", l.Token()); ended || err != nil {
 			t.Errorf("P14: ended the session of a token that is not older: %v, %v", ended, err)

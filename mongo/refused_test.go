@@ -16,7 +16,7 @@ import (
 func TestP12_DisconnectedFirst(t *testing.T) {
 	db := database(t, testserver.DSN(t, testserver.Mongo))
 	s := open(t, db, Options{})
-	c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Minute, Reap: -1})
+	c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Minute, ReapInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

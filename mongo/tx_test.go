@@ -20,8 +20,8 @@ import (
 // locker makes a Client of s.
 func locker(t testing.TB, s driver.Store, o rowlock.Options) *rowlock.Client {
 	t.Helper()
-	if o.Reap == 0 {
-		o.Reap = -1
+	if o.ReapInterval == 0 {
+		o.ReapInterval = -1
 	}
 	c, err := rowlock.New(s, o)
 	if err != nil {

@@ -65,7 +65,7 @@ type absurdLab struct {
 	beside []*rowlock.Lease // held by p throughout
 }
 
-var absurdOptions = rowlock.Options{TTL: 20 * time.Second, HandOn: -1}
+var absurdOptions = rowlock.Options{TTL: 20 * time.Second, Handoff: -1}
 
 func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
 	l.keepAfter = keepAfter

@@ -151,16 +151,18 @@ func TestInfoNamesTheHold(t *testing.T) {
 		ctx := within(t, time.Minute)
 		p := l.program(t, rowlock.Options{})
 		lease := p.lock(t, "a")
+		hold, err := rowlock.BeginGuard(lease, p.Store)
+		must(t, err)
 		info, err := p.Inspect(ctx, "a")
 		must(t, err)
 		infos, err := p.Store.List(ctx, "", "", 10)
 		must(t, err)
 		for what, i := range map[string]driver.Info{"Inspect": info, "List": infos[0]} {
-			if i.Hold != lease.Hold().ID || i.Hold == (driver.HoldID{}) {
-				t.Errorf("%s says hold %v, the lease's is %v", what, i.Hold, lease.Hold().ID)
+			if i.Hold != hold.ID || i.Hold == (driver.HoldID{}) {
+				t.Errorf("%s says hold %v, the lease's is %v", what, i.Hold, hold.ID)
 			}
-			if i.Token != lease.Hold().Stored || i.Token > lease.Token() {
-				t.Errorf("%s says token %d, the lease's is %d, stored as %d", what, i.Token, lease.Token(), lease.Hold().Stored)
+			if i.Token != hold.Stored || i.Token > lease.Token() {
+				t.Errorf("%s says token %d, the lease's is %d, stored as %d", what, i.Token, lease.Token(), hold.Stored)
 			}
 		}
 		must(t, lease.Release(ctx))

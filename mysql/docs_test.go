@@ -140,14 +140,16 @@ func TestDocsNight(t *testing.T) {
 				op := newOperator(t, l)
 				open := func(owner string) (*Store, *rowlock.Client) {
 					s := openFor(t, l.dsn(), strategy)
-					c, err := rowlock.New(s, rowlock.Options{TTL: 15 * time.Second, Owner: owner, Reap: -1})
+					c, err := rowlock.New(s, rowlock.Options{TTL: 15 * time.Second, Owner: owner, ReapInterval: -1})
 					must(t, err)
 					t.Cleanup(func() { must(t, c.Close(within(t, time.Minute))) })
 					return s, c
 				}
-				_, holder := open("web-1:4711")
+				store, holder := open("web-1:4711")
 				_, next := open("web-2:4712")
 				lease, err := holder.Acquire(within(t, time.Minute), "report")
+				must(t, err)
+				hold, err := rowlock.BeginGuard(lease, store)
 				must(t, err)
 				free := func() bool {
 					info, err := next.Inspect(within(t, time.Minute), "report")
@@ -158,7 +160,7 @@ func TestDocsNight(t *testing.T) {
 					t.Fatal("a held key looks free")
 				}
 				who := op.run(strategy.String() + " who")
-				if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["token"] == "" || who[0]["hold"] != lease.Hold().ID.String() {
+				if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["token"] == "" || who[0]["hold"] != hold.ID.String() {
 					t.Fatalf("who holds it: %v", who)
 				}
 				if strategy == SelectForUpdate && (who[0]["conn_id"] == "" || who[0]["USER"] != l.config.User || len(op.run("for-update locked")) != 0) {

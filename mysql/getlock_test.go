@@ -20,7 +20,7 @@ func waiters(t *testing.T, l *lab, n, most int) (clients []*rowlock.Client, stor
 	l.wakeups = most
 	for range n {
 		s := l.store()
-		c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Second, Reap: -1, HandOn: -1})
+		c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Second, ReapInterval: -1, Handoff: -1})
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close(within(t, 10*time.Second)) })
 		clients, stores = append(clients, c), append(stores, s)
@@ -242,7 +242,7 @@ func TestNamedLocksAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		const sessions, keys = 2, 6
 		s, user := asUser(t, l, Options{WakeupConns: sessions})
-		c, err := rowlock.New(s, rowlock.Options{Reap: -1})
+		c, err := rowlock.New(s, rowlock.Options{ReapInterval: -1})
 		must(t, err)
 		holders, _ := waiters(t, l, 1, -1)
 		var held []*rowlock.Lease

@@ -29,7 +29,7 @@ import (
 //
 // tx is your transaction on the Store's server, with any pool and any database
 // there: see Tx. The lease is one that a Client of this Store granted. From the
-// call on it is never handed on inside the process, and its release leaves the key
+// call on it is never handed off inside the process, and its release leaves the key
 // to the next only when the transaction has ended too.
 //
 // After any error nothing is guarded: roll back at once (in a transaction at
@@ -78,6 +78,7 @@ func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run stri
 	// The plain read comes first, because a locking read that finds nothing can lock
 	// the right end of the index, and with it every acquire of a new key.
 	st, err := s.stands(ctx, h, run)
+	st.hold = h
 	if err == nil && !st.marked {
 		err = cmp.Or(st.lost(h), lease.Err())
 	}
@@ -136,7 +137,7 @@ func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold
 	if err := s.ready(ctx); err != nil {
 		return driver.Hold{}, orEnded(lease, poolConflict(err))
 	}
-	return lease.Guarding(s)
+	return rowlock.BeginGuard(lease, s)
 }
 
 // lock is the guard: it locks the entry of the hold in the guard index, until the
@@ -179,6 +180,7 @@ func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``
 
 // standing is what a plain read tells before a guard.
 type standing struct {
+	hold     driver.Hold   // as the guard was given it
 	status   driver.Status // Alive: the row has the hold
 	database string        // in which the tables are
 	marked   bool          // the run has its mark

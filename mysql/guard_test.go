@@ -172,11 +172,11 @@ func TestP4_GuardNamesTheHold(t *testing.T) {
 }
 
 // TestP4_ReleasedWhileGuarding: the release arrives while the guard is on its way.
-// The hold is not handed on, and the guard says that the lease is over.
+// The hold is not handed off, and the guard says that the lease is over.
 func TestP4_ReleasedWhileGuarding(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		ctx := within(t, time.Minute)
-		a := l.program(t, rowlock.Options{HandOn: time.Minute})
+		a := l.program(t, rowlock.Options{Handoff: time.Minute})
 		lease := a.lock(t, "a")
 		next := make(chan *rowlock.Lease)
 		go func() { next <- a.lock(t, "a") }()
@@ -187,17 +187,17 @@ func TestP4_ReleasedWhileGuarding(t *testing.T) {
 		}
 		must(t, tx.Rollback())
 		if got := <-next; got.Token() < lease.Token()+driver.TokenRange {
-			t.Errorf("P4: the hold was handed on (token %d after %d) while a guard was on its way", got.Token(), lease.Token())
+			t.Errorf("P4: the hold was handed off (token %d after %d) while a guard was on its way", got.Token(), lease.Token())
 		}
 	})
 }
 
-// TestP4_HandedOn: the one who has the hold guards, the one who handed it on does
+// TestP4_HandedOff: the one who has the hold guards, the one who handed it on does
 // not; a hold that was guarded goes to the next only when the transaction has ended.
-func TestP4_HandedOn(t *testing.T) {
+func TestP4_HandedOff(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		ctx := within(t, time.Minute)
-		a := l.program(t, rowlock.Options{HandOn: time.Minute})
+		a := l.program(t, rowlock.Options{Handoff: time.Minute})
 		first := a.lock(t, "a")
 		next := make(chan *rowlock.Lease, 1)
 		wait := func() {
@@ -208,10 +208,10 @@ func TestP4_HandedOn(t *testing.T) {
 		must(t, first.Release(ctx))
 		second := <-next
 		if second.Token() != first.Token()+1 {
-			t.Fatalf("token %d after %d: not handed on", second.Token(), first.Token())
+			t.Fatalf("token %d after %d: not handed off", second.Token(), first.Token())
 		}
 		if err := a.Guard(ctx, l.beginAt(t, sql.LevelDefault), first); !errors.Is(err, rowlock.ErrReleased) {
-			t.Errorf("P4: the one who handed on may guard: %v", err)
+			t.Errorf("P4: the one who handed off may guard: %v", err)
 		}
 		tx := l.beginAt(t, sql.LevelDefault)
 		must(t, a.Guard(ctx, tx, second))

@@ -42,7 +42,7 @@ func (l *lab) programOn(t testing.TB, s *Store, o rowlock.Options) program {
 	if o.TTL == 0 {
 		o.TTL = time.Minute
 	}
-	o.Reap = -1
+	o.ReapInterval = -1
 	c, err := rowlock.New(s, o)
 	must(t, err)
 	t.Cleanup(func() {

@@ -43,7 +43,7 @@ func TestP12_StoreClosedFirst(t *testing.T) {
 // error must name.
 func closesWithRefusal(t *testing.T, s *Store, cause string, before ...func()) {
 	t.Helper()
-	c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Minute, Reap: -1})
+	c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Minute, ReapInterval: -1})
 	must(t, err)
 	ctx := within(t, time.Minute)
 	released, err := c.TryAcquire(ctx, "released")

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/driver"
 )
 
 // onces are the calls of Once under way. Two of one run with one lease write the
@@ -17,13 +16,14 @@ type onces struct {
 }
 
 type onceKey struct {
-	hold driver.HoldID
-	run  string
+	key   string
+	token int64
+	run   string
 }
 
 // begin waits for its turn; the caller calls end.
 func (o *onces) begin(ctx context.Context, lease *rowlock.Lease, run string) (end func(), err error) {
-	k := onceKey{lease.Hold().ID, run}
+	k := onceKey{lease.Key(), lease.Token(), run}
 	for {
 		o.mu.Lock()
 		before, busy := o.under[k]

@@ -22,7 +22,7 @@ func TestLogOfAnOutage(t *testing.T) {
 			server := testserver.Start(t, testserver.MariaDB)
 			l := newLabAt(t, testserver.MariaDB, server.DSN(), strategy)
 			var log safeLog
-			c, err := rowlock.New(l.store(), rowlock.Options{TTL: 6 * time.Second, Reap: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			c, err := rowlock.New(l.store(), rowlock.Options{TTL: 6 * time.Second, ReapInterval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			must(t, err)
 			defer c.Close(t.Context())
 			held := make([]*rowlock.Lease, leases)

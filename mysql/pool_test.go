@@ -16,7 +16,7 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 		app := l.open(l.config)
 		app.SetMaxOpenConns(5)
 		const ttl = time.Second
-		c, err := rowlock.New(l.store(), rowlock.Options{TTL: ttl, Reap: -1})
+		c, err := rowlock.New(l.store(), rowlock.Options{TTL: ttl, ReapInterval: -1})
 		must(t, err)
 		defer c.Close(t.Context())
 		var leases []*rowlock.Lease

@@ -47,7 +47,7 @@ func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run st
 	}
 	err = driver.ErrAlreadyRan
 	if !st.marked {
-		err = s.mark(ctx, tx, st.database, lease.Hold(), run)
+		err = s.mark(ctx, tx, st.database, st.hold, run)
 	}
 	if err == nil {
 		err = lease.Err() // it may have waited

@@ -16,7 +16,7 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		const wave, others, ttl = 2000, 100, 3 * time.Second
 		store := l.store()
-		c, err := rowlock.New(store, rowlock.Options{TTL: ttl, Reap: -1})
+		c, err := rowlock.New(store, rowlock.Options{TTL: ttl, ReapInterval: -1})
 		must(t, err)
 		defer c.Close(t.Context())
 		take := func(name string, n int) []*rowlock.Lease {

@@ -97,7 +97,7 @@ func (s *schedule) run(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// listen hands on what a pod says until it has said all.
+// listen passes on what a pod says until it has said all.
 func listen(p *fleet.Process, pod, ticks int, to chan<- message) {
 	for {
 		m := message{pod: pod}

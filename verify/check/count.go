@@ -13,13 +13,13 @@ import (
 // Count is what was done in a space, so that a reader sees that a clean round was not an
 // idle one.
 type Count struct {
-	Space    string
-	Kinds    map[history.Kind]map[history.Result]int // no result: "pending"
-	Grants   int                                     // acquires that got a lease
-	HandedOn int                                     // of these: local holders, to whom a hold was handed on
-	Refused  int                                     // acquires that were told that the key is held
-	Losses   int                                     // leases that were lost
-	Unknown  int                                     // commits, runs and writes of unknown outcome
+	Space     string
+	Kinds     map[history.Kind]map[history.Result]int // no result: "pending"
+	Grants    int                                     // acquires that got a lease
+	HandedOff int                                     // of these: local holders, to whom a hold was handed off
+	Refused   int                                     // acquires that were told that the key is held
+	Losses    int                                     // leases that were lost
+	Unknown   int                                     // commits, runs and writes of unknown outcome
 }
 
 // Pending stands in Count.Kinds for a call without a reply.
@@ -67,7 +67,7 @@ func Counts(events []history.Event) []Count {
 		before := g
 		before.token--
 		if granted[before] {
-			counts[g.space].HandedOn++
+			counts[g.space].HandedOff++
 		}
 	}
 	var list []Count
@@ -87,6 +87,6 @@ func (c Count) String() string {
 		}
 		kinds = append(kinds, fmt.Sprintf("%s %s", kind, strings.Join(results, ", ")))
 	}
-	return fmt.Sprintf("%s: %d grants, %d of them handed on, %d refused; %d losses, %d unknown\n  %s",
-		cmp.Or(c.Space, "all spaces"), c.Grants, c.HandedOn, c.Refused, c.Losses, c.Unknown, strings.Join(kinds, "; "))
+	return fmt.Sprintf("%s: %d grants, %d of them handed off, %d refused; %d losses, %d unknown\n  %s",
+		cmp.Or(c.Space, "all spaces"), c.Grants, c.HandedOff, c.Refused, c.Losses, c.Unknown, strings.Join(kinds, "; "))
 }

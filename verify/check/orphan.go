@@ -56,7 +56,7 @@ func (k *key) names(e history.Event) bool {
 }
 
 // granted tells whether a token is of the grant that e saw, or of a local holder to whom
-// that was handed on.
+// that was handed off.
 func granted(e history.Event, token int64) bool {
 	return token >= e.Token && token < e.Token+driver.TokenRange
 }

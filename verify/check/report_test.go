@@ -74,7 +74,7 @@ func TestCounts(t *testing.T) {
 		t.Fatal(counts)
 	}
 	c := counts[0]
-	if c.Space != "version" || c.Grants != 4 || c.HandedOn != 2 || c.Kinds[history.Look][history.OK] != 3 {
+	if c.Space != "version" || c.Grants != 4 || c.HandedOff != 2 || c.Kinds[history.Look][history.OK] != 3 {
 		t.Errorf("%v", c)
 	}
 	counts = Counts(load(t, filepath.Join("testdata", "good", "killed-in-a-commit-that-was-not.jsonl")))

@@ -9,7 +9,7 @@ import (
 )
 
 // tokens is P3: they rise with the grants of a key; no two are the same. Local
-// holders, to whom a hold was handed on, are no exception. Of two grants one was the
+// holders, to whom a hold was handed off, are no exception. Of two grants one was the
 // earlier if its acquire had ended before that of the other began, or if both said
 // later that they held the key, and one had said so for the last time before the
 // other's acquire returned: then it cannot have been granted last, unless two had the

@@ -12,7 +12,7 @@ import (
 // client makes a client of the lab's store.
 func (l lab) client(t *testing.T) *rowlock.Client {
 	t.Helper()
-	c, err := rowlock.New(l.store, rowlock.Options{TTL: 2 * time.Second, Reap: -1})
+	c, err := rowlock.New(l.store, rowlock.Options{TTL: 2 * time.Second, ReapInterval: -1})
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close(within(t, 5*time.Second)) })
 	return c

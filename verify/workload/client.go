@@ -86,7 +86,7 @@ func newSpace(name string, number int, t Task, rec *history.Recorder) (*space, e
 		return nil, err
 	}
 	locks, err := rowlock.New(store, rowlock.Options{
-		TTL: t.TTL, ReleaseWait: time.Second, Reap: -1, Owner: t.Name,
+		TTL: t.TTL, ReleaseWait: time.Second, ReapInterval: -1, Owner: t.Name,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})).With("space", name),
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ type contest struct {
 type span struct{ From, To int64 }
 
 // stint is the time for which one process had the key: one hold, or several that
-// were handed on inside it.
+// were handed off inside it.
 type stint struct {
 	Got   int64 // after the first Lock returned
 	End   int64 // before the last Unlock was called
@@ -113,7 +113,7 @@ func compete(ctx context.Context, l side.Locker, task contest, when span) (*cont
 					return
 				}
 				out.Turns[w]++
-				// A token that follows the last one here was handed on: no other
+				// A token that follows the last one here was handed off: no other
 				// process had the key in between.
 				t, tokened := h.(side.Tokened)
 				if n := len(out.Stints); tokened && n > 0 && t.Token() == token+1 {

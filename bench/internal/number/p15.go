@@ -78,7 +78,7 @@ func (b *Bench) beside(ctx context.Context, c candidate, n int) error {
 		stop()
 		unblock()
 		waiters.Wait()
-		for end := time.Now().Add(settled); r.Client.Stats().Undoing > 0 && time.Now().Before(end) && ctx.Err() == nil; {
+		for end := time.Now().Add(settled); r.Client.Stats().Unresolved > 0 && time.Now().Before(end) && ctx.Err() == nil; {
 			time.Sleep(10 * time.Millisecond)
 		}
 		return spans, err

@@ -63,7 +63,7 @@ func (b *Bench) refusals(ctx context.Context, r *side.Rowlock, key string, n int
 		from  = time.Now()
 	)
 	for range n {
-		client, err := rowlock.New(r.Store, rowlock.Options{Reap: -1})
+		client, err := rowlock.New(r.Store, rowlock.Options{ReapInterval: -1})
 		if err != nil {
 			return 0, err
 		}

@@ -71,9 +71,9 @@ func OpenRowlock(s Spec) (*Rowlock, error) {
 		}
 		r.Store, closeStore = store, store.Close
 	}
-	options := rowlock.Options{TTL: s.TTL, Reap: -1}
+	options := rowlock.Options{TTL: s.TTL, ReapInterval: -1}
 	if s.NoHand {
-		options.HandOn = -1
+		options.Handoff = -1
 	}
 	client, err := rowlock.New(r.Store, options)
 	if err != nil {

@@ -45,7 +45,7 @@ type Spec struct {
 	Prefix  string            // of the tables, or the collection's name
 	TTL     time.Duration     // 0: the library's default
 	Callers int               // goroutines that will use it at once
-	NoHand  bool              // rowlock: no handing on inside the process
+	NoHand  bool              // rowlock: no handing off inside the process
 	Via     map[string]string // MongoDB: where to dial instead of a member's address
 	Meter   *Meter            `json:"-"` // counts the connections of a Rowlock
 }

@@ -40,7 +40,7 @@ var Table = []Target{
 	{"N2", nil, mongo, "128 workers", "× floor", false, 2.5, 1.5, "limit: the server's CPU for each document"},
 	{"N2", nil, mongo, "8 workers", "× floor", false, 0.75, 0.45, "few workers must not pay for many"},
 
-	{"N3", nil, all, "", "× floor", false, 200, 60, "mostly memory: handing on inside the process"},
+	{"N3", nil, all, "", "× floor", false, 200, 60, "mostly memory: handing off inside the process"},
 	{"N3", nil, all, "", "tokens out of order", true, 0, 0.5, "a promise, not a speed"},
 
 	{"N4", nil, pushed, "4 × 8, hold 20ms", "p50 ÷ floor", true, 1.5, 6, "woken by the server: release and grant are two commits"},

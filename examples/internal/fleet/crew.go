@@ -110,7 +110,7 @@ func (c *Crew[M]) add() error {
 	return nil
 }
 
-// listen hands on what a member says until it ends.
+// listen passes on what a member says until it ends.
 func (c *Crew[M]) listen(number int, p *Process) {
 	for {
 		var m M
