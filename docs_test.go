@@ -27,11 +27,15 @@ func read(t *testing.T, name string) string {
 // pages are the README and what is in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
-	names, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	names := []string{"README.md"}
+	for _, folder := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, found...)
 	}
-	return append(names, "README.md")
+	return names
 }
 
 var (

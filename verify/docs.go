@@ -9,7 +9,7 @@ import (
 // The parts of pages that are written here.
 const (
 	docsPage    = "guarantees.md"
-	docsDetails = "faults.md"
+	docsDetails = "quality/faults.md"
 	docsFaults  = "<!-- verify faults -->\n"
 	docsResults = "<!-- verify results -->\n"
 	docsEnd     = "<!-- end -->"

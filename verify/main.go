@@ -109,7 +109,7 @@ func parse(args []string) (p plan, err error) {
 	flags.StringVar(&p.bug, "break", "", "put a deliberate bug before the stores, which must be found: "+strings.Join(workload.Bugs, ", "))
 	flags.BoolVar(&p.keep, "keep", false, "keep the histories of clean rounds too")
 	flags.StringVar(&p.out, "out", filepath.Join("verify", "out"), "folder for report.md and the histories")
-	flags.StringVar(&p.docs, "docs", "", "folder of guarantees.md and faults.md, which get the results")
+	flags.StringVar(&p.docs, "docs", "", "folder of guarantees.md and quality/faults.md, which get the results")
 	if err := flags.Parse(args); err != nil {
 		return p, err
 	}

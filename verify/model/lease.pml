@@ -8,7 +8,7 @@
  * step (nobody here is ever made to go on), and a client clock that loses a tick
  * now and then (one in a TTL), which is what the margin is for.
  *
- * Left out: tokens (handon.pml), guards (guard.pml, fence.pml), when to stop
+ * Left out: tokens (handoff.pml), guards (guard.pml, fence.pml), when to stop
  * undoing (undo.pml: here releases are repeated or not, as chance has it).
  *
  * Times are what is left, not dates, and a hold ID is used again when no statement

@@ -75,7 +75,7 @@ func TestPatches(t *testing.T) {
 	if len(all) < 24 {
 		t.Errorf("%d patches", len(all))
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "mutations.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "quality", "mutations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +87,14 @@ func TestPatches(t *testing.T) {
 	}
 	for _, m := range all {
 		if !strings.Contains(string(page), "\n| `"+m.name+"` | "+m.title+" |") {
-			t.Errorf("docs/mutations.md has no row of %s", m.name)
+			t.Errorf("docs/quality/mutations.md has no row of %s", m.name)
 		}
 		if m.short {
 			short++
 		}
 	}
 	if rows != len(all) {
-		t.Errorf("docs/mutations.md has %d rows for %d patches", rows, len(all))
+		t.Errorf("docs/quality/mutations.md has %d rows for %d patches", rows, len(all))
 	}
 	if short < 5 {
 		t.Errorf("%d patches say Short", short)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// table writes the results as docs/mutations.md has them.
+// table writes the results as docs/quality/mutations.md has them.
 func table(w io.Writer, results []result) {
 	fmt.Fprint(w, "| mutation | what it does | breaks | caught by | s |\n|---|---|---|---|---|\n")
 	for _, r := range results {

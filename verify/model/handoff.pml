@@ -1,5 +1,5 @@
 /*
- * handon.pml: handing on inside a process. P2, P3, P4.
+ * handoff.pml: handing off inside a process. P2, P3, P4.
  *
  * Kept: a process with two goroutines, each of which gets leases from the database
  * or from the other one, renews, guards transactions that may outlive the lease,
@@ -13,7 +13,7 @@
  *
  * GRANTS bounds the run: grants by the database.
  * Wrong variants: HANDS_GUARDED, MARKS_LATE, AFTER_RELEASE, NEW_TRUST, NO_RANGE.
- * RENEWING leaves out a rule and is expected to pass: see docs/model.md.
+ * RENEWING leaves out a rule and is expected to pass: see docs/quality/model.md.
  */
 #define TTL    2
 #ifndef RANGE
