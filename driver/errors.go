@@ -44,7 +44,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsLasting tells whether err says that trying again is of no use.
+// IsLasting reports whether err says that trying again is of no use.
 func IsLasting(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Lasting
@@ -57,7 +57,7 @@ func IsSilent(err error) bool {
 	return errors.As(err, &e) && e.Silent
 }
 
-// IsNotApplied tells whether err proves that nothing was changed.
+// IsNotApplied reports whether err proves that nothing was changed.
 func IsNotApplied(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.NotApplied

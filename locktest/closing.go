@@ -53,7 +53,7 @@ func closeReleases(t *testing.T, e *env) {
 	}
 }
 
-// slowAnswer tells whether a key was taken for pinned: so is one whose statement a busy
+// slowAnswer reports whether a key was taken for pinned: so is one whose statement a busy
 // server does not finish in time.
 func slowAnswer(err error) bool {
 	var held *rowlock.HeldError

@@ -188,7 +188,7 @@ type span struct {
 	first, last int64 // nanoseconds since 1970; 0: no look found it held
 }
 
-// look looks once and tells whether the lease is held.
+// look looks once and reports whether the lease is held.
 func (s *span) look(l *rowlock.Lease) bool {
 	now := time.Now().UnixNano()
 	if l.Err() != nil {

@@ -26,7 +26,7 @@ func (r row) byHand(step string) *driver.Error {
 // transactions that are open.
 const wasChanged = " was changed by hand: delete it, and it alone, which ends a hold that it may show"
 
-// wrongDocument tells whether the server could not compute with what it found in a
+// wrongDocument reports whether the server could not compute with what it found in a
 // document. That one it has not changed; of others in the command the majority may be
 // late.
 func wrongDocument(err error) bool {

@@ -105,7 +105,7 @@ func (l *leases) byHand(step, key, why string, notApplied bool) error {
 			step, key, why, l.table, newText(0).key(key))}
 }
 
-// wrongRow tells whether the server refused a statement because of a value in a row
+// wrongRow reports whether the server refused a statement because of a value in a row
 // that it found, and so has changed nothing.
 func wrongRow(err error) bool {
 	switch number(err) {

@@ -100,7 +100,7 @@ func (l *leases) list(ctx context.Context, prefix, after string, limit int) (inf
 const busyPatience = 5 * time.Second
 
 // insist is a forced release, tried until nothing is in the way, for as long as that
-// may last. try tells whether a guard is, and how long its statement may stay unanswered
+// may last. try reports whether a guard is, and how long its statement may stay unanswered
 // is given: the row of a busy key has a queue, and from the second time on it stands in
 // it for longer. The operator waits for that, and nobody waits behind a place in a queue.
 func (s *Store) insist(ctx context.Context, try func(bound time.Duration) (guarded bool, err error)) error {
@@ -152,7 +152,7 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 	return info, classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
 }
 
-// guarded tells whether a guard is open on the row: it locks the entry in the
+// guarded reports whether a guard is open on the row: it locks the entry in the
 // guard index, but not the row. Where the row is locked too, somebody is writing it.
 func (l *leases) guarded(ctx context.Context, c *conn, r row) (bool, error) {
 	unlocked, err := l.unlocked(ctx, c, []row{r})

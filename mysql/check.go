@@ -36,7 +36,7 @@ func (l *leases) layout() []layout {
 	}}
 }
 
-// Check tells whether the Store can work: the server answers, is MySQL 8.0 or
+// Check reports whether the Store can work: the server answers, is MySQL 8.0 or
 // MariaDB 10.6 or newer and not read-only, and the tables are there, with the
 // columns and indexes of this version, in InnoDB. The first use does it once by
 // itself, but takes a server that is read-only for one that will not be for long, as
@@ -118,7 +118,7 @@ func errClosed() error {
 
 var leadingVersion = regexp.MustCompile(`^(?:5\.5\.5-)?(\d{1,9})\.(\d{1,9})`)
 
-// supported tells whether a server that names itself so is new enough. MariaDB
+// supported reports whether a server that names itself so is new enough. MariaDB
 // puts 5.5.5- before its version where it speaks to old clients.
 func supported(version string) error {
 	m := leadingVersion.FindStringSubmatch(version)

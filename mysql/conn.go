@@ -135,7 +135,7 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 // close ends the connection for good.
 func (c *conn) close() { discard(c.sc) }
 
-// alive tells whether a connection that rested can still be used. The look at the
+// alive reports whether a connection that rested can still be used. The look at the
 // socket costs no trip; it sees a server that closed the connection (wait_timeout,
 // restart).
 func (c *conn) alive(ctx context.Context) bool {

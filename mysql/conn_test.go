@@ -307,7 +307,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
-// restingAreDead tells whether every connection at rest shows that the server has
+// restingAreDead reports whether every connection at rest shows that the server has
 // closed it.
 func (s *Store) restingAreDead() bool {
 	for _, l := range []*lane{s.acquires, s.renewals, s.releases, s.control} {

@@ -144,7 +144,7 @@ func (h *hold) mayShorten(to time.Duration) bool {
 	return clock.Now()+to >= h.trusted
 }
 
-// rowDue tells whether the lease row is to be renewed too: a third of its time is
+// rowDue reports whether the lease row is to be renewed too: a third of its time is
 // over, or there were no heartbeats (a lease with NoRenew, renewed by hand).
 func (h *hold) rowDue(now, ttl time.Duration) bool {
 	h.mu.Lock()

@@ -104,7 +104,7 @@ func (f *forUpdate) renewRows(ctx context.Context, now time.Duration, holds []dr
 	return rows
 }
 
-// over tells whether an answer says that the hold has ended.
+// over reports whether an answer says that the hold has ended.
 func over(s driver.Status) bool {
 	return s == driver.Taken || s == driver.Forced || s == driver.Removed || s == driver.Released
 }

@@ -65,7 +65,7 @@ func (f *forUpdate) whose(key string) string {
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
-// tells whether the lease row still has the hold. It locks nothing.
+// reports whether the lease row still has the hold. It locks nothing.
 func (f *forUpdate) beat(key string) string {
 	return newText(200).add("SELECT hold FROM ", f.lease.table, " WHERE name=").key(key).String()
 }

@@ -93,7 +93,7 @@ func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 	return affected, err
 }
 
-// locked tells whether any session has the key.
+// locked reports whether any session has the key.
 func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
 	err = f.s.step(ctx, f.s.releases, func(c *conn) error {
 		states, err := f.read(ctx, c, []string{key})

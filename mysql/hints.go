@@ -37,7 +37,7 @@ const (
 const lineClient = 1
 
 var (
-	// hintStands tells whether a row has a hint, of whomever.
+	// hintStands reports whether a row has a hint, of whomever.
 	hintStands = fmt.Sprintf("%s BETWEEN 1 AND %d", hintLeft, driver.MaxHintTime.Milliseconds())
 
 	// newHint is a hint that begins now, without its client.

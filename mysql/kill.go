@@ -144,7 +144,7 @@ func (w *watchdog) send(e *ender) {
 
 // stop is called when the statement was answered. A KILL that is on its way must
 // not hit the next statement of the connection, so its own answer is waited for;
-// where that does not come the connection is not used again. It tells whether a
+// where that does not come the connection is not used again. It reports whether a
 // KILL was sent.
 func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 	w.mu.Lock()

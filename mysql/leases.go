@@ -66,7 +66,7 @@ func scanRow(rows *sql.Rows) (row, error) {
 	return s.row(), nil
 }
 
-// mine tells whether the row holds the ID and was not released.
+// mine reports whether the row holds the ID and was not released.
 func (r row) mine(id driver.HoldID) bool { return r.live && r.id == id }
 
 // gone says why the hold is not the row's live one.

@@ -25,7 +25,7 @@ func (l *lab) begin() *sql.Tx {
 	return tx
 }
 
-// free tells whether another transaction could have the key.
+// free reports whether another transaction could have the key.
 func free(t testing.TB, l *lab, s *Store, key string) bool {
 	t.Helper()
 	tx, err := l.db.Begin()

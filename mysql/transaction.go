@@ -20,7 +20,7 @@ import (
 // The server can end a transaction before its end: a deadlock undoes all of it, the
 // guard too, and what is sent after the error is no part of it. fn may ignore that
 // error. So autocommit is off, which puts what follows into a transaction that we
-// can still roll back, and a savepoint tells whether the one that was guarded is
+// can still roll back, and a savepoint reports whether the one that was guarded is
 // still open.
 type transaction struct {
 	s     *Store
@@ -187,7 +187,7 @@ func (t *transaction) ended() error {
 	return ended
 }
 
-// alive tells whether the driver still has the connection: it closes one whose
+// alive reports whether the driver still has the connection: it closes one whose
 // context ends, also when the answer to the last statement has just come.
 func (t *transaction) alive() (alive bool) {
 	_ = t.n.c.sc.Raw(func(dc any) error {

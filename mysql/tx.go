@@ -26,7 +26,7 @@ const (
 	erNotPrepared = 1295 // not supported in the prepared statement protocol: MySQL says so of SAVEPOINT
 )
 
-// inTransaction tells whether tx is a transaction, by an error that matches
+// inTransaction reports whether tx is a transaction, by an error that matches
 // ErrInvalid where it is none. What can commit and roll back is one. Of a handle
 // that cannot, for example a *sql.Conn, the type tells nothing, so the server is
 // asked, at the price of two trips: it forgets a savepoint at the end of its

@@ -78,7 +78,7 @@ func lockCache(cache string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// canProvision tells whether this is a machine the script is for.
+// canProvision reports whether this is a machine the script is for.
 func canProvision() error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("%w: packages are for Debian on x86_64", ErrUnavailable)

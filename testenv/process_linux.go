@@ -85,7 +85,7 @@ func (p *process) stopped() bool {
 
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// maps tells whether the file is in its memory.
+// maps reports whether the file is in its memory.
 func (p *process) maps(file string) bool {
 	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid))
 	return strings.Contains(string(maps), file)

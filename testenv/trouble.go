@@ -23,7 +23,7 @@ func StartTroubled(ctx context.Context, kind Kind, args ...string) (*Server, err
 	return start(ctx, kind, order{args: args, trouble: true})
 }
 
-// Troubled tells whether SetClock, FillDisk and CutOff work.
+// Troubled reports whether SetClock, FillDisk and CutOff work.
 func (s *Server) Troubled() bool {
 	for _, n := range s.nodes {
 		if local, ok := n.(*localNode); !ok || local.trouble == "" {

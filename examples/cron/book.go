@@ -71,7 +71,7 @@ func (b *book) gone(pod int) {
 	b.print()
 }
 
-// open tells whether a tick is still to be settled.
+// open reports whether a tick is still to be settled.
 func (b *book) open() bool { return b.printed < len(b.ticks) }
 
 // toKill is the pod to be killed now: the one that ran the tick before the middle,

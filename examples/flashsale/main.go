@@ -106,7 +106,7 @@ func (d *demo) servers() (list []servers.Server) {
 	return list
 }
 
-// onSQL tells whether a strategy is one of MySQL's and MariaDB's.
+// onSQL reports whether a strategy is one of MySQL's and MariaDB's.
 func onSQL(strategy string) bool {
 	return strategy == unique || strategy == version || strategy == forUpdate
 }

@@ -54,7 +54,7 @@ func (r *report) heard(worker int, e event) {
 	}
 }
 
-// over tells whether nobody has anything more to do: also not those that stood
+// over reports whether nobody has anything more to do: also not those that stood
 // still.
 func (r *report) over() bool { return r.empty && r.Calm() }
 

@@ -76,6 +76,6 @@ func (n *night) heard(pod int, e event) {
 	}
 }
 
-// over tells whether nobody has anything more to do: also not those that stood
+// over reports whether nobody has anything more to do: also not those that stood
 // still, who may have a surprise.
 func (n *night) over() bool { return n.finished && n.Calm() }

@@ -65,6 +65,6 @@ func (r *report) heard(relay int, e event) {
 	}
 }
 
-// over tells whether nobody has anything more to do: also not those that stood
+// over reports whether nobody has anything more to do: also not those that stood
 // still, who have not noticed yet.
 func (r *report) over() bool { return r.last == r.total && r.Calm() }

@@ -89,10 +89,10 @@ const (
 	mongo     = "mongo"
 )
 
-// hitBy tells whether a fault concerns the space of k.
+// hitBy reports whether a fault concerns the space of k.
 func (k *key) hitBy(f history.Event) bool { return f.Space == "" || f.Space == k.space }
 
-// excused tells whether an exception to P2, and so to P1, may be at work at t. A lease
+// excused reports whether an exception to P2, and so to P1, may be at work at t. A lease
 // that was renewed before the fault is trusted for a TTL at most.
 func (k *key) excused(t time.Duration) bool {
 	for _, f := range k.faults {
@@ -107,7 +107,7 @@ func (k *key) excused(t time.Duration) bool {
 	return false
 }
 
-// tokensRise tells whether P3 is promised at t: with UniqueInsert not from the first
+// tokensRise reports whether P3 is promised at t: with UniqueInsert not from the first
 // time on that the clock was set, from which its tokens come. A key that is taken over
 // from hold to hold keeps the tokens of a clock that was ahead, until one is released.
 func (k *key) tokensRise(t time.Duration) bool {
@@ -150,7 +150,7 @@ func (k *key) undisturbed(from, t time.Duration) (since time.Duration, ok bool) 
 	return from, true
 }
 
-// disturbed tells whether anything but a client was at fault while e lasted.
+// disturbed reports whether anything but a client was at fault while e lasted.
 func (k *key) disturbed(e history.Event) bool {
 	for _, f := range k.faults {
 		if k.hitBy(f) && !effects[f.Key].clients && f.Begin <= e.End && f.End >= e.Begin {

@@ -31,7 +31,7 @@ func newRows(k *key) rows {
 	return r
 }
 
-// tookEffect tells whether the row of a commit of unknown outcome is there, and no
+// tookEffect reports whether the row of a commit of unknown outcome is there, and no
 // other commit can have written it.
 func (r rows) tookEffect(e history.Event) bool {
 	n := row{e.Value, e.Token}

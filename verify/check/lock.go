@@ -64,7 +64,7 @@ func spans(k *key) []span {
 // brief tells that a hold may have been over when its acquire returned.
 func (s span) brief() bool { return s.until <= s.acquire.End }
 
-// collide tells whether neither of two holds can have been before the other. If no two
+// collide reports whether neither of two holds can have been before the other. If no two
 // of a key do, all of them fit: between two that follow each other there is always
 // room for one that may have been brief.
 func collide(a, b span) bool {

@@ -50,18 +50,18 @@ func orphan(k *key) (found []Violation) {
 	return found
 }
 
-// names tells whether an observation says by its token which hold it saw.
+// names reports whether an observation says by its token which hold it saw.
 func (k *key) names(e history.Event) bool {
 	return k.on.Strategy != forUpdate && k.on.Strategy != unique && e.Token > 0
 }
 
-// granted tells whether a token is of the grant that e saw, or of a local holder to whom
+// granted reports whether a token is of the grant that e saw, or of a local holder to whom
 // that was handed off.
 func granted(e history.Event, token int64) bool {
 	return token >= e.Token && token < e.Token+driver.TokenRange
 }
 
-// unknownToken tells whether nobody had asked yet, when e saw it, who ever got that
+// unknownToken reports whether nobody had asked yet, when e saw it, who ever got that
 // lease. It may go to a caller who came after the grant: one attempt serves all callers
 // of a client that wait for the key.
 func (k *key) unknownToken(e history.Event) bool {
@@ -76,7 +76,7 @@ func (k *key) unknownToken(e history.Event) bool {
 	return true
 }
 
-// outlived tells whether e saw a hold although everybody whose it can have been had
+// outlived reports whether e saw a hold although everybody whose it can have been had
 // ended for longer than a TTL. The hold was not there yet at some time after before.
 func (k *key) outlived(e history.Event, before time.Duration) (v Violation, bad bool) {
 	var last history.Event
@@ -132,7 +132,7 @@ func (k *key) outlived(e history.Event, before time.Duration) (v Violation, bad 
 		e.Begin-until, k.on.TTL, k.tell(e), k.tell(last)), true
 }
 
-// ownedBy tells whether the hold that e saw can be of the client of o.
+// ownedBy reports whether the hold that e saw can be of the client of o.
 func (k *key) ownedBy(e, o history.Event) bool {
 	return k.on.Strategy == forUpdate || e.Owner == "" || e.Owner == o.Client
 }
@@ -157,7 +157,7 @@ func (k *key) goneAt(client string, end time.Duration) time.Duration {
 	return 1<<63 - 1 - time.Hour
 }
 
-// stays tells whether a hold whose lease nobody ever got lasted longer than a TTL from
+// stays reports whether a hold whose lease nobody ever got lasted longer than a TTL from
 // the first time that it was seen: then somebody renews it. On MongoDB a caller that
 // waits for an open transaction does that rightly.
 func (k *key) stays(first, e history.Event) (v Violation, bad bool) {

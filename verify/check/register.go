@@ -114,7 +114,7 @@ func calls(events []history.Event) (list []porcupine.Operation) {
 	return list
 }
 
-// explained tells whether a larger token was certainly there when e was refused.
+// explained reports whether a larger token was certainly there when e was refused.
 func explained(events []history.Event, e history.Event) bool {
 	return slices.ContainsFunc(events, func(o history.Event) bool {
 		return o.Result == history.OK && o.Token > e.Token && o.End < e.Begin

@@ -172,7 +172,7 @@ func (k *key) heldUntil(h *hold) (last history.Event, until time.Duration) {
 	return last, until
 }
 
-// says tells whether e says that its lease was held when it began.
+// says reports whether e says that its lease was held when it began.
 func says(e history.Event) bool {
 	switch e.Kind {
 	case history.Look, history.Renew, history.Release:

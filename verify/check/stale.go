@@ -35,5 +35,5 @@ func stale(k *key) (found []Violation) {
 	return found
 }
 
-// undecided tells whether a commit or write may have taken effect or not.
+// undecided reports whether a commit or write may have taken effect or not.
 func undecided(e history.Event) bool { return e.End == 0 || e.Result == history.Unknown }

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/verify/timed"
 )
 
-// locked tells whether somebody has locked rows of the hot table.
+// locked reports whether somebody has locked rows of the hot table.
 func (l *lab) locked(ctx context.Context, where string) bool {
 	tx, err := l.DB.BeginTx(ctx, nil)
 	if err != nil {

@@ -151,7 +151,7 @@ func (l *lab) insert(ctx context.Context, patience time.Duration) op {
 	return o
 }
 
-// applied tells whether an insert was executed, whatever came back of it.
+// applied reports whether an insert was executed, whatever came back of it.
 func (l *lab) applied(t *testing.T, o op) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

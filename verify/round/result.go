@@ -155,7 +155,7 @@ func (r *Result) count(events []history.Event) {
 	}
 }
 
-// alone tells whether no other fault was there at the time of one.
+// alone reports whether no other fault was there at the time of one.
 func alone(faults []history.Event, i int) bool {
 	for j, other := range faults {
 		if j != i && other.Begin < faults[i].End && faults[i].Begin < other.End {

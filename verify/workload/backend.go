@@ -33,7 +33,7 @@ type backend interface {
 	write(ctx context.Context, key string, token, value int64) error
 	read(ctx context.Context, key string) (value, token int64, err error)
 
-	// unapplied tells whether err proves that what it answers took no effect.
+	// unapplied reports whether err proves that what it answers took no effect.
 	unapplied(err error) bool
 
 	close() error

@@ -138,7 +138,7 @@ func (c candidate) open(ctx context.Context, callers int) (side.Locker, error) {
 	return side.Open(ctx, c.server.Spec(c.kind, callers))
 }
 
-// fits tells whether c can have that many callers; otherwise it notes why not.
+// fits reports whether c can have that many callers; otherwise it notes why not.
 func (b *Bench) fits(c candidate, number string, connections int) bool {
 	if !c.server.SQL() || c.server.MaxConns == 0 || connections+20 <= c.server.MaxConns {
 		return true

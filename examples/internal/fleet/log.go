@@ -61,9 +61,9 @@ func (l *Log) Failed(member int, err error) {
 // then left to do.
 func (l *Log) Settled(member int) { delete(l.stirred, member) }
 
-// Stirred tells whether a member stood still and has not settled since: it may
+// Stirred reports whether a member stood still and has not settled since: it may
 // have a surprise yet, and an error of it is none for an alert.
 func (l *Log) Stirred(member int) bool { return l.stirred[member] }
 
-// Calm tells whether no member is stirred.
+// Calm reports whether no member is stirred.
 func (l *Log) Calm() bool { return len(l.stirred) == 0 }
