@@ -85,7 +85,7 @@ func (s *Server) setUpSQL(ctx context.Context, address string) error {
 		_, err := admin.Exec("DROP DATABASE " + config.DBName)
 		return err
 	})
-	s.Kinds = []string{side.Floor, side.FloorInsert, side.Version, side.Unique, side.ForUpdate, side.VersionBells, side.UniqueBells, side.SingleVersion, side.SingleUnique, side.Poller, side.GetLock, side.SelectOne, side.Ping}
+	s.Kinds = []string{side.Floor, side.FloorInsert, side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.SingleVersion, side.SingleUnique, side.Poller, side.GetLock, side.SelectOne, side.Ping}
 	s.spec = side.Spec{Address: config.FormatDSN(), Prefix: "rowlock"}
 	db, err := side.OpenSQL(s.spec.Address, 1)
 	if err != nil {

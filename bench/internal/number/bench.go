@@ -17,35 +17,37 @@ import (
 
 // Plan is how much is measured.
 type Plan struct {
-	Rounds  int
-	Cycles  int             // N1, N6: cycles of each side in a round
-	Block   time.Duration   // N2, N3, refused: how long a side runs
-	Workers []int           // N2
-	Peers   []int           // N2: numbers of workers for the peers
-	Holds   []time.Duration // N4
-	Window  time.Duration   // N4
-	Waiters []int           // N4: numbers of waiters a process, for statements over waiters
-	Fleet   []int           // N4: numbers of processes
-	Leases  int             // N5
-	Keep    time.Duration   // N5: how long
-	KeepTTL time.Duration   // N5
-	Rows    int             // N6
-	KillTTL time.Duration   // N7
-	Kills   int             // N7
-	Waiting time.Duration   // N8: how long
-	Waited  []waited        // N8
-	Renewed []int           // renew
-	Far     []far           // N9
-	Blocked []int           // P15: numbers of blocked keys
-	Beside  time.Duration   // P15: how long the load runs, each time
-	Others  bool            // N4: measure what is not the library's too
+	Rounds   int
+	Cycles   int             // N1, N6: cycles of each side in a round
+	Block    time.Duration   // N2, N3, refused: how long a side runs
+	Workers  []int           // N2
+	Peers    []int           // N2: numbers of workers for the peers
+	Holds    []time.Duration // N4
+	Window   time.Duration   // N4
+	Waiters  []int           // N4: numbers of waiters a process, for statements over waiters
+	Fleet    []int           // N4: numbers of processes
+	Many     int             // N4b: processes
+	Together time.Duration   // N4b: how long
+	Leases   int             // N5
+	Keep     time.Duration   // N5: how long
+	KeepTTL  time.Duration   // N5
+	Rows     int             // N6
+	KillTTL  time.Duration   // N7
+	Kills    int             // N7
+	Waiting  time.Duration   // N8: how long
+	Waited   []waited        // N8
+	Renewed  []int           // renew
+	Far      []far           // N9
+	Blocked  []int           // P15: numbers of blocked keys
+	Beside   time.Duration   // P15: how long the load runs, each time
+	Others   bool            // N4: measure what is not the library's too
 }
 
 // Full and Short are the two plans.
 var (
 	Full = Plan{
 		Rounds: 3, Cycles: 200, Block: 500 * time.Millisecond, Workers: []int{1, 8, 32, 128}, Peers: []int{1, 8, 128},
-		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 3 * time.Second, Waiters: []int{1, 4, 32}, Fleet: []int{2, 8},
+		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 3 * time.Second, Waiters: []int{1, 4, 32}, Fleet: []int{2, 8}, Many: 64, Together: 6 * time.Second,
 		Leases: 10_000, Keep: time.Minute, KeepTTL: 30 * time.Second,
 		Rows: 1_000_000, KillTTL: 2 * time.Second, Kills: 3, Waiting: 4 * time.Second,
 		Waited: []waited{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}}, Renewed: []int{1, 10, 100, 1000}, Others: true,
@@ -53,7 +55,7 @@ var (
 	}
 	Short = Plan{
 		Rounds: 1, Cycles: 60, Block: 250 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
-		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 2500 * time.Millisecond,
+		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 2500 * time.Millisecond, Many: 16, Together: 2500 * time.Millisecond,
 		Leases: 2000, Keep: 6 * time.Second, KeepTTL: 6 * time.Second,
 		Rows: 50_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
 		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1, 1000},
@@ -84,8 +86,9 @@ type Number struct {
 var Numbers = []Number{
 	{"N1", "lease cycle of one worker", "acquire and release, over and over, beside two commits by hand", "n1-one-worker", (*Bench).N1},
 	{"N2", "distinct keys, many workers in one process", "lease cycles a second of workers that are never in each other's way, beside as many that commit by hand", "n2-many-workers-each-with-a-key-of-its-own", (*Bench).N2},
-	{"N3", "32 waiters for one key in one process, hold 0", "how fast goroutines hand a key on in memory, with a new token for each", "n3-one-hot-key-inside-a-process", (*Bench).N3},
+	{"N3", "32 waiters for one key in one process", "how fast goroutines hand a key off in memory, with a new token for each", "n3-one-hot-key-inside-a-process", (*Bench).N3},
 	{"N4", "several processes want one key", "how a key goes from process to process: the time it takes, the statements it costs, and whether all get their share", "n4-one-hot-key-several-processes", (*Bench).N4},
+	{"N4b", "many processes", "one key that all of them want, and 64 keys of which each caller wants any: the rate, how long callers wait, and whether one got nothing", "n4b-many-processes", (*Bench).N4b},
 	{"N5", "many leases kept alive by one process", "the statements and connections of renewals, and whether a lease is lost", "n5-many-leases-kept-alive", (*Bench).N5},
 	{"N6", "a table with many rows", "N1 in a full table beside an empty one", "n6-a-table-with-many-rows", (*Bench).N6},
 	{"N7", "the holder's process is killed", "how long a waiter still waits after kill -9 of the holder", "n7-the-holder-is-killed", (*Bench).N7},

@@ -3,10 +3,12 @@ package number
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/bench/internal/fleet"
+	"github.com/rowlock/rowlock/bench/internal/measure"
 	"github.com/rowlock/rowlock/bench/internal/side"
 )
 
@@ -19,7 +21,8 @@ var Roles = map[string]func(context.Context, *fleet.Parent) error{
 // contest is the task of a process of N4.
 type contest struct {
 	Spec    side.Spec
-	Key     string
+	Key     string // the first of Keys
+	Keys    int    // each hold is of one of them, by chance; 0: one
 	Waiters int
 	Hold    time.Duration
 }
@@ -39,7 +42,8 @@ type stint struct {
 // contested is what a process of N4 has found.
 type contested struct {
 	Stints     []stint
-	Turns      []int // of each waiter
+	Turns      []int     // of each waiter
+	Waits      []float64 // ms, where the key is held for a while: the last one was cut off
 	Longest    time.Duration
 	Statements uint64
 	Counts     bool // Statements is known
@@ -99,11 +103,18 @@ func compete(ctx context.Context, l side.Locker, task contest, when span) (*cont
 	for w := range task.Waiters {
 		wg.Go(func() {
 			for ctx.Err() == nil {
+				key := task.Key
+				if task.Keys > 0 {
+					key = side.Key(rand.IntN(task.Keys))
+				}
 				since := time.Now()
-				h, err := l.Lock(ctx, task.Key)
+				h, err := l.Lock(ctx, key)
 				got := time.Now()
 				mu.Lock()
 				out.Longest = max(out.Longest, got.Sub(since))
+				if task.Hold > 0 {
+					out.Waits = append(out.Waits, measure.Millis(got.Sub(since)))
+				}
 				if err != nil {
 					if ctx.Err() == nil && first == nil {
 						first = err
@@ -116,6 +127,7 @@ func compete(ctx context.Context, l side.Locker, task contest, when span) (*cont
 				// A token that follows the last one here was handed off: no other
 				// process had the key in between.
 				t, tokened := h.(side.Tokened)
+				tokened = tokened && task.Keys == 0
 				if n := len(out.Stints); tokened && n > 0 && t.Token() == token+1 {
 					out.Stints[n-1].Holds++
 				} else {

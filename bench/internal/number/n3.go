@@ -3,6 +3,7 @@ package number
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rowlock/rowlock/bench/internal/lab"
 	"github.com/rowlock/rowlock/bench/internal/measure"
@@ -12,11 +13,14 @@ import (
 // hotWaiters is the number of waiters of N3.
 const hotWaiters = 32
 
+// hotHold is how long each of them holds the key in the second part.
+const hotHold = 20 * time.Millisecond
+
 // N3 measures many goroutines of one process that want one key for no time. The
 // floor is one worker: on one key more would not be faster.
 //
-// Its blocks are longer: a client looks around for others every second and a half,
-// for a tenth of one, which is part of the price.
+// Its blocks are longer, so that what a client does for others now and then is part of
+// the price.
 func (b *Bench) N3(ctx context.Context) error {
 	whole := b.Plan.Block
 	b.Plan.Block *= 6
@@ -42,7 +46,7 @@ func (b *Bench) N3(ctx context.Context) error {
 					}
 					continue
 				}
-				at := c.at("N3", "", 0)
+				at := c.at("N3", "hold 0", 0)
 				b.File.Add(at, "cycles/s", run.Rate())
 				if floor > 0 {
 					b.File.Add(at, "× floor", run.Rate()/floor)
@@ -57,7 +61,41 @@ func (b *Bench) N3(ctx context.Context) error {
 					b.File.Note(fmt.Sprintf("N3: on %s a waiter got no turn in %v.", c, b.Plan.Block))
 				}
 			}
+			if err := b.held(ctx, round, server, kinds); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// held measures the same waiters when each holds the key for hotHold, beside as many
+// goroutines with a mutex.
+func (b *Bench) held(ctx context.Context, round int, server *lab.Server, kinds []string) error {
+	one := func(int) string { return side.Key(1) }
+	mutex, err := measure.Workers(ctx, side.Holding(side.NewMutex(), hotHold), hotWaiters, b.Plan.Block, one)
+	if err != nil {
+		return err
+	}
+	for _, c := range shuffled(candidates(server1(server), kinds...)) {
+		b.Say("N3 round %d of %d: %s, hold %v", round+1, b.Plan.Rounds, c, hotHold)
+		l, err := c.open(ctx, hotWaiters)
+		if err != nil {
+			return err
+		}
+		run, err := measure.Workers(ctx, side.Holding(l, hotHold), hotWaiters, b.Plan.Block, one)
+		b.end("N3", c, l)
+		if err != nil {
+			if err := b.failed(ctx, "N3", c.String(), err); err != nil {
+				return err
+			}
+			continue
+		}
+		at := c.at("N3", fmt.Sprintf("hold %v", hotHold), 0)
+		b.File.Add(at, "cycles/s", run.Rate())
+		b.File.Add(at, "× sync.Mutex", run.Rate()/mutex.Rate())
+		b.File.Add(at, "longest ms", measure.Millis(measure.Quantile(run.Latencies, 1)))
+		b.File.Add(at, "fewest turns of a waiter", float64(run.Least))
 	}
 	return nil
 }

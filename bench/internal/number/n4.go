@@ -40,11 +40,17 @@ func (b *Bench) N4(ctx context.Context) error {
 					at := candidate{server, side.Floor}.at("N4", contestCase(n4Processes, n4Waiters, hold), n4Waiters)
 					b.File.Add(at, "p50 ms", floor)
 				}
+				found := map[candidate]summary{}
 				for _, c := range shuffled(b.contenders(server)) {
-					if err := b.contest(ctx, round, c, n4Processes, n4Waiters, hold, floor, latencies); err != nil {
+					s, err := b.contest(ctx, round, c, n4Processes, n4Waiters, hold, floor, latencies)
+					if err != nil {
 						return err
 					}
+					if s.holds > 0 {
+						found[c] = s
+					}
 				}
+				b.compare(server, found, hold, floor)
 			}
 		}
 	}
@@ -59,17 +65,17 @@ func (b *Bench) growth(ctx context.Context) error {
 	b.Plan.Window /= 2
 	defer func() { b.Plan.Window = whole }()
 	for _, server := range b.Lab.Servers {
-		sides := candidates(server1(server), append(server.Rowlock(), side.VersionBells, side.UniqueBells, side.Poller, side.GetLock)...)
+		sides := candidates(server1(server), append(server.Rowlock(), side.VersionProbes, side.UniqueProbes, side.Poller, side.GetLock)...)
 		for _, n := range b.Plan.Waiters {
 			for _, c := range shuffled(sides) {
-				if err := b.contest(ctx, 0, c, n4Processes, n, hold, 0, nil); err != nil {
+				if _, err := b.contest(ctx, 0, c, n4Processes, n, hold, 0, nil); err != nil {
 					return err
 				}
 			}
 		}
 		for _, n := range b.Plan.Fleet {
 			for _, c := range shuffled(sides) {
-				if err := b.contest(ctx, 0, c, n, n4Waiters, hold, 0, nil); err != nil {
+				if _, err := b.contest(ctx, 0, c, n, n4Waiters, hold, 0, nil); err != nil {
 					return err
 				}
 			}
@@ -84,9 +90,9 @@ func (b *Bench) contenders(server *lab.Server) []candidate {
 	case len(server.Rowlock()) == 0:
 		return nil
 	default:
-		return candidates(server1(server), append(server.Rowlock(), side.VersionBells, side.UniqueBells)...)
+		return candidates(server1(server), append(server.Rowlock(), side.VersionProbes, side.UniqueProbes, side.GetLock)...)
 	}
-	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.VersionBells, side.UniqueBells, side.Mongo, side.Poller, side.GetLock,
+	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.Mongo, side.Poller, side.GetLock,
 		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
 }
 
@@ -127,10 +133,30 @@ func contestCase(processes, waiters int, hold time.Duration) string {
 	return fmt.Sprintf("%d × %d, hold %v", processes, waiters, hold)
 }
 
+// compare notes what GET_LOCK on the same server makes of the same contest, and what a
+// hand-over as quick as the floor would.
+func (b *Bench) compare(server *lab.Server, found map[candidate]summary, hold time.Duration, floor float64) {
+	if hold == 0 {
+		return
+	}
+	peer, paired := found[candidate{server, side.GetLock}]
+	for c, s := range found {
+		at := c.at("N4", contestCase(n4Processes, n4Waiters, hold), n4Waiters)
+		if paired {
+			b.File.Add(at, "× GET_LOCK", float64(s.holds)/float64(peer.holds))
+			b.File.Add(at, "longest wait ÷ GET_LOCK's", float64(s.longest)/float64(peer.longest))
+		}
+		if floor > 0 {
+			ideal := b.window(hold).Seconds() / ((measure.Millis(hold) + floor) / 1000)
+			b.File.Add(at, "× ideal", float64(s.holds)/ideal)
+		}
+	}
+}
+
 // contest lets processes compete for a key and notes what they found.
-func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, waiters int, hold time.Duration, floor float64, latencies map[result.At][]float64) error {
+func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, waiters int, hold time.Duration, floor float64, latencies map[result.At][]float64) (s summary, err error) {
 	if !b.fits(c, "N4", processes*(waiters+10)) {
-		return nil
+		return s, nil
 	}
 	b.Say("N4 round %d of %d: %s, %d × %d, hold %v", round+1, b.Plan.Rounds, c, processes, waiters, hold)
 	// A key of its own: a hand-written lock that is cut off at the end of the window
@@ -139,11 +165,11 @@ func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, 
 	task := contest{Spec: c.server.Spec(c.kind, waiters), Key: side.Key(20 + b.contests[c.String()]%200), Waiters: waiters, Hold: hold}
 	found, err := b.compete(ctx, processes, task)
 	if err != nil {
-		return b.failed(ctx, "N4", c.String(), err)
+		return s, b.failed(ctx, "N4", c.String(), err)
 	}
 	what := contestCase(processes, waiters, hold)
 	at := c.at("N4", what, float64(waiters))
-	s := summarize(found)
+	s = summarize(found)
 	if s.overlaps > 0 {
 		b.File.Note(fmt.Sprintf("N4: on %s two processes had the key at the same time, %d times (%s).", c, s.overlaps, what))
 	}
@@ -164,7 +190,7 @@ func (b *Bench) contest(ctx context.Context, round int, c candidate, processes, 
 	if latencies != nil {
 		latencies[at] = append(latencies[at], s.handovers...)
 	}
-	return nil
+	return s, nil
 }
 
 // window is how long a contest goes on: with a hold of zero there are many turns in

@@ -14,8 +14,10 @@ type summary struct {
 	counts     bool
 	share      float64 // of the process with the most holds to that with the fewest
 	longest    time.Duration
-	fewest     int // turns of a waiter
-	overlaps   int // times that two processes had the key
+	fewest     int       // turns of a waiter
+	starved    int       // waiters without a turn
+	waits      []float64 // ms
+	overlaps   int       // times that two processes had the key
 }
 
 func summarize(found []contested) (s summary) {
@@ -30,7 +32,9 @@ func summarize(found []contested) (s summary) {
 		holds := 0
 		for _, st := range c.Stints {
 			all = append(all, owned{st, i})
-			holds += st.Holds
+		}
+		for _, n := range c.Turns {
+			holds += n
 		}
 		if least < 0 || holds < least {
 			least = holds
@@ -40,9 +44,13 @@ func summarize(found []contested) (s summary) {
 		s.statements += c.Statements
 		s.counts = c.Counts
 		s.longest = max(s.longest, c.Longest)
+		s.waits = append(s.waits, c.Waits...)
 		for _, n := range c.Turns {
 			if s.fewest < 0 || n < s.fewest {
 				s.fewest = n
+			}
+			if n == 0 {
+				s.starved++
 			}
 		}
 	}

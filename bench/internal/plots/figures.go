@@ -132,7 +132,7 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) (p
 
 // sides is the order of legends.
 var sides = []string{
-	side.Version, side.Unique, side.ForUpdate, side.VersionBells, side.UniqueBells, side.Mongo, side.Guarded, side.SingleVersion, side.SingleUnique, side.SingleMongo,
+	side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.Mongo, side.Guarded, side.SingleVersion, side.SingleUnique, side.SingleMongo,
 	side.Floor, side.FloorInsert, side.Poller, side.GetLock,
 }
 

@@ -51,9 +51,9 @@ func OpenRowlock(s Spec) (*Rowlock, error) {
 		}
 	} else {
 		o := mysqllock.Options{Prefix: s.Prefix}
-		name, ring := strings.CutSuffix(s.Kind, bells)
-		if ring {
-			o.WakeupConns = 8
+		name, probing := strings.CutSuffix(s.Kind, probes)
+		if probing {
+			o.WakeupConns = -1
 		}
 		var err error
 		o.Strategy, err = mysqllock.ParseStrategy(name)

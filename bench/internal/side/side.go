@@ -58,9 +58,9 @@ const (
 	Mongo     = "mongo"
 	Guarded   = "mongo guarded"
 
-	// With bells: waiters are woken.
-	VersionBells = Version + bells
-	UniqueBells  = Unique + bells
+	// Without named locks: waiters probe.
+	VersionProbes = Version + probes
+	UniqueProbes  = Unique + probes
 
 	Floor         = "floor"               // two durable commits by hand
 	FloorInsert   = "floor insert+delete" // the same as INSERT and DELETE
@@ -77,11 +77,11 @@ const (
 	ZooKeeper     = "go-zookeeper"        //
 )
 
-const bells = ", bells"
+const probes = ", probes only"
 
 var kinds = map[string]func(context.Context, Spec) (Locker, error){
 	Version: openRowlockSide, Unique: openRowlockSide, ForUpdate: openRowlockSide,
-	VersionBells: openRowlockSide, UniqueBells: openRowlockSide, Mongo: openRowlockSide, Guarded: openRowlockSide,
+	VersionProbes: openRowlockSide, UniqueProbes: openRowlockSide, Mongo: openRowlockSide, Guarded: openRowlockSide,
 	Floor: openFloor, FloorInsert: openFloorInsert, Poller: openPoller, GetLock: openGetLock,
 	SingleVersion: openSingleSQL, SingleUnique: openSingleSQL, SingleMongo: openSingleMongo,
 	SelectOne: openSelectOne, Ping: openPing,
@@ -104,7 +104,7 @@ func Open(ctx context.Context, s Spec) (Locker, error) {
 // IsRowlock tells the library's own strategies from the rest.
 func IsRowlock(kind string) bool {
 	switch kind {
-	case Version, Unique, VersionBells, UniqueBells, ForUpdate, Mongo, Guarded:
+	case Version, Unique, VersionProbes, UniqueProbes, ForUpdate, Mongo, Guarded:
 		return true
 	}
 	return false
