@@ -44,7 +44,7 @@
 //	Resting   Looked: held by another                 Resting   Look after the pace
 //	Resting   LookFailed                              Resting   Look after the backoff
 //	Resting   LookFailed, and will again              Trying    Try: its answer says why
-//	Resting   Woken by another's release              Trying    Try; who had the key last, a little later; Queued: see Ended
+//	Resting   Woken by another's release              Trying    Try; a little later: who had the key last, or has waited for less than the last time; Queued: see Ended
 //	Resting   Woken by this client's own release      -         None
 //	Resting   Releasing, nobody else wants the key    Resting   Pass; Look after Handoff
 //	Resting   Releasing, the tenure is young          Resting   Pass; Look after Handoff
@@ -66,7 +66,7 @@
 //
 // Where the store has turns (driver.Turner) clients that wait are in order, and the one
 // whose turn it is keeps it with the key, until the key goes back. A turn that had to be
-// waited for says that others want the key, as a hint does. Those behind it look at the key
+// waited for, or in which the key had to be, says that others want the key, as a hint does. Those behind it look at the key
 // now and then, and leave one that is free to the client whose turn it is, unless that does
 // not take it. The tenure is then shorter, the longer the others had the key: so many of
 // them wait.

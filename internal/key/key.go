@@ -27,6 +27,7 @@ type State struct {
 	turn    bool          // it is this client's turn in the server's queue
 	behind  bool          // the turn had to be waited for: who had it before may be behind now
 	went    time.Duration // when the last tenure ended
+	waited  time.Duration // between two tenures, of late
 	window  time.Duration // of this tenure: how long it lasts though another wants the key
 	callers int           // that waited here when the tenure began, and have not had the key since
 	seen    seen          // Queued: what the last look saw
@@ -153,6 +154,12 @@ const (
 	// wakeSpread is what the client that had the key last leaves the others when all are
 	// woken: two that are a little faster than the rest would pass it to each other for ever.
 	wakeSpread = 2 * time.Millisecond
+
+	// wakeCourtesy is the most that a client leaves those that have waited for longer.
+	wakeCourtesy = 6 * time.Millisecond
+
+	// handoverTime is about what two clients that want a key wait for each other.
+	handoverTime = 100 * time.Millisecond
 
 	// queueLook is how often a client looks at a key that it waits for in the server's
 	// queue: the one whose turn it is may stand still, or its hint may have ended.
@@ -317,9 +324,12 @@ func (s *State) pauseNow(now time.Duration) {
 // begin begins a tenure: this client got the key from another.
 func (s *State) begin(now time.Duration, env Env) {
 	s.Since, s.window, s.callers = max(now, 1), env.Handoff, s.Waiting
-	if s.went > 0 && env.Turns {
-		// The others had it for so long meanwhile: so many of them wait.
-		s.window = env.Handoff / (1 + (now-s.went)/env.Handoff)
+	if s.went == 0 {
+		return
+	}
+	s.waited = (s.waited + now - s.went) / 2
+	if env.Turns { // the others had it for so long meanwhile: so many of them wait
+		s.window = env.Handoff / (1 + s.waited/env.Handoff)
 	}
 }
 
@@ -385,6 +395,7 @@ func (s *State) refused(e Event, now time.Duration, env Env) Action {
 		return s.try(now)
 	}
 	s.othersTurn(now)
+	s.behind = s.behind || s.turn // who has the key waits for it again, maybe
 	if s.free {
 		s.Pace.outrun()
 	}
@@ -448,9 +459,22 @@ func (s *State) woken(now time.Duration, env Env) Action {
 		return s.plan(Try, wakeSpread, Within)
 	default:
 		s.pausing = false
+		if d := s.courtesy(now); d > 0 {
+			return s.plan(Try, d, Exact)
+		}
 		return s.goOn(now, env)
 	}
 	return Action{}
+}
+
+// courtesy is what this client leaves those that have waited for longer, when all are
+// woken at once: the less it has waited, beside the last times, the more.
+func (s *State) courtesy(now time.Duration) time.Duration {
+	if s.went == 0 || s.waited < handoverTime {
+		return 0
+	}
+	short := float64(s.waited-(now-s.went)) / float64(s.waited)
+	return max(0, time.Duration(short*float64(wakeCourtesy)))
 }
 
 // goOn tries now, unless others stand in the server's queue: the try would be refused.

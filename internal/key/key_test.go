@@ -28,19 +28,25 @@ func waits(m Mode, n int, with ...func(*State)) State {
 }
 
 // The parts of a state.
-func holds(s *State)   { s.Held, s.Since, s.window = s.Held+1, now-time.Minute, handoff }
-func young(s *State)   { s.Since = now - handoff/2 }
-func asked(s *State)   { s.learn(driver.Hint{}, now, Env{Client: me}) } // nobody wants it
-func want(s *State)    { s.learn(hinted, now, Env{Client: me}) }
-func stale(s *State)   { s.wanted.at -= 3 * handoff }
-func yields(s *State)  { s.pausing, s.until = true, now+pause }
-func had(s *State)     { s.last = true }
-func own(s *State)     { s.ownPush = true }
-func tries(s *State)   { s.planned = Try }
-func quiet(s *State)   { s.asked = now - time.Minute }
-func vain(s *State)    { s.wanted.vain = vainPauses }
-func saw(s *State)     { s.free = true }
-func turn(s *State)    { s.turn = true }
+func holds(s *State)  { s.Held, s.Since, s.window = s.Held+1, now-time.Minute, handoff }
+func young(s *State)  { s.Since = now - handoff/2 }
+func asked(s *State)  { s.learn(driver.Hint{}, now, Env{Client: me}) } // nobody wants it
+func want(s *State)   { s.learn(hinted, now, Env{Client: me}) }
+func stale(s *State)  { s.wanted.at -= 3 * handoff }
+func yields(s *State) { s.pausing, s.until = true, now+pause }
+func had(s *State)    { s.last = true }
+func own(s *State)    { s.ownPush = true }
+func tries(s *State)  { s.planned = Try }
+func quiet(s *State)  { s.asked = now - time.Minute }
+func vain(s *State)   { s.wanted.vain = vainPauses }
+func saw(s *State)    { s.free = true }
+func turn(s *State)   { s.turn = true }
+func behind(s *State) { s.behind = true }
+
+// waitsShort and waitsLong are times of a wait.
+func waitsShort(s *State) { s.went, s.waited = now-time.Second, 2*time.Second }
+func waitsLong(s *State)  { s.went, s.waited = now-3*time.Second, 2*time.Second }
+
 func sawFree(s *State) { s.seen = seen{free: true, token: 5} }
 
 // TestStep is the transition table of the package comment.
@@ -99,6 +105,8 @@ func TestStep(t *testing.T) {
 		{"woken", waits(Resting, 1), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken from the pause", waits(Resting, 1, want, yields), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken, had it last", waits(Resting, 1, had), Event{Kind: Woken}, push, Resting, Action{Try, wakeSpread, Within}},
+		{"woken, has waited for less than the last time", waits(Resting, 1, waitsShort), Event{Kind: Woken}, push, Resting, Action{Try, wakeCourtesy / 2, Exact}},
+		{"woken, has waited for longer than the last time", waits(Resting, 1, waitsLong), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken by its own release", waits(Resting, 1, own), Event{Kind: Woken}, push, Resting, Action{}},
 		{"woken, has it", waits(Resting, 1, holds), Event{Kind: Woken}, push, Resting, Action{}},
 		{"woken, others queue in the server", waits(Resting, 1, want), Event{Kind: Woken}, queue, Queued, Action{Do: Queue}},
@@ -117,6 +125,8 @@ func TestStep(t *testing.T) {
 		{"lost, others queue in the server", waits(Resting, 1, holds, want), Event{Kind: Ended, Lost: true}, queue, Queued, Action{Do: Queue}},
 		{"released, nobody else wants it", waits(Resting, 1, holds), Event{Kind: Ended, Known: true}, Env{}, Trying, Action{Do: Try}},
 		{"released, the own hint", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: mine}, Env{}, Trying, Action{Do: Try}},
+		{"released in its turn, for which it had to wait", waits(Resting, 1, holds, turn, behind), Event{Kind: Ended, Known: true}, turns, Queued, Action{Queue, queueLook, Third}},
+		{"released in its turn, for which it had not to wait", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true}, turns, Trying, Action{Do: Try}},
 		{"released, not known", waits(Resting, 1, holds), Event{Kind: Ended}, Env{}, Trying, Action{Do: Try}},
 		{"released, wanted", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Resting, Action{Try, pause, Exact}},
 		{"released, wanted, a young tenure", waits(Resting, 1, holds, young), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Trying, Action{Do: Try}},
@@ -196,6 +206,23 @@ func TestVainHints(t *testing.T) {
 	s.Step(Event{Kind: Refused}, at, env)
 	if s.other(at) {
 		t.Error("another has come, and is still taken to wait")
+	}
+}
+
+// TestTurnBehindAHolder: who has its turn at once, but has to wait for the key, knows that
+// another had it, and gives it back after its tenure.
+func TestTurnBehindAHolder(t *testing.T) {
+	env := Env{Client: me, Handoff: handoff, Turns: true}
+	s := waits(Queued, 1)
+	s.Step(Event{Kind: Turn}, now, env)
+	s.Step(Event{Kind: Refused}, now, env)
+	s.Step(Event{Kind: Looked, Free: true}, now+1, env)
+	s.Waiting = 2
+	s.Step(Event{Kind: Began}, now+1, env)
+	s.Step(Event{Kind: Granted}, now+1, env)
+	s.learn(driver.Hint{}, now+2*handoff, env)
+	if a := s.Step(Event{Kind: Releasing}, now+2*handoff, env); a.Do != Back {
+		t.Errorf("after its tenure: %+v, want it to go back", a)
 	}
 }
 
