@@ -234,8 +234,8 @@ func TestMigrateAtOnce(t *testing.T) {
 		}
 		var tables int
 		must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE()").Scan(&tables))
-		if tables != 4*6 {
-			t.Errorf("%d tables, want 4 times 6", tables)
+		if tables != 4*9 {
+			t.Errorf("%d tables, want 4 times 9", tables)
 		}
 	})
 }
