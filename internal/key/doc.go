@@ -14,7 +14,7 @@
 // Transitions. Every row is a case of the test of Step.
 //
 //	mode      event                                   mode      action
-//	None      Join, this client has the key           Resting   Look after Handoff
+//	None      Join, this client has the key           Resting   Look after Handoff, or half as long again
 //	None      Join, wanted by another, tenure over    Resting   Try after the rest of the pause; Queued: Queue
 //	None      Join                                    Trying    Try
 //	any       Join                                    -         None
@@ -44,7 +44,7 @@
 //	Resting   Looked: held by another                 Resting   Look after the pace
 //	Resting   LookFailed                              Resting   Look after the backoff
 //	Resting   LookFailed, and will again              Trying    Try: its answer says why
-//	Resting   Woken by another's release              Trying    Try; a little later: who had the key last, or has waited for less than the last time; Queued: see Ended
+//	Resting   Woken by another's release              Trying    Try; a little later: who had the key last, and the less a client has waited; Queued: see Ended
 //	Resting   Woken by this client's own release      -         None
 //	Resting   Releasing, nobody else wants the key    Resting   Pass; Look after Handoff
 //	Resting   Releasing, the tenure is young          Resting   Pass; Look after Handoff

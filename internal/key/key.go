@@ -23,11 +23,12 @@ type State struct {
 	until   time.Duration // of the pause
 	asked   time.Duration // the last attempt that left or renewed the hint
 	own     time.Duration // the distance of looks at a key of one's own
+	ownAt   time.Duration // Resting: when the next of them is due
+	asking  bool          // Resting: it is on its way
 	free    bool          // Trying, after a look that found the key free
 	turn    bool          // it is this client's turn in the server's queue
 	behind  bool          // the turn had to be waited for: who had it before may be behind now
 	went    time.Duration // when the last tenure ended
-	waited  time.Duration // between two tenures, of late
 	window  time.Duration // of this tenure: how long it lasts though another wants the key
 	callers int           // that waited here when the tenure began, and have not had the key since
 	seen    seen          // Queued: what the last look saw
@@ -155,11 +156,10 @@ const (
 	// woken: two that are a little faster than the rest would pass it to each other for ever.
 	wakeSpread = 2 * time.Millisecond
 
-	// wakeCourtesy is the most that a client leaves those that have waited for longer.
-	wakeCourtesy = 6 * time.Millisecond
-
-	// handoverTime is about what two clients that want a key wait for each other.
-	handoverTime = 100 * time.Millisecond
+	// wakeCourtesy is the most that a client leaves those that have waited for longer; it is
+	// less by this part of its own wait.
+	wakeCourtesy = 3 * time.Millisecond
+	courtesyPart = 333
 
 	// queueLook is how often a client looks at a key that it waits for in the server's
 	// queue: the one whose turn it is may stand still, or its hint may have ended.
@@ -195,7 +195,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		s.Pace, s.Apart = Pace{}, false
 		s.Mode = None
 		if s.Waiting > 0 {
-			return s.lookOwn(env)
+			return s.lookOwn(now, env)
 		}
 	case Refused:
 		return s.refused(e, now, env)
@@ -233,6 +233,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		if s.planned == Try || s.Held == 0 && env.Hints && now-s.asked >= hintEvery {
 			return s.try(now)
 		}
+		s.asking = s.Held > 0
 		return Action{Do: Look}
 	case Looked, LookFailed:
 		if s.Mode == Queued && !env.Turns {
@@ -287,7 +288,7 @@ func (s *State) join(now time.Duration, env Env) Action {
 	case s.Mode != None:
 		return Action{}
 	case s.Held > 0:
-		return s.lookOwn(env)
+		return s.lookOwn(now, env)
 	case s.pausing && now < s.until:
 		return s.yield(now, env)
 	}
@@ -324,12 +325,9 @@ func (s *State) pauseNow(now time.Duration) {
 // begin begins a tenure: this client got the key from another.
 func (s *State) begin(now time.Duration, env Env) {
 	s.Since, s.window, s.callers = max(now, 1), env.Handoff, s.Waiting
-	if s.went == 0 {
-		return
-	}
-	s.waited = (s.waited + now - s.went) / 2
-	if env.Turns { // the others had it for so long meanwhile: so many of them wait
-		s.window = env.Handoff / (1 + s.waited/env.Handoff)
+	if s.went > 0 && env.Turns {
+		// The others had it for so long meanwhile: so many of them wait.
+		s.window = env.Handoff / (1 + (now-s.went)/env.Handoff)
 	}
 }
 
@@ -354,7 +352,7 @@ func (s *State) try(now time.Duration) Action {
 
 // plan rests until something is due.
 func (s *State) plan(do Do, after time.Duration, spread Spread) Action {
-	s.Mode, s.planned = Resting, do
+	s.Mode, s.planned, s.asking, s.ownAt = Resting, do, false, 0
 	return Action{Do: do, After: after, Spread: spread}
 }
 
@@ -374,9 +372,18 @@ func (s *State) queue(env Env) Action {
 }
 
 // lookOwn plans a look at a key that this client has: whether another wants it.
-func (s *State) lookOwn(env Env) Action {
-	s.own = min(max(2*s.own, env.Handoff, LastProbe/2), ownLookMost)
-	return s.plan(Look, s.own, Exact)
+func (s *State) lookOwn(now time.Duration, env Env) Action {
+	first := max(env.Handoff, LastProbe/2)
+	if env.Push && !s.knows(now, env) {
+		first = first * 3 / 2 // a release comes before, most often, and tells the same
+	}
+	s.own = min(max(2*s.own, first), ownLookMost)
+	if s.wantedNow(now) { // which is all that a look could tell
+		s.own = ownLookMost
+	}
+	a := s.plan(Look, s.own, Exact)
+	s.ownAt = now + s.own
+	return a
 }
 
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
@@ -424,7 +431,7 @@ func (s *State) looked(e Event, now time.Duration, env Env) Action {
 		return s.try(now)
 	case s.Held > 0:
 		s.learn(e.Hint, now, env)
-		return s.lookOwn(env)
+		return s.lookOwn(now, env)
 	}
 	s.othersTurn(now)
 	s.Pace.held(e.Left, e.Pinned)
@@ -468,13 +475,12 @@ func (s *State) woken(now time.Duration, env Env) Action {
 }
 
 // courtesy is what this client leaves those that have waited for longer, when all are
-// woken at once: the less it has waited, beside the last times, the more.
+// woken at once.
 func (s *State) courtesy(now time.Duration) time.Duration {
-	if s.went == 0 || s.waited < handoverTime {
+	if s.went == 0 {
 		return 0
 	}
-	short := float64(s.waited-(now-s.went)) / float64(s.waited)
-	return max(0, time.Duration(short*float64(wakeCourtesy)))
+	return max(0, wakeCourtesy-(now-s.went)/courtesyPart)
 }
 
 // goOn tries now, unless others stand in the server's queue: the try would be refused.
@@ -487,11 +493,15 @@ func (s *State) goOn(now time.Duration, env Env) Action {
 
 // releasing says whether the grant may pass to a caller here.
 func (s *State) releasing(now time.Duration, env Env) Action {
-	known := s.wanted.at > 0 && now-s.wanted.at <= 2*env.Handoff
-	if s.resting() && (s.young(now, env) || known && !s.wantedNow(now)) {
+	if s.resting() && (s.young(now, env) || s.knows(now, env) && !s.wantedNow(now)) {
 		return Action{Do: Pass}
 	}
 	return Action{Do: Back}
+}
+
+// knows reports whether it was asked just now whether another wants the key.
+func (s *State) knows(now time.Duration, env Env) bool {
+	return s.wanted.at > 0 && now-s.wanted.at <= 2*env.Handoff
 }
 
 // young reports whether the tenure goes on though another wants the key: for the window,
@@ -503,14 +513,17 @@ func (s *State) young(now time.Duration, env Env) bool {
 }
 
 // Passed: the grant went to the next caller here, which the state counts no more. It says
-// when to look at the key next.
-func (s *State) Passed(env Env) Action {
-	s.own = 0
+// when to look at the key next: each caller's hold puts off no look, however short it is.
+func (s *State) Passed(now time.Duration, env Env) Action {
 	s.callers--
 	if s.Waiting--; s.Waiting == 0 {
 		return s.stop()
 	}
-	return s.lookOwn(env)
+	s.own = 0
+	if s.asking || s.planned == Look && s.ownAt > 0 && s.ownAt <= now+env.Handoff {
+		return Action{}
+	}
+	return s.lookOwn(now, env)
 }
 
 func (s *State) ended(e Event, now time.Duration, env Env) Action {

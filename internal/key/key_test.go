@@ -44,8 +44,8 @@ func turn(s *State)   { s.turn = true }
 func behind(s *State) { s.behind = true }
 
 // waitsShort and waitsLong are times of a wait.
-func waitsShort(s *State) { s.went, s.waited = now-time.Second, 2*time.Second }
-func waitsLong(s *State)  { s.went, s.waited = now-3*time.Second, 2*time.Second }
+func waitsShort(s *State) { s.went = now - 300*courtesyPart*time.Microsecond }
+func waitsLong(s *State)  { s.went = now - 3*courtesyPart*time.Millisecond }
 
 func sawFree(s *State) { s.seen = seen{free: true, token: 5} }
 
@@ -63,6 +63,7 @@ func TestStep(t *testing.T) {
 		want  Action
 	}{
 		{"a caller of a key that this client has", waits(None, 0, holds), Event{Kind: Join}, Env{}, Resting, Action{Look, handoff, Exact}},
+		{"a caller of a key that this client has, beside a live stream", waits(None, 0, holds), Event{Kind: Join}, push, Resting, Action{Look, handoff * 3 / 2, Exact}},
 		{"a caller in the pause for another", waits(None, 0, want, yields), Event{Kind: Join}, Env{}, Resting, Action{Try, pause, Exact}},
 		{"and the server has a queue", waits(None, 0, want, yields), Event{Kind: Join}, queue, Queued, Action{Do: Queue}},
 		{"a caller after the pause", waits(None, 0, want, func(s *State) { s.pausing, s.until = true, now }), Event{Kind: Join}, Env{}, Trying, Action{Do: Try}},
@@ -96,6 +97,7 @@ func TestStep(t *testing.T) {
 		{"looked: free", waits(Resting, 1), Event{Kind: Looked, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"looked: own, free: by force", waits(Resting, 1, holds), Event{Kind: Looked, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"looked: own", waits(Resting, 1, holds, func(s *State) { s.own = handoff }), Event{Kind: Looked}, Env{}, Resting, Action{Look, 2 * handoff, Exact}},
+		{"looked: own, wanted by another", waits(Resting, 1, holds), Event{Kind: Looked, Hint: hinted}, Env{}, Resting, Action{Look, ownLookMost, Exact}},
 		{"looked: own, for long", waits(Resting, 1, holds, func(s *State) { s.own = time.Hour }), Event{Kind: Looked}, Env{}, Resting, Action{Look, ownLookMost, Exact}},
 		{"looked: another's", waits(Resting, 1), Event{Kind: Looked}, Env{}, Resting, Action{Look, firstLook, Third}},
 		{"looked, nobody waits any more", waits(Resting, 0), Event{Kind: Looked, Free: true}, Env{}, Resting, Action{}},
@@ -105,8 +107,8 @@ func TestStep(t *testing.T) {
 		{"woken", waits(Resting, 1), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken from the pause", waits(Resting, 1, want, yields), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken, had it last", waits(Resting, 1, had), Event{Kind: Woken}, push, Resting, Action{Try, wakeSpread, Within}},
-		{"woken, has waited for less than the last time", waits(Resting, 1, waitsShort), Event{Kind: Woken}, push, Resting, Action{Try, wakeCourtesy / 2, Exact}},
-		{"woken, has waited for longer than the last time", waits(Resting, 1, waitsLong), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
+		{"woken, has waited for a short time", waits(Resting, 1, waitsShort), Event{Kind: Woken}, push, Resting, Action{Try, wakeCourtesy - 300*time.Microsecond, Exact}},
+		{"woken, has waited for long", waits(Resting, 1, waitsLong), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken by its own release", waits(Resting, 1, own), Event{Kind: Woken}, push, Resting, Action{}},
 		{"woken, has it", waits(Resting, 1, holds), Event{Kind: Woken}, push, Resting, Action{}},
 		{"woken, others queue in the server", waits(Resting, 1, want), Event{Kind: Woken}, queue, Queued, Action{Do: Queue}},
@@ -223,6 +225,43 @@ func TestTurnBehindAHolder(t *testing.T) {
 	s.learn(driver.Hint{}, now+2*handoff, env)
 	if a := s.Step(Event{Kind: Releasing}, now+2*handoff, env); a.Do != Back {
 		t.Errorf("after its tenure: %+v, want it to go back", a)
+	}
+}
+
+// TestPassing: while callers here pass the key on, each for a short time, the looks that ask
+// whether another wants it come all the same.
+func TestPassing(t *testing.T) {
+	env := Env{Client: me, Handoff: handoff}
+	s := waits(Trying, 1000)
+	at := time.Duration(now)
+	s.Step(Event{Kind: Began}, at, env)
+	s.learn(driver.Hint{}, at, env)
+	due := at + s.Step(Event{Kind: Granted}, at, env).After
+	asked, looks := time.Duration(0), 0
+	for tick := range 1000 {
+		at += time.Millisecond
+		if tick%9 == 8 {
+			if s.Step(Event{Kind: Releasing}, at, env).Do != Pass {
+				t.Fatalf("after %v nobody else is known to want it, and it goes back", at-now)
+			}
+			if a := s.Passed(at, env); a.Do == Look {
+				due, asked = at+a.After, 0
+			}
+		}
+		switch {
+		case asked > 0 && at > asked: // answered
+			asked = 0
+			due = at + s.Step(Event{Kind: Looked}, at, env).After
+		case asked == 0 && due <= at:
+			if s.Step(Event{Kind: Due}, at, env).Do != Look {
+				t.Fatal("no look when it is due")
+			}
+			asked = at
+			looks++
+		}
+	}
+	if looks < 10 || looks > 20 {
+		t.Errorf("%d looks in a second", looks)
 	}
 }
 
