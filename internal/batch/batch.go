@@ -26,7 +26,7 @@ type Batcher[Q any] struct {
 
 	mu       sync.Mutex
 	waiting  []*Call[Q]
-	unsorted bool        // by deadline
+	unsorted bool        // see order
 	sending  []*batch[Q] // the oldest first
 	spare    []*batch[Q]
 	timer    *time.Timer // starts one more batch
@@ -58,7 +58,7 @@ type Call[Q any] struct {
 	Q        Q
 	Class    time.Duration // calls of different classes go apart: their deadlines differ much
 	Deadline time.Duration // the nearest goes first; 0 for all: in their order
-	Now      bool          // waits for no batch
+	Now      bool          // waits for no batch, and goes before all others
 	Owner    Owner
 }
 
@@ -81,6 +81,7 @@ var ErrTooLate = &driver.Error{NotApplied: true, Err: errors.New("the database d
 type batch[Q any] struct {
 	of    *Batcher[Q]
 	since time.Duration
+	extra bool          // it left although others were on their way, for an urgent call
 	full  chan struct{} // not nil: before it leaves it waits for this, at most so long
 	wait  time.Duration
 	calls []*Call[Q]
@@ -123,7 +124,7 @@ func (b *Batcher[Q]) add(calls ...*Call[Q]) *batch[Q] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, q := range calls {
-		if n := len(b.waiting); n > 0 && q.Deadline < b.waiting[n-1].Deadline {
+		if n := len(b.waiting); n > 0 && order(q, b.waiting[n-1]) < 0 {
 			b.unsorted = true
 		}
 		b.waiting = append(b.waiting, q)
@@ -132,17 +133,14 @@ func (b *Batcher[Q]) add(calls ...*Call[Q]) *batch[Q] {
 	return b.start()
 }
 
-// start adds a batch if one more may start now. Otherwise it sees to it that the
-// question is asked again. Called under mu.
+// start adds a batch if calls wait and one more may start now. Called under mu.
 func (b *Batcher[Q]) start() *batch[Q] {
+	now := b.c.Store.Now()
 	if len(b.waiting) == 0 || b.delay.full != nil {
 		return nil
 	}
-	now := b.c.Store.Now()
-	if wait := b.busy(now); wait > 0 && !b.urgent(now) {
-		if b.timer == nil && wait < forever {
-			b.timer = time.AfterFunc(wait, b.again)
-		}
+	may, extra := b.mayStart(now)
+	if !may {
 		return nil
 	}
 	var next *batch[Q]
@@ -152,7 +150,7 @@ func (b *Batcher[Q]) start() *batch[Q] {
 		next = &batch[Q]{of: b}
 		next.start = next.run
 	}
-	next.since = now
+	next.since, next.extra = now, extra
 	if b.c.Gather && !b.c.Alone {
 		next.full, next.wait = b.delay.wait(b.c.Most)
 	}
@@ -160,8 +158,26 @@ func (b *Batcher[Q]) start() *batch[Q] {
 	return next
 }
 
+// mayStart reports whether a batch may start beside those that are on their way, and
+// whether only because a call is urgent. If not, it sees to it that the question is asked
+// again. Called under mu, while calls wait.
+func (b *Batcher[Q]) mayStart(now time.Duration) (may, extra bool) {
+	wait := b.busy(now)
+	if wait == 0 {
+		return true, false
+	}
+	if b.urgent(now) {
+		return true, true
+	}
+	if b.timer == nil && wait < forever {
+		b.timer = time.AfterFunc(wait, b.again)
+	}
+	return false, false
+}
+
 // busy is how long no other batch may start, at least; 0: one may. It is forever where
-// only the end of a batch changes that: who sends it takes the next. Called under mu.
+// only the end of a batch changes that, after which the same goroutine sends the next.
+// Called under mu.
 func (b *Batcher[Q]) busy(now time.Duration) time.Duration {
 	n, oldest := 0, time.Duration(0)
 	for _, s := range b.sending {
@@ -195,8 +211,20 @@ func (b *Batcher[Q]) urgent(now time.Duration) bool {
 func (b *Batcher[Q]) sort() {
 	if b.unsorted {
 		b.unsorted = false
-		slices.SortStableFunc(b.waiting, func(x, y *Call[Q]) int { return cmp.Compare(x.Deadline, y.Deadline) })
+		slices.SortStableFunc(b.waiting, order[Q])
 	}
+}
+
+// order compares two calls by the order in which they go: Now before others, then by
+// deadline.
+func order[Q any](x, y *Call[Q]) int {
+	if x.Now != y.Now {
+		if x.Now {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(x.Deadline, y.Deadline)
 }
 
 func (b *Batcher[Q]) again() {
@@ -246,7 +274,8 @@ func (s *batch[Q]) gather() {
 }
 
 // take chooses the calls: the first that waits and those behind it that have the same
-// class and other keys. With nothing left it is over.
+// class and other keys. The batch is over when nothing is left, and one that was extra when
+// others are on their way.
 func (s *batch[Q]) take() bool {
 	b := s.of
 	b.mu.Lock()
@@ -258,18 +287,33 @@ func (s *batch[Q]) take() bool {
 	clear(s.calls)
 	clear(s.qs)
 	s.calls, s.qs = s.calls[:0], s.qs[:0]
-	if len(b.waiting) == 0 {
+	now := b.c.Store.Now()
+	more := len(b.waiting) > 0
+	if more && s.extra {
+		more, s.extra = b.mayStart(now)
+	}
+	if !more {
 		b.spare = append(b.spare, s)
 		return false
 	}
 	b.sort()
-	s.since = b.c.Store.Now()
+	s.since = now
 	b.sending = append(b.sending, s)
 	if len(b.waiting) == 1 || b.c.Alone {
 		s.calls = append(s.calls, b.waiting[0])
 		b.waiting = slices.Delete(b.waiting, 0, 1)
-		return true
+	} else {
+		s.choose()
 	}
+	if next := b.start(); next != nil { // for those that cannot go with the others
+		b.c.Store.Work.Fork(next.start)
+	}
+	return true
+}
+
+// choose takes the calls of one class out, no key twice. Called under mu.
+func (s *batch[Q]) choose() {
+	b := s.of
 	class := b.waiting[0].Class
 	seen := make(map[string]bool, len(b.waiting))
 	rest := b.waiting[:0]
@@ -283,10 +327,6 @@ func (s *batch[Q]) take() bool {
 	}
 	clear(b.waiting[len(rest):])
 	b.waiting = rest
-	if next := b.start(); next != nil { // for those that cannot go with the others
-		b.c.Store.Work.Fork(next.start)
-	}
-	return true
 }
 
 // send sends what was taken, and hands out the answers.
