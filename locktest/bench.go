@@ -21,19 +21,19 @@ import (
 //
 //	func BenchmarkStore(b *testing.B) { locktest.Bench(b, harness(b)) }
 func Bench(b *testing.B, h Harness) {
-	b.Run("cycle", func(b *testing.B) { BenchCycle(b, h) })
-	b.Run("refused", func(b *testing.B) { BenchRefused(b, h) })
-	b.Run("renew", func(b *testing.B) { BenchRenew(b, h) })
+	b.Run("cycle", func(b *testing.B) { benchCycle(b, h) })
+	b.Run("refused", func(b *testing.B) { benchRefused(b, h) })
+	b.Run("renew", func(b *testing.B) { benchRenew(b, h) })
 	if h.Connections != nil {
-		b.Run("connections", func(b *testing.B) { BenchConnections(b, h) })
+		b.Run("connections", func(b *testing.B) { benchConnections(b, h) })
 	}
 }
 
-// BenchCycle measures a lease cycle, acquire and release, of one worker. With
+// benchCycle measures a lease cycle, acquire and release, of one worker. With
 // Harness.Floor each cycle takes turns with a floor, two durable commits written by
 // hand, and x-floor is the throughput in relation to it: 1 is as fast as the floor.
 // Statements of each cycle are reported where the Store counts them.
-func BenchCycle(b *testing.B, h Harness) {
+func benchCycle(b *testing.B, h Harness) {
 	e := newEnv(b, h)
 	s := h.Open(b)
 	c := e.clientOn(b, s, rowlock.Options{})
@@ -97,9 +97,9 @@ func statements(s driver.Store) uint64 {
 	return 0
 }
 
-// BenchRefused measures tries for a held key, and probes of it, by 1 and by 16
+// benchRefused measures tries for a held key, and probes of it, by 1 and by 16
 // clients of one Store.
-func BenchRefused(b *testing.B, h Harness) {
+func benchRefused(b *testing.B, h Harness) {
 	for _, workers := range []int{1, 16} {
 		for _, what := range []string{"try", "probe"} {
 			b.Run(fmt.Sprintf("%s/%d", what, workers), func(b *testing.B) {
@@ -156,9 +156,9 @@ func BenchRefused(b *testing.B, h Harness) {
 	}
 }
 
-// BenchRenew measures the renewal of 1, 100 and 1000 leases in as few calls as the
+// benchRenew measures the renewal of 1, 100 and 1000 leases in as few calls as the
 // Store's largest batch allows.
-func BenchRenew(b *testing.B, h Harness) {
+func benchRenew(b *testing.B, h Harness) {
 	e := newEnv(b, h)
 	for _, n := range []int{1, 100, 1000} {
 		if e.hold(n) < n {
@@ -191,9 +191,9 @@ func BenchRenew(b *testing.B, h Harness) {
 	}
 }
 
-// BenchConnections reports the most connections, counted on the server, of one
+// benchConnections reports the most connections, counted on the server, of one
 // client with 200 holders and 200 waiters.
-func BenchConnections(b *testing.B, h Harness) {
+func benchConnections(b *testing.B, h Harness) {
 	e := newEnv(b, h)
 	var cr crowd
 	for b.Loop() {

@@ -39,12 +39,6 @@
 // every backend. Cases of the seam that belong to no promise begin with Store_,
 // those of MinHold, MaxHold and NoRenew with Hold_, those of waiters with Wait_.
 //
-// [P1], [P2] and so on run the cases of one promise. A package that wants a test
-// function for each promise writes these instead of a call of Run; together with
-// [Store], [Hold] and [Wait] they are the same suite:
-//
-//	func TestP1_Exclusion(t *testing.T) { locktest.P1(t, harness(t)) }
-//
 // # What is asserted about time
 //
 // Only what load cannot break. A case waits until something has happened, up to a

@@ -45,7 +45,7 @@ type Harness struct {
 
 	// Floor returns the floor of a lease cycle for benchmarks: a function that makes
 	// two durable commits by hand, without this library, on a connection and a row of
-	// its own. [BenchCycle] compares with it in the same run.
+	// its own. [Bench] compares with it in the same run.
 	Floor func(t testing.TB) func() error
 
 	// LateLoss is how much later than the database the holder may learn of a

@@ -10,58 +10,14 @@ import (
 // Run runs the whole suite. It returns when all of it has ended.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	run(t, h, exclusion, loss, reasons, frozen, tokens, stale, giveUp, lostReply, deadlocks, keys, reaper,
-		connections, release, closing, isolation, holdTimes, turns, seam, seamBatch, hints)
+	run(t, h,
+		exclusion, loss, reasons, frozen, // P1, P2
+		tokens, stale, giveUp, lostReply, // P3, P5, P6, P7
+		deadlocks, keys, reaper, // P8, P9, P10
+		connections, release, closing, isolation, // P11, P12, P15
+		holdTimes, turns, seam, seamBatch, hints,
+	)
 }
-
-// P1 runs the cases of P1: by the database's clock, at most one exclusive hold of
-// a key is unexpired.
-func P1(t *testing.T, h Harness) { t.Helper(); run(t, h, exclusion) }
-
-// P2 runs the cases of P2: the holder knows of its loss before the database may
-// grant the key to another, and a live holder keeps its lease.
-func P2(t *testing.T, h Harness) { t.Helper(); run(t, h, loss, reasons, frozen) }
-
-// P3 runs the cases of P3: tokens are strictly increasing in the order of grants.
-func P3(t *testing.T, h Harness) { t.Helper(); run(t, h, tokens) }
-
-// P5 runs the cases of P5: a stale holder changes nothing.
-func P5(t *testing.T, h Harness) { t.Helper(); run(t, h, stale) }
-
-// P6 runs the cases of P6: an acquire that was given up leaves no hold behind.
-func P6(t *testing.T, h Harness) { t.Helper(); run(t, h, giveUp) }
-
-// P7 runs the cases of P7: a lost reply makes neither two holders nor a hold that
-// nobody knows of.
-func P7(t *testing.T, h Harness) { t.Helper(); run(t, h, lostReply) }
-
-// P8 runs the cases of P8: the database's own conflicts never reach the caller.
-func P8(t *testing.T, h Harness) { t.Helper(); run(t, h, deadlocks) }
-
-// P9 runs the cases of P9: keys are bytes.
-func P9(t *testing.T, h Harness) { t.Helper(); run(t, h, keys) }
-
-// P10 runs the cases of P10: the reaper never ends a live hold.
-func P10(t *testing.T, h Harness) { t.Helper(); run(t, h, reaper) }
-
-// P11 runs the cases of P11: connections are bounded.
-func P11(t *testing.T, h Harness) { t.Helper(); run(t, h, connections) }
-
-// P12 runs the cases of P12: Release works on a dead context, Close frees
-// everything, nothing leaks.
-func P12(t *testing.T, h Harness) { t.Helper(); run(t, h, release, closing) }
-
-// P15 runs the cases of P15: a blocked key delays no other.
-func P15(t *testing.T, h Harness) { t.Helper(); run(t, h, isolation) }
-
-// Hold runs the cases of MinHold, MaxHold and NoRenew.
-func Hold(t *testing.T, h Harness) { t.Helper(); run(t, h, holdTimes) }
-
-// Wait runs the cases of waiters that belong to no promise.
-func Wait(t *testing.T, h Harness) { t.Helper(); run(t, h, turns) }
-
-// Store runs the cases of the seam that belong to no promise.
-func Store(t *testing.T, h Harness) { t.Helper(); run(t, h, seam, seamBatch, hints) }
 
 // testCase is one named case.
 type testCase struct {

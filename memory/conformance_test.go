@@ -40,20 +40,6 @@ type program struct {
 	driver.Clock
 }
 
-// The whole suite, a test function for each promise.
-
-func TestP1_Exclusion(t *testing.T)  { t.Parallel(); locktest.P1(t, harness(t)) }
-func TestP2_Loss(t *testing.T)       { t.Parallel(); locktest.P2(t, harness(t)) }
-func TestP3_Tokens(t *testing.T)     { t.Parallel(); locktest.P3(t, harness(t)) }
-func TestP5_Stale(t *testing.T)      { t.Parallel(); locktest.P5(t, harness(t)) }
-func TestP6_GiveUp(t *testing.T)     { t.Parallel(); locktest.P6(t, harness(t)) }
-func TestP7_LostReply(t *testing.T)  { t.Parallel(); locktest.P7(t, harness(t)) }
-func TestP8_Conflicts(t *testing.T)  { t.Parallel(); locktest.P8(t, harness(t)) }
-func TestP9_Keys(t *testing.T)       { t.Parallel(); locktest.P9(t, harness(t)) }
-func TestP10_Reaper(t *testing.T)    { t.Parallel(); locktest.P10(t, harness(t)) }
-func TestP12_Release(t *testing.T)   { t.Parallel(); locktest.P12(t, harness(t)) }
-func TestP15_Isolation(t *testing.T) { t.Parallel(); locktest.P15(t, harness(t)) }
-func TestHold_Times(t *testing.T)    { t.Parallel(); locktest.Hold(t, harness(t)) }
-func TestStore_Seam(t *testing.T)    { t.Parallel(); locktest.Store(t, harness(t)) }
+func TestConformance(t *testing.T) { t.Parallel(); locktest.Run(t, harness(t)) }
 
 func BenchmarkStore(b *testing.B) { locktest.Bench(b, harness(b)) }
