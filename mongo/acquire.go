@@ -34,7 +34,7 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 // several.
 func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result {
 	if q.Pinned || q.Apart {
-		ctx = ofPinned(ctx)
+		ctx = forPinned(ctx)
 	}
 	if q.Pinned && !q.Apart {
 		results := make([]driver.Result, 1)
@@ -52,79 +52,79 @@ func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result 
 // acquire takes one key, in a session alone, so that it can be undone for good.
 func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("acquire %q", q.Key)
-	o, err := s.sessions.take()
+	sess, err := s.sessions.get()
 	if err != nil {
 		return unknown(&driver.Error{NotApplied: true, Err: s.fail(ctx, what, err)})
 	}
-	r, err := s.attempt(ctx, o, q, wait)
-	if err == nil && o.late {
+	r, err := s.attempt(ctx, sess, q, wait)
+	if err == nil && sess.mayArrive {
 		if r.hold == q.ID {
-			_, err = s.overtake(ctx, o)
+			_, err = s.overtake(ctx, sess)
 		} else { // a sending that was late may have taken the key since
-			_, err = s.overtake(ctx, o, driver.Hold{Key: q.Key, ID: q.ID})
+			_, err = s.overtake(ctx, sess, driver.Hold{Key: q.Key, ID: q.ID})
 		}
 	}
 	switch {
 	case blocked(err):
-		s.sessions.give(o)
-		if r, held := s.heldBy(ctx, q); held {
+		s.sessions.put(sess)
+		if r, held := s.heldByAnother(ctx, q); held {
 			return r
 		}
 		return unknown(s.fail(ctx, what, err))
 	case err != nil:
 		failed := s.fail(ctx, what, err)
 		if failed.NotApplied {
-			s.sessions.give(o)
+			s.sessions.put(sess)
 		} else {
-			s.sessions.keep(o, q.ID)
+			s.sessions.addUnanswered(sess, q.ID)
 		}
 		return unknown(failed)
 	case r.hold != q.ID:
-		s.sessions.give(o)
+		s.sessions.put(sess)
 		return r.refused()
 	}
-	answer := s.told(ctx, q, r, min(wait, blockWait))
+	answer := s.finishGrant(ctx, q, r, min(wait, blockWait))
 	if answer.Status == driver.Unknown {
-		s.sessions.keep(o, q.ID)
+		s.sessions.addUnanswered(sess, q.ID)
 	} else {
-		s.sessions.give(o)
+		s.sessions.put(sess)
 	}
 	return answer
 }
 
 // attempt sends the acquire until it is answered, with a document that has the
 // hold of q or is not free.
-func (s *Store) attempt(ctx context.Context, o *order, q driver.Request, wait time.Duration) (row, error) {
+func (s *Store) attempt(ctx context.Context, sess *session, q driver.Request, wait time.Duration) (row, error) {
 	for tries := 0; ; tries++ {
 		start := time.Now()
-		reply, err := s.write(ctx, o, s.findAndModify(q), s.paces.one.waitOne(wait))
+		reply, err := s.write(ctx, sess, s.findAndModify(q), s.limits.one.ofOne(wait))
 		if conflicted(err) && tries < 3 {
 			continue
 		}
 		if err != nil {
 			return row{}, err
 		}
-		s.paces.one.tookOne(time.Since(start))
+		s.limits.one.observeOne(time.Since(start))
 		doc, _ := reply.Lookup("value").DocumentOK()
 		r := parse(doc)
 		r.at = operationTime(reply.Raw)
 		if r.hold == q.ID || r.left > 0 {
 			return r, nil
 		}
-		if tries == 3 && r.absurd != "" {
-			return row{}, r.byHand("acquire")
+		if tries == 3 && r.corrupt != "" {
+			return row{}, r.corruptError("acquire")
 		}
 		if tries == 3 {
-			return row{}, &driver.Error{NotApplied: !o.late, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
+			return row{}, &driver.Error{NotApplied: !sess.mayArrive, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
 		}
 	}
 }
 
 func (s *Store) findAndModify(q driver.Request) bson.D {
-	return d{
+	return bson.D{
 		{Key: "findAndModify", Value: s.leases},
 		{Key: "query", Value: op("_id", keyID(q.Key))},
-		{Key: "update", Value: a{s.taking(q)}},
+		{Key: "update", Value: bson.A{s.taking(q)}},
 		{Key: "upsert", Value: true},
 		{Key: "new", Value: true},
 		{Key: "fields", Value: fields},
@@ -133,7 +133,7 @@ func (s *Store) findAndModify(q driver.Request) bson.D {
 
 // taking is the update that takes the key of q. What comes from the caller is
 // literal: an owner may begin with a dollar sign.
-func (s *Store) taking(q driver.Request) d {
+func (s *Store) taking(q driver.Request) bson.D {
 	hold := holdID(q.ID)
 	var keep, fenced any = nil, "$fenced" // sticky; absent stays absent
 	if q.Keep > 0 {
@@ -151,7 +151,7 @@ func (s *Store) taking(q driver.Request) d {
 
 // heldBy looks for a live hold of another after a try that the server did not finish
 // in time.
-func (s *Store) heldBy(ctx context.Context, q driver.Request) (driver.Result, bool) {
+func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Result, bool) {
 	rows, err := s.rows(ctx, []string{q.Key}, nil)
 	if r, ok := rows[q.Key]; err == nil && ok && r.hold != q.ID && r.left > 0 {
 		return r.refused(), true
@@ -159,11 +159,11 @@ func (s *Store) heldBy(ctx context.Context, q driver.Request) (driver.Result, bo
 	return driver.Result{}, false
 }
 
-// told answers for a key whose document has the hold of q: granted, once a fence
+// finishGrant answers for a key whose document has the hold of q: granted, once a fence
 // that the key may have is raised. Where an open guarded transaction of an older
-// holder keeps it down, the hold is given back: it could not be used, and whoever
-// comes next would have to wait for its end as well.
-func (s *Store) told(ctx context.Context, q driver.Request, r row, wait time.Duration) driver.Result {
+// holder keeps it down, the hold is given back: it could not be used, and the next
+// acquire would have to wait for its end as well.
+func (s *Store) finishGrant(ctx context.Context, q driver.Request, r row, wait time.Duration) driver.Result {
 	g := r.granted()
 	if g.Status != driver.Granted {
 		return g
@@ -189,7 +189,7 @@ func (s *Store) told(ctx context.Context, q driver.Request, r row, wait time.Dur
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Silent: failed.Silent, Err: failed.Err})
 	}
-	own.unused()
+	own.discard()
 	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true}, blockWait)
 	if back.Status == driver.Unknown {
 		return back

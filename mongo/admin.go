@@ -27,28 +27,28 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		return driver.Info{}, err
 	}
 	what := fmt.Sprintf("force %q", key)
-	o, err := s.sessions.take() // numbered, so that a repeat does not raise the token twice
+	sess, err := s.sessions.get() // numbered, so that a repeat does not raise the token twice
 	if err != nil {
 		return driver.Info{}, s.fail(ctx, what, err)
 	}
-	reply, err := s.insist(ctx, o, d{
+	reply, err := s.writeUntilDone(ctx, sess, bson.D{
 		{Key: "findAndModify", Value: s.leases},
 		{Key: "query", Value: op("_id", keyID(key))},
-		{Key: "update", Value: d{
-			{Key: "$unset", Value: d{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
+		{Key: "update", Value: bson.D{
+			{Key: "$unset", Value: bson.D{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
 			{Key: "$set", Value: op("forced", true)},
 			{Key: "$inc", Value: op("token", int64(driver.TokenRange))},
 			{Key: "$currentDate", Value: op("expiresAt", true)},
 		}},
 		{Key: "fields", Value: fields},
 	})
-	if err == nil && o.late { // where there was no document it could end a hold that comes later
-		_, err = s.overtake(ctx, o)
+	if err == nil && sess.mayArrive { // where there was no document it could end a hold that comes later
+		_, err = s.overtake(ctx, sess)
 	}
 	if err != nil {
 		return driver.Info{}, s.fail(ctx, what, err)
 	}
-	s.sessions.give(o)
+	s.sessions.put(sess)
 	doc, ok := reply.Lookup("value").DocumentOK()
 	if !ok {
 		return driver.Info{Key: key}, nil
@@ -61,7 +61,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	}
 	info := before.info(key)
 	if before.fenced {
-		err := s.raisePatiently(ctx, key, above(before.token))
+		err := s.raiseUntilDone(ctx, key, above(before.token))
 		switch {
 		case err == nil:
 		case errors.Is(err, errPinned):
@@ -107,14 +107,14 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 // page reads limit documents, of which those that are no keys are left out. last is the
 // name with which the next page begins; without more there is none.
 func (s *Store) page(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, last string, more bool, err error) {
-	names := d{{Key: "$gte", Value: prefix}}
+	names := bson.D{{Key: "$gte", Value: prefix}}
 	if next, ok := successor(prefix); ok {
 		names = append(names, bson.E{Key: "$lt", Value: next})
 	}
 	if after != "" {
 		names = append(names, bson.E{Key: "$gt", Value: after})
 	}
-	docs, err := s.documents(ctx, d{
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("name", names)},
 		{Key: "sort", Value: op("name", 1)},

@@ -102,8 +102,8 @@ func TestList(t *testing.T) {
 // age moves the death of a key into the past.
 func age(t testing.TB, s *Store, key string, by time.Duration) {
 	t.Helper()
-	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), a{op("$set", d{
-		{Key: "expiresAt", Value: op("$subtract", a{"$expiresAt", millis(by)})},
+	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), bson.A{op("$set", bson.D{
+		{Key: "expiresAt", Value: op("$subtract", bson.A{"$expiresAt", millis(by)})},
 	})})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestListPassesForeignDocuments(t *testing.T) {
 	infos, err := s.List(t.Context(), "", "", 10*maxBatch)
 	must(t, err)
 	last := infos[maxBatch-2].Key // one before the end of the first page
-	_, err = s.db.Collection(s.leases).InsertOne(t.Context(), d{{Key: "_id", Value: "a string"}, {Key: "name", Value: last + "\x00"}})
+	_, err = s.db.Collection(s.leases).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a string"}, {Key: "name", Value: last + "\x00"}})
 	must(t, err)
 	infos, err = s.List(t.Context(), "", "", 10*maxBatch)
 	must(t, err)
@@ -240,7 +240,7 @@ func writeDead(t testing.TB, s *Store, prefix string, n int) {
 	docs := make([]any, n)
 	for i := range docs {
 		key := fmt.Sprint(prefix, i)
-		docs[i] = d{
+		docs[i] = bson.D{
 			{Key: "_id", Value: keyID(key)}, {Key: "name", Value: key}, {Key: "owner", Value: "gone"},
 			{Key: "token", Value: int64(driver.TokenRange)}, {Key: "acquiredAt", Value: long}, {Key: "expiresAt", Value: long},
 		}

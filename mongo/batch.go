@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
 // acquireMany takes several keys: one updateMany over the documents that exist,
 // a find that tells what became of them, and one command of upserts for the keys
 // that have no document yet. If a foreign transaction blocks a document, the
-// others go on without it (parts.go), and what is open at the end (a key that was
+// others go on without it (split.go), and what is undecided at the end (a key that was
 // freed between two commands) singly: every command before was answered, so
 // repeating a hold ID finds its own hold.
 //
@@ -22,34 +24,34 @@ import (
 // then it is the second that took what such an undo ends.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
-	var together, apart, alone []int
+	var ordinary, apart, pinned []int
 	for _, i := range inOrder(len(reqs), func(i int) string { return reqs[i].Key }) {
 		switch q := reqs[i]; {
 		case q.Apart: // it may be pinned, and keep the others waiting
 			apart = append(apart, i)
 		case q.Pinned:
-			alone = append(alone, i)
+			pinned = append(pinned, i)
 		default:
-			together = append(together, i)
+			ordinary = append(ordinary, i)
 		}
 	}
-	if len(apart)+len(alone) == 0 {
-		if err := b.take(ctx, together); err != nil {
+	if len(apart)+len(pinned) == 0 {
+		if err := b.run(ctx, ordinary); err != nil {
 			return nil, err
 		}
 		return b.results, nil
 	}
-	take := func(ctx context.Context, entries []int) {
-		if err := b.take(ctx, entries); err != nil {
+	run := func(ctx context.Context, entries []int) {
+		if err := b.run(ctx, entries); err != nil {
 			b.fail(ctx, entries, err)
 		}
 	}
-	lanes := []func(){
-		func() { b.singly(ofPinned(ctx), b.s.stillPinned(ofPinned(ctx), reqs, alone, b.results)) },
-		func() { take(ofPinned(ctx), apart) },
-		func() { take(ctx, together) },
+	steps := []func(){
+		func() { b.singly(forPinned(ctx), b.s.stillPinned(forPinned(ctx), reqs, pinned, b.results)) },
+		func() { run(forPinned(ctx), apart) },
+		func() { run(ctx, ordinary) },
 	}
-	each(len(lanes), len(lanes), func(i int) { lanes[i]() })
+	inParallel(len(steps), len(steps), func(i int) { steps[i]() })
 	return b.results, nil
 }
 
@@ -60,17 +62,17 @@ type batch struct {
 	done    []bool
 }
 
-// take settles the entries, or returns an error that means unknown for all.
-func (b *batch) take(ctx context.Context, entries []int) error {
+// run decides the entries, or returns an error that means unknown for all.
+func (b *batch) run(ctx context.Context, entries []int) error {
 	if len(entries) < 2 {
 		b.singly(ctx, entries)
 		return nil
 	}
-	t := together{pace: &b.s.paces.acquire, lanes: parallel, send: b.send, resend: b.resend, look: b.look, fail: b.fail}
-	t.alone = func(ctx context.Context, i int) bool {
-		blocked := b.alone(ctx, i)
-		if r := &b.results[i]; t.inParts && r.Status == driver.Unknown {
-			r.Err = b.sent(b.s.fail(ctx, "acquire", r.Err)) // an earlier command may have taken it
+	t := splitter{limit: &b.s.limits.acquire, parallel: parallel, send: b.send, resend: b.resend, progress: b.progress, fail: b.fail}
+	t.single = func(ctx context.Context, i int) bool {
+		blocked := b.single(ctx, i)
+		if r := &b.results[i]; t.splitUp && r.Status == driver.Unknown {
+			r.Err = b.sentBefore(b.s.fail(ctx, "acquire", r.Err)) // an earlier command may have taken it
 		}
 		return blocked
 	}
@@ -83,15 +85,15 @@ func (b *batch) take(ctx context.Context, entries []int) error {
 // send takes the entries by an updateMany.
 func (b *batch) send(ctx context.Context, entries []int, wait time.Duration) error {
 	start := time.Now()
-	err := b.s.once(ctx, b.updateMany(entries), wait)
+	err := b.s.writeOnce(ctx, b.updateMany(entries), wait)
 	switch {
 	case majorityLate(err):
 		return b.resend(ctx, entries, wait)
 	case err != nil:
 		return stopOf(err) // some may be taken, but the majority has not acknowledged it
 	}
-	b.s.paces.acquire.took(len(entries), time.Since(start))
-	b.rest(ctx, entries)
+	b.s.limits.acquire.observe(len(entries), time.Since(start))
+	b.finish(ctx, entries)
 	return nil
 }
 
@@ -101,60 +103,60 @@ func (b *batch) resend(ctx context.Context, entries []int, _ time.Duration) erro
 	if err := b.numbered(ctx, entries, false); err != nil {
 		return err
 	}
-	b.rest(ctx, b.open(entries))
+	b.finish(ctx, b.undecided(entries))
 	return nil
 }
 
-// look settles what an updateMany took before it was stopped, and what is held. A key
+// progress decides what an updateMany took before it was stopped, and what is held. A key
 // that has no document stopped nothing. One that is taken but for its fence is sent
 // again with a number, because it was sent before.
-func (b *batch) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
-	rows, known := b.s.halfway(ctx, stop, b.keys(entries))
+func (b *batch) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
+	rows, known := b.s.afterStop(ctx, stop, b.keys(entries))
 	if !known {
 		return nil, nil, false
 	}
-	_, fenced := b.settle(entries, rows)
-	for _, i := range b.open(entries) {
+	_, fenced := b.assign(entries, rows)
+	for _, i := range b.undecided(entries) {
 		switch r, there := rows[b.reqs[i].Key]; {
 		case r.hold == b.reqs[i].ID:
-		case there && alone == nil:
-			alone = []int{i}
+		case there && single == nil:
+			single = []int{i}
 		default:
 			rest = append(rest, i)
 		}
 	}
-	return append(alone, fenced...), rest, true
+	return append(single, fenced...), rest, true
 }
 
-// rest settles entries of which those that have a document were tried.
-func (b *batch) rest(ctx context.Context, entries []int) {
+// finish decides entries of which those that have a document were tried.
+func (b *batch) finish(ctx context.Context, entries []int) {
 	if len(entries) == 0 {
 		return
 	}
 	missing, err := b.answer(ctx, entries)
 	if err == nil && len(missing) > 1 {
 		stop := b.numbered(ctx, missing, true)
-		if stop == nil && len(b.open(missing)) > 0 {
+		if stop == nil && len(b.undecided(missing)) > 0 {
 			_, err = b.answer(ctx, missing)
 		}
 	}
 	if err != nil {
-		b.fail(ctx, entries, b.sent(b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
+		b.fail(ctx, entries, b.sentBefore(b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
 		return
 	}
-	b.singly(ctx, b.open(entries))
+	b.singly(ctx, b.undecided(entries))
 }
 
 // fail gives the entries without an answer an error for one.
 func (b *batch) fail(ctx context.Context, entries []int, err error) {
 	failed := b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
-	for _, i := range b.open(entries) {
+	for _, i := range b.undecided(entries) {
 		b.results[i], b.done[i] = unknown(failed), true
 	}
 }
 
-// sent takes the proof out of an error of a later step: the first one was applied.
-func (b *batch) sent(e *driver.Error) error {
+// sentBefore takes NotApplied out of an error of a later step: the first one was applied.
+func (b *batch) sentBefore(e *driver.Error) error {
 	return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
 }
 
@@ -166,7 +168,7 @@ func (b *batch) keys(entries []int) []string {
 	return keys
 }
 
-func (b *batch) open(entries []int) []int {
+func (b *batch) undecided(entries []int) []int {
 	var open []int
 	for _, i := range entries {
 		if !b.done[i] {
@@ -176,7 +178,7 @@ func (b *batch) open(entries []int) []int {
 	return open
 }
 
-// answer reads what became of the entries and settles those that are clear. A
+// answer reads what became of the entries and decides those that are clear. A
 // local read is enough: it cannot invent my hold, and a refusal that a deposed
 // primary makes up costs no more than another probe.
 func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err error) {
@@ -187,7 +189,7 @@ func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err e
 	if err := b.findFences(ctx, entries, rows); err != nil {
 		return nil, err
 	}
-	missing, fenced := b.settle(entries, rows)
+	missing, fenced := b.assign(entries, rows)
 	if len(fenced) > 0 {
 		b.raiseAll(ctx, fenced, rows)
 	}
@@ -211,15 +213,15 @@ func (b *batch) findFences(ctx context.Context, entries []int, rows map[string]r
 	return nil
 }
 
-// settle settles the entries whose documents leave no doubt. It lists those that have
+// assign decides the entries whose documents leave no doubt. It lists those that have
 // none, and those that are taken but for their fence, or for a look for one.
-func (b *batch) settle(entries []int, rows map[string]row) (missing, fenced []int) {
+func (b *batch) assign(entries []int, rows map[string]row) (missing, fenced []int) {
 	for _, i := range entries {
 		r, ok := rows[b.reqs[i].Key]
 		switch {
 		case !ok:
 			missing = append(missing, i)
-		case r.hold == b.reqs[i].ID && (r.fenced || r.fresh) && r.absurd == "":
+		case r.hold == b.reqs[i].ID && (r.fenced || r.fresh) && r.corrupt == "":
 			fenced = append(fenced, i)
 		case r.hold == b.reqs[i].ID:
 			b.results[i], b.done[i] = r.granted(), true
@@ -230,54 +232,54 @@ func (b *batch) settle(entries []int, rows map[string]row) (missing, fenced []in
 	return missing, fenced
 }
 
-// numbered takes keys by one command in a session alone, with a statement for each
+// numbered takes keys by one command in a session of its own, with a statement for each
 // key: it creates the documents of keys that have none, or passes them over. It
 // returns a stop if a document stopped it; then some are taken, but not
 // acknowledged. Where it stays unanswered, the entries are unknown and their session
-// is kept for the undo.
+// waits for the undo.
 func (b *batch) numbered(ctx context.Context, entries []int, create bool) error {
 	s, start := b.s, time.Now()
-	what, wait := fmt.Sprintf("acquire %d keys again", len(entries)), s.paces.numbered.wait(len(entries))
+	what, wait := fmt.Sprintf("acquire %d keys again", len(entries)), s.limits.numbered.of(len(entries))
 	if create {
 		what, wait = fmt.Sprintf("acquire %d new keys", len(entries)), 2*wait
 	}
-	o, err := s.sessions.take()
+	sess, err := s.sessions.get()
 	if err != nil {
-		b.fail(ctx, entries, b.sent(s.fail(ctx, what, err)))
+		b.fail(ctx, entries, b.sentBefore(s.fail(ctx, what, err)))
 		return nil
 	}
-	updates := make(a, len(entries))
+	updates := make(bson.A, len(entries))
 	ids := make([]driver.HoldID, len(entries))
 	for n, i := range entries {
 		q := b.reqs[i]
-		updates[n] = d{{Key: "q", Value: op("_id", keyID(q.Key))}, {Key: "u", Value: a{s.taking(q)}}, {Key: "upsert", Value: create}}
+		updates[n] = bson.D{{Key: "q", Value: op("_id", keyID(q.Key))}, {Key: "u", Value: bson.A{s.taking(q)}}, {Key: "upsert", Value: create}}
 		ids[n] = q.ID
 	}
-	_, err = s.write(ctx, o, d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)
+	_, err = s.write(ctx, sess, bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)
 	if err == nil {
-		s.paces.numbered.took(len(entries), time.Since(start))
+		s.limits.numbered.observe(len(entries), time.Since(start))
 	}
-	if err == nil && o.late { // any document that it did not write may be written yet
-		_, err = s.overtake(ctx, o)
+	if err == nil && sess.mayArrive { // any document that it did not write may be written yet
+		_, err = s.overtake(ctx, sess)
 	}
 	switch {
 	case err == nil:
-		s.sessions.give(o)
+		s.sessions.put(sess)
 	case stopped(stopOf(err)):
-		s.sessions.give(o)
+		s.sessions.put(sess)
 		return stopOf(err)
 	default:
-		s.sessions.keep(o, ids...)
-		b.fail(ctx, entries, b.sent(s.fail(ctx, what, err)))
+		s.sessions.addUnanswered(sess, ids...)
+		b.fail(ctx, entries, b.sentBefore(s.fail(ctx, what, err)))
 	}
 	return nil
 }
 
 func (b *batch) singly(ctx context.Context, entries []int) {
-	each(len(entries), parallel, func(n int) { b.alone(ctx, entries[n]) })
+	inParallel(len(entries), parallel, func(n int) { b.single(ctx, entries[n]) })
 }
 
-func (b *batch) alone(ctx context.Context, i int) bool {
+func (b *batch) single(ctx context.Context, i int) bool {
 	b.results[i], b.done[i] = b.s.acquire(ctx, b.reqs[i], partWait), true
 	return b.results[i].Status == driver.Unknown && blocked(b.results[i].Err)
 }

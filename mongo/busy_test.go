@@ -21,14 +21,14 @@ func busyServer(t *testing.T) (s *Store, late func(mode any, commands ...string)
 	must(t, s.Check(t.Context()))
 	late = func(mode any, commands ...string) {
 		t.Helper()
-		names := make(a, len(commands))
+		names := make(bson.A, len(commands))
 		for i, c := range commands {
 			names[i] = c
 		}
-		must(t, s.db.Client().Database("admin").RunCommand(t.Context(), d{
+		must(t, s.db.Client().Database("admin").RunCommand(t.Context(), bson.D{
 			{Key: "configureFailPoint", Value: "failCommand"},
 			{Key: "mode", Value: mode},
-			{Key: "data", Value: d{{Key: "failCommands", Value: names}, {Key: "errorCode", Value: codeMaxTimeMSExpired}}},
+			{Key: "data", Value: bson.D{{Key: "failCommands", Value: names}, {Key: "errorCode", Value: codeMaxTimeMSExpired}}},
 		}).Err())
 	}
 	return s, late
@@ -156,7 +156,7 @@ func TestATimeOutBlamesNobody(t *testing.T) {
 		_, err := s.ForceRelease(t.Context(), key)
 		must(t, err)
 	}
-	must(t, s.db.Collection(s.fences).FindOne(t.Context(), d{{Key: "_id", Value: keyID("guarded")}, {Key: "token", Value: op("$gt", holds[1].Stored)}}).Err())
+	must(t, s.db.Collection(s.fences).FindOne(t.Context(), bson.D{{Key: "_id", Value: keyID("guarded")}, {Key: "token", Value: op("$gt", holds[1].Stored)}}).Err())
 }
 
 // answered is the error of a call about one key.

@@ -60,7 +60,7 @@ func (s *Store) check(ctx context.Context) error {
 // little time, and returns the first error in the order of the arguments.
 func firstOf(checks ...func() error) error {
 	errs := make([]error, len(checks))
-	each(len(checks), parallel, func(i int) { errs[i] = checks[i]() })
+	inParallel(len(checks), parallel, func(i int) { errs[i] = checks[i]() })
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -123,13 +123,13 @@ func (s *Store) checkKill(ctx context.Context) error {
 		"waits until the server ends the transaction (transactionLifetimeLimitSeconds, 60 s by default): use a client without the strict stable API for locks", driver.ErrNotSupported, s, err)}
 }
 
-func killSessions(ids ...any) d { return d{{Key: "killSessions", Value: a(ids)}} }
+func killSessions(ids ...any) bson.D { return bson.D{{Key: "killSessions", Value: bson.A(ids)}} }
 
 // checkCollections looks for options that break locks without an error: a capped
 // collection drops its oldest documents, a TTL index deletes by a clock of its own.
 func (s *Store) checkCollections(ctx context.Context) error {
-	names := a{s.leases, s.fences, s.runs, s.txs}
-	docs, err := s.documents(ctx, d{
+	names := bson.A{s.leases, s.fences, s.runs, s.txs}
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "listCollections", Value: 1},
 		{Key: "filter", Value: op("name", op("$in", names))},
 	})

@@ -137,12 +137,12 @@ func TestSchemaThatDoesNotFit(t *testing.T) {
 			}
 		},
 		"validator": func(t *testing.T, db *mongo.Database) {
-			if err := db.RunCommand(t.Context(), d{{Key: "collMod", Value: "locks"}, {Key: "validator", Value: op("x", 1)}}).Err(); err != nil {
+			if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "locks"}, {Key: "validator", Value: op("x", 1)}}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"capped": func(t *testing.T, db *mongo.Database) {
-			if err := db.RunCommand(t.Context(), d{{Key: "convertToCapped", Value: "locks"}, {Key: "size", Value: 1 << 20}}).Err(); err != nil {
+			if err := db.RunCommand(t.Context(), bson.D{{Key: "convertToCapped", Value: "locks"}, {Key: "size", Value: 1 << 20}}).Err(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.Collection("locks").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: op("name", 1)}); err != nil {
@@ -289,21 +289,21 @@ func TestSmallRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(admin, d{{Key: "createUser", Value: "root"}, {Key: "pwd", Value: "secret"}, {Key: "roles", Value: a{"root"}}})
+	run(admin, bson.D{{Key: "createUser", Value: "root"}, {Key: "pwd", Value: "secret"}, {Key: "roles", Value: bson.A{"root"}}})
 	as := func(user, password string) *mongo.Client {
 		return connect(t, srv.DSN(), options.Client().SetAuth(options.Credential{Username: user, Password: password, AuthSource: "admin"}))
 	}
 	root := as("root", "secret")
-	privileges := a{}
+	privileges := bson.A{}
 	for _, c := range []string{"locks", "locks_fence", "locks_runs", "locks_tx"} {
-		privileges = append(privileges, d{
-			{Key: "resource", Value: d{{Key: "db", Value: "app"}, {Key: "collection", Value: c}}},
-			{Key: "actions", Value: a{"find", "insert", "update", "remove"}},
+		privileges = append(privileges, bson.D{
+			{Key: "resource", Value: bson.D{{Key: "db", Value: "app"}, {Key: "collection", Value: c}}},
+			{Key: "actions", Value: bson.A{"find", "insert", "update", "remove"}},
 		})
 	}
-	run(root, d{{Key: "createRole", Value: "locker"}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: a{}}})
-	run(root, d{{Key: "createUser", Value: "app"}, {Key: "pwd", Value: "app"}, {Key: "roles", Value: a{"locker"}}})
-	run(root, d{{Key: "createUser", Value: "nobody"}, {Key: "pwd", Value: "nobody"}, {Key: "roles", Value: a{}}})
+	run(root, bson.D{{Key: "createRole", Value: "locker"}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: bson.A{}}})
+	run(root, bson.D{{Key: "createUser", Value: "app"}, {Key: "pwd", Value: "app"}, {Key: "roles", Value: bson.A{"locker"}}})
+	run(root, bson.D{{Key: "createUser", Value: "nobody"}, {Key: "pwd", Value: "nobody"}, {Key: "roles", Value: bson.A{}}})
 
 	open(t, root.Database("app"), Options{})
 	s, err := New(as("app", "app").Database("app").Collection("locks"), Options{})
@@ -375,8 +375,8 @@ func TestP11_Connections(t *testing.T) {
 func connections(t testing.TB, c *mongo.Client, app string) int {
 	t.Helper()
 	cursor, err := c.Database("admin").Aggregate(context.Background(), mongo.Pipeline{
-		{{Key: "$currentOp", Value: d{{Key: "allUsers", Value: true}, {Key: "idleConnections", Value: true}}}},
-		{{Key: "$match", Value: d{{Key: "appName", Value: app}, {Key: "connectionId", Value: op("$exists", true)}}}},
+		{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleConnections", Value: true}}}},
+		{{Key: "$match", Value: bson.D{{Key: "appName", Value: app}, {Key: "connectionId", Value: op("$exists", true)}}}},
 		{{Key: "$group", Value: op("_id", "$connectionId")}},
 	})
 	if err != nil {

@@ -50,19 +50,19 @@ func (s *Store) send(ctx context.Context, sess *mongo.Session, cmd bson.D, limit
 	if limit > 0 {
 		cmd = append(cmd[:len(cmd):len(cmd)], maxTime(limit))
 	}
-	leave, err := s.conns.use(ctx)
+	leave, err := s.conns.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	watched, stop := s.attentive(ctx, limit)
+	watched, stop := s.watchSilence(ctx, limit)
 	defer stop()
 	return s.run(watched, sess, cmd)
 }
 
-// sendIn is send for a command that may take as long as ctx lasts.
-func (s *Store) sendIn(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
-	leave, err := s.conns.use(ctx)
+// sendUnlimited is send for a command that may take as long as ctx lasts.
+func (s *Store) sendUnlimited(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.Raw, error) {
+	leave, err := s.conns.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ func (s *Store) run(ctx context.Context, sess *mongo.Session, cmd bson.D) (bson.
 
 var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}}
 
-// write sends a write that may be repeated: numbered in the session of o, or
-// harmless by itself if o is nil. The server waits at most wait for a document
+// write sends a write that may be repeated: numbered in the session, or harmless by
+// itself if there is none. The server waits at most wait for a document
 // that a foreign transaction has written, and for the majority.
 //
 // If only the majority is late (a write concern error with code 50 or 64) the
@@ -94,23 +94,23 @@ var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majo
 // the earlier reply comes along.
 //
 // A numbered write also goes out again if its connection broke. An answer then
-// says nothing about the sending before, unless it wrote something (session.go):
-// o is late, and an error proves nothing about any command of o. If its connection was
-// silent every write goes out again, because it may be repeated.
-func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Duration) (answer, error) {
+// says nothing about the sending before, unless it wrote something (session.go): that
+// one may arrive yet, and an error proves nothing about any command of the session. If its
+// connection was silent every write goes out again, because it may be repeated.
+func (s *Store) write(ctx context.Context, sess *session, cmd bson.D, wait time.Duration) (answer, error) {
 	cmd = append(cmd, majority)
-	var sess *mongo.Session
-	if o != nil && !s.standalone.Load() {
-		o.number++
-		sess = o.sess
-		cmd = append(cmd, bson.E{Key: "txnNumber", Value: o.number})
+	var in *mongo.Session
+	if sess != nil && !s.standalone.Load() {
+		sess.number++
+		in = sess.sess
+		cmd = append(cmd, bson.E{Key: "txnNumber", Value: sess.number})
 	}
 	doubt := false // an earlier sending may have been applied
 	lost := false
 	var earlier bson.Raw
 	for tries := 0; ; tries++ {
 		limit := min(wait, left(ctx))
-		raw, err := s.send(ctx, sess, cmd, limit)
+		raw, err := s.send(ctx, in, cmd, limit)
 		again := err != nil && ctx.Err() == nil && tries < 3
 		switch {
 		case again && majorityLate(err):
@@ -118,12 +118,12 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 			if matched(raw) > matched(earlier) {
 				earlier = raw
 			}
-		case again && (nothingSent(err) || sess != nil && notPrimary(err)):
-		case again && sess != nil && (silent(err) || repeatable(err)):
-			doubt, o.late = true, true
+		case again && (nothingSent(err) || in != nil && notPrimary(err)):
+		case again && in != nil && (silent(err) || repeatable(err)):
+			doubt, sess.mayArrive = true, true
 		case again && silent(err):
 			doubt, lost = true, true
-		case err != nil && (doubt || o != nil && o.late):
+		case err != nil && (doubt || sess != nil && sess.mayArrive):
 			return answer{raw, earlier, lost}, &doubtful{err}
 		default:
 			return answer{raw, earlier, lost}, err
@@ -131,22 +131,22 @@ func (s *Store) write(ctx context.Context, o *order, cmd bson.D, wait time.Durat
 	}
 }
 
-// insist is write for an operator, who waits for the outcome: what the server does not
+// writeUntilDone is write for an operator, who waits for the outcome: what the server does not
 // finish in time goes out again with more time, until ctx ends.
-func (s *Store) insist(ctx context.Context, o *order, cmd bson.D) (answer, error) {
+func (s *Store) writeUntilDone(ctx context.Context, sess *session, cmd bson.D) (answer, error) {
 	for wait := undoWait; ; wait *= 2 {
-		reply, err := s.write(ctx, o, cmd, wait)
-		if !blocked(err) || ctx.Err() != nil || wait > insistMost {
+		reply, err := s.write(ctx, sess, cmd, wait)
+		if !blocked(err) || ctx.Err() != nil || wait > maxWriteWait {
 			return reply, err
 		}
 	}
 }
 
-// insistMost bounds the last try of insist.
-const insistMost = 10 * time.Second
+// maxWriteWait bounds the last try of writeUntilDone.
+const maxWriteWait = 10 * time.Second
 
-// once sends a write that has no number and must not be under way twice.
-func (s *Store) once(ctx context.Context, cmd bson.D, wait time.Duration) error {
+// writeOnce sends a write that has no number and must not be under way twice.
+func (s *Store) writeOnce(ctx context.Context, cmd bson.D, wait time.Duration) error {
 	cmd = append(cmd, majority)
 	for tries := 0; ; tries++ {
 		_, err := s.send(ctx, nil, cmd, min(wait, left(ctx)))
@@ -207,7 +207,7 @@ func millis(d time.Duration) int64 {
 
 // scan is documents by a command that may have to read a whole collection.
 func (s *Store) scan(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
-	reply, err := s.sendIn(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
+	reply, err := s.sendUnlimited(ctx, nil, append(cmd[:len(cmd):len(cmd)], maxTime(left(ctx))))
 	return documentsOf(cmd, reply, err)
 }
 

@@ -18,8 +18,8 @@
 // hold, owner, token, acquiredAt, expiresAt, fenced, keepUntil, forced, wanted}. An
 // acquire is one findAndModify that changes the document only if the server's own clock
 // ($$NOW) says that it is free. A release removes the field hold; the token stays
-// and rises with every grant. Somebody who waits and is refused leaves the number of his
-// client in wanted, as a hint on which nothing depends.
+// and rises with every grant. A waiter that is refused leaves the number of its client in
+// wanted, as a hint on which nothing depends.
 //
 // Every write asks for the write concern majority whatever the handle says: with
 // w:1 an acknowledged lock can be rolled back in a failover and granted twice.

@@ -122,7 +122,7 @@ func tell(t *testing.T) map[string][]string {
 		}
 	}}
 	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
-	if err := s.usable.pass(t.Context(), s.Check); err != nil {
+	if err := s.firstUse.check(t.Context(), s.Check); err != nil {
 		t.Fatal(err)
 	}
 	sent := make(map[string][]string)
@@ -132,8 +132,8 @@ func tell(t *testing.T) map[string][]string {
 			mu.Lock()
 			noted = nil
 			mu.Unlock()
-			s.paces.one.share.Store(0) // the limits of an idle server
-			s.paces.raise.share.Store(0)
+			s.limits.one.perKey.Store(0) // the limits of an idle server
+			s.limits.raise.perKey.Store(0)
 			ok := f()
 			mu.Lock()
 			cmds := noted
@@ -217,11 +217,11 @@ func tell(t *testing.T) map[string][]string {
 		return release(driver.Released, h)
 	})
 	step("undo", func() bool {
-		o, err := s.sessions.take()
+		o, err := s.sessions.get()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.sessions.keep(o, report.ID)
+		s.sessions.addUnanswered(o, report.ID)
 		h := hold(report)
 		h.Undo = true
 		return release(driver.Removed, h)
@@ -257,7 +257,7 @@ func tell(t *testing.T) map[string][]string {
 		}
 		return err == nil
 	})
-	step("pinned", func() bool { _, err := s.written(ctx, "report"); return err == nil })
+	step("pinned", func() bool { _, err := s.fenceWritten(ctx, "report"); return err == nil })
 	step("pinned by a transaction", func() bool { ended, err := s.endOlder(ctx, "report", 1<<62); return ended && err == nil })
 	step("inspect guarded", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("force", func() bool { _, err := s.ForceRelease(ctx, "report"); return err == nil })

@@ -21,12 +21,7 @@ import (
 // until a holder releases it, see fence.go. wanted decides nothing, see hint.go. The time of death of a document that is
 // free is therefore the larger of expiresAt and keepUntil.
 
-type (
-	d = bson.D
-	a = bson.A
-)
-
-func op(name string, value any) d { return d{{Key: name, Value: value}} }
+func op(name string, value any) bson.D { return bson.D{{Key: name, Value: value}} }
 
 // binary is a key or a hold ID. A key is Binary because strings compare by the
 // collation of the collection and end, for some programs, at a NUL.
@@ -34,23 +29,23 @@ func binary(b []byte) bson.Binary { return bson.Binary{Data: b} }
 
 func keyID(key string) bson.Binary        { return binary([]byte(key)) }
 func holdID(id driver.HoldID) bson.Binary { return binary(id[:]) }
-func literal(value any) d                 { return op("$literal", value) }
-func plus(date any, ms any) d             { return op("$add", a{date, ms}) }
+func literal(value any) bson.D            { return op("$literal", value) }
+func plus(date any, ms any) bson.D        { return op("$add", bson.A{date, ms}) }
 
 const now = "$$NOW"
 
 // until is when the key becomes free by itself; null if it is free now. A date
 // of a document without a hold must not count: a node whose clock is ahead may
 // have written it.
-var until = op("$max", a{op("$cond", a{"$hold", "$expiresAt", nil}), "$keepUntil"})
+var until = op("$max", bson.A{op("$cond", bson.A{"$hold", "$expiresAt", nil}), "$keepUntil"})
 
 // free: null is less than any date.
-var free = op("$lte", a{until, now})
+var free = op("$lte", bson.A{until, now})
 
 // fields is what a reply says about a document. How long the key stays taken is
 // computed here (leftOf), because a date that is none would fail the whole
 // command.
-var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1}, {Key: "fresh", Value: 1},
+var fields = bson.D{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1}, {Key: "fresh", Value: 1},
 	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "wanted", Value: 1},
 	{Key: "now", Value: now}}
 
@@ -58,23 +53,23 @@ var fields = d{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token",
 // have had before its document was reaped. The logical clock of a replica set
 // never goes back, unlike $$NOW; an hour of it is 3600 × 2^32 tokens. The year
 // 2020 is taken off so that an int64 lasts until 2088.
-func nextToken(standalone bool) d {
-	clock := op("$add", a{
-		op("$multiply", a{op("$subtract", a{op("$tsSecond", "$$CLUSTER_TIME"), int64(1_600_000_000)}), int64(1) << 32}),
-		op("$multiply", a{op("$tsIncrement", "$$CLUSTER_TIME"), int64(driver.TokenRange)}),
+func nextToken(standalone bool) bson.D {
+	clock := op("$add", bson.A{
+		op("$multiply", bson.A{op("$subtract", bson.A{op("$tsSecond", "$$CLUSTER_TIME"), int64(1_600_000_000)}), int64(1) << 32}),
+		op("$multiply", bson.A{op("$tsIncrement", "$$CLUSTER_TIME"), int64(driver.TokenRange)}),
 	})
 	if standalone { // no cluster time; the same number of tokens a second
-		clock = op("$multiply", a{op("$subtract", a{op("$toLong", now), int64(1_600_000_000_000)}), int64(4_294_967)})
+		clock = op("$multiply", bson.A{op("$subtract", bson.A{op("$toLong", now), int64(1_600_000_000_000)}), int64(4_294_967)})
 	}
-	return op("$max", a{op("$add", a{op("$ifNull", a{"$token", int64(0)}), int64(driver.TokenRange)}), clock})
+	return op("$max", bson.A{op("$add", bson.A{op("$ifNull", bson.A{"$token", int64(0)}), int64(driver.TokenRange)}), clock})
 }
 
 // fresh stays where it is, and comes with the first token of a document.
-var fresh = op("$ifNull", a{"$fresh", op("$cond", a{op("$gt", a{"$token", nil}), "$$REMOVE", true})})
+var fresh = op("$ifNull", bson.A{"$fresh", op("$cond", bson.A{op("$gt", bson.A{"$token", nil}), "$$REMOVE", true})})
 
 // grant is the whole document of a new hold. What it does not name is gone.
-func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced, client any) d {
-	doc := d{
+func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced, client any) bson.D {
+	doc := bson.D{
 		{Key: "_id", Value: "$_id"},
 		{Key: "name", Value: name},
 		{Key: "hold", Value: hold},
@@ -95,24 +90,24 @@ func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced, client an
 
 // take is the acquire: the document becomes refused if it has this hold already (so
 // that a repeated attempt finds its own token) or is not free.
-func take(hold any, granted d, refused any) d {
-	return op("$replaceWith", op("$cond", a{op("$and", a{op("$ne", a{"$hold", hold}), free}), granted, refused}))
+func take(hold any, granted bson.D, refused any) bson.D {
+	return op("$replaceWith", op("$cond", bson.A{op("$and", bson.A{op("$ne", bson.A{"$hold", hold}), free}), granted, refused}))
 }
 
 // row is a document as replies show it.
 type row struct {
-	key    string
-	hold   driver.HoldID // zero: none
-	owner  string
-	token  int64
-	fenced bool
-	fresh  bool // nobody is known to have looked for a fence
-	forced bool
-	since  time.Time
-	left   time.Duration // 0: free
-	wanted driver.Hint
-	at     *bson.Timestamp // the server's logical time of the answer
-	absurd string          // what in it only a person can have written; see absurd.go
+	key     string
+	hold    driver.HoldID // zero: none
+	owner   string
+	token   int64
+	fenced  bool
+	fresh   bool // nobody is known to have looked for a fence
+	forced  bool
+	since   time.Time
+	left    time.Duration // 0: free
+	wanted  driver.Hint
+	at      *bson.Timestamp // the server's logical time of the answer
+	corrupt string          // what in it only a person can have written; see corrupt.go
 }
 
 func (r row) held() bool { return r.hold != driver.HoldID{} }
@@ -129,13 +124,13 @@ func parse(doc bson.Raw) row {
 	if subtype, data, ok := hold.BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(data) == len(r.hold) {
 		copy(r.hold[:], data)
 	} else if truthy(hold) {
-		r.absurd = "the hold is none"
+		r.corrupt = "the hold is none"
 	}
 	r.owner, _ = doc.Lookup("owner").StringValueOK()
 	r.owner = r.owner[:min(len(r.owner), 255)]
 	var ok bool
 	if r.token, ok = tokenOf(doc.Lookup("token")); !ok {
-		r.absurd = "the token is out of range, or no whole number"
+		r.corrupt = "the token is out of range, or no whole number"
 	}
 	r.fenced, _ = doc.Lookup("fenced").BooleanOK()
 	r.fresh = truthy(doc.Lookup("fresh"))
@@ -153,8 +148,8 @@ func parse(doc bson.Raw) row {
 func (r *row) judge(doc bson.Raw, at int64) { r.left, r.wanted = leftOf(doc, at), hintAt(doc, at) }
 
 func (r row) granted() driver.Result {
-	if r.absurd != "" || r.token <= 0 {
-		return unknown(r.byHand("acquire")) // to be undone
+	if r.corrupt != "" || r.token <= 0 {
+		return unknown(r.corruptError("acquire")) // to be undone
 	}
 	return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
 }

@@ -253,7 +253,7 @@ func TestP2_FateThatNoMajorityHas(t *testing.T) {
 	atFind = func() {
 		x.alone()
 		_, err := alone.UpdateOne(context.Background(), op("_id", keyID("kept")),
-			op("$set", d{{Key: "hold", Value: holdID(newID())}, {Key: "token", Value: above(holds[1].Stored)}}))
+			op("$set", bson.D{{Key: "hold", Value: holdID(newID())}, {Key: "token", Value: above(holds[1].Stored)}}))
 		if err != nil {
 			t.Error(err)
 		}

@@ -82,11 +82,11 @@ func conflicted(err error) bool {
 	if errors.As(err, &doubt) {
 		return false
 	}
-	return met(err)
+	return conflictedLast(err)
 }
 
-// met is conflicted of the last sending alone.
-func met(err error) bool {
+// conflictedLast is conflicted, of the last sending alone.
+func conflictedLast(err error) bool {
 	command, concern := codes(err)
 	return concern == 0 && (command == codeDuplicateKey || command == codeWriteConflict)
 }
@@ -126,7 +126,7 @@ func absent(err error) bool {
 }
 
 func noServer(err error) bool {
-	return absent(err) || errors.Is(err, errNoTurn) || strings.Contains(err.Error(), "while checking out a connection from")
+	return absent(err) || errors.Is(err, errNoPlace) || strings.Contains(err.Error(), "while checking out a connection from")
 }
 
 // fail is the one place where an error of the driver gets its meaning and its
@@ -182,9 +182,9 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 	case blocked(err):
 		e.NotApplied = true
 		advice = ": the server did not finish it in time"
-	case wrongDocument(err), command == codeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
+	case corruptDocument(err), command == codeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
 		e.Lasting, e.NotApplied = true, concern == 0
-		advice = ": its document" + wasChanged
+		advice = ": its document" + corruptAdvice
 	case conflicted(err) || nothingSent(err) || noServer(err):
 		e.NotApplied = true
 	case concern != 0:

@@ -11,7 +11,7 @@ import (
 
 // A guarded key has a document beside its lease: {_id: key, token, lsid, n}. A
 // guarded transaction writes it (guard.go), renewals never do. An acquire of such
-// a key raises its token before it is told, which waits for the transactions that
+// a key raises its token before it is granted, which waits for the transactions that
 // have written it and makes all later ones of an older token match nothing. lsid
 // is the session in which InTx and Once run the transactions of that token; n only
 // makes a guard a write.
@@ -19,8 +19,8 @@ import (
 // That a key is guarded is a flag in its lease document, so that other keys pay
 // nothing. It is gone if somebody deletes the document, or brings an old one back,
 // and the fence is still there. Therefore a document without a token is fresh, and
-// who is granted one looks for a fence. It stays so until a hold that was told is
-// released: whoever made the document may have died before it looked.
+// an acquire that takes a fresh one looks for a fence. It stays fresh until a lease on
+// it is released: the program that created the document may have died before it looked.
 
 // raise lifts the fence of a key, which guarded transactions of an older token
 // have written: it waits for those that are open and stops all later ones. own is
@@ -34,14 +34,14 @@ func (s *Store) raiseWithin(ctx context.Context, key string, token int64, own *o
 	var update any = op("$max", op("token", token))
 	if own != nil {
 		// A raise that comes late, behind a newer one, changes neither.
-		update = a{op("$set", d{
-			{Key: "token", Value: op("$max", a{"$token", token})},
-			{Key: "lsid", Value: op("$cond", a{op("$lt", a{"$token", token}), own.id, "$lsid"})},
+		update = bson.A{op("$set", bson.D{
+			{Key: "token", Value: op("$max", bson.A{"$token", token})},
+			{Key: "lsid", Value: op("$cond", bson.A{op("$lt", bson.A{"$token", token}), own.id, "$lsid"})},
 		})}
 	}
-	cmd := d{
+	cmd := bson.D{
 		{Key: "update", Value: s.fences},
-		{Key: "updates", Value: a{d{
+		{Key: "updates", Value: bson.A{bson.D{
 			{Key: "q", Value: op("_id", keyID(key))},
 			{Key: "u", Value: update},
 			{Key: "upsert", Value: true},
@@ -49,9 +49,9 @@ func (s *Store) raiseWithin(ctx context.Context, key string, token int64, own *o
 	}
 	for tries := 0; ; tries++ {
 		start := time.Now()
-		_, err := s.write(ctx, nil, cmd, s.paces.raise.waitOne(wait))
+		_, err := s.write(ctx, nil, cmd, s.limits.raise.ofOne(wait))
 		if err == nil {
-			s.paces.raise.tookOne(time.Since(start))
+			s.limits.raise.observeOne(time.Since(start))
 		}
 		if err == nil || tries == 3 || !conflicted(err) {
 			return err
@@ -73,11 +73,11 @@ func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own 
 		if !blocked(err) {
 			return err
 		}
-		open, unsure := s.written(ctx, key)
+		open, unsure := s.fenceWritten(ctx, key)
 		if open && tries == 0 {
 			var ended bool
 			if ended, unsure = s.endOlder(ctx, key, token); ended {
-				open, unsure = s.written(ctx, key)
+				open, unsure = s.fenceWritten(ctx, key)
 			}
 		}
 		switch {
@@ -106,7 +106,7 @@ func (s *Store) findFences(ctx context.Context, rows ...*row) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	cmd := d{
+	cmd := bson.D{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: byKeys(keys)},
 		{Key: "projection", Value: op("_id", 1)},

@@ -83,12 +83,12 @@ func FuzzCommands(f *testing.F) {
 		if ms, ok := doc.Lookup("expiresAt", "$add", "1").Int64OK(); !ok || (ms > 0) != (ttl > 0) {
 			t.Errorf("a TTL of %v became %d ms", q.TTL, ms)
 		}
-		same("key", raw(s.ending([]driver.Hold{h})).Lookup("updates", "0", "q", "_id"), []byte(key))
+		same("key", raw(s.endingMany([]driver.Hold{h})).Lookup("updates", "0", "q", "_id"), []byte(key))
 		same("hold", raw(s.endingOne(h)).Lookup("query", "hold"), q.ID[:])
-		same("hold", raw(s.renewal([]driver.Hold{h})).Lookup("updates", "0", "q", "hold"), q.ID[:])
+		same("hold", raw(s.renewalOf([]driver.Hold{h})).Lookup("updates", "0", "q", "hold"), q.ID[:])
 		same("run", raw(runID(owner, key)).Lookup("run"), []byte(key))
 		same("name", raw(runID(owner, key)).Lookup("name"), []byte(owner))
-		if r := parse(raw(bson.D{{Key: "_id", Value: keyID(key)}, {Key: "hold", Value: holdID(q.ID)}, {Key: "owner", Value: owner}})); r.key != key || r.hold != q.ID || r.absurd != "" || r.owner != owner[:min(len(owner), 255)] {
+		if r := parse(raw(bson.D{{Key: "_id", Value: keyID(key)}, {Key: "hold", Value: holdID(q.ID)}, {Key: "owner", Value: owner}})); r.key != key || r.hold != q.ID || r.corrupt != "" || r.owner != owner[:min(len(owner), 255)] {
 			t.Errorf("%q came back as %+v", key, r)
 		}
 	})
@@ -98,7 +98,7 @@ func FuzzCommands(f *testing.F) {
 // caller is told has nothing that wrapped around.
 func FuzzDocuments(f *testing.F) {
 	for _, name := range []string{"token", "expiresAt", "hold", "now", "_id", "wanted"} {
-		for _, v := range append(strangers, special[name]...) {
+		for _, v := range append(anyValues, special[name]...) {
 			if v == gone {
 				continue
 			}
@@ -130,7 +130,7 @@ func FuzzDocuments(f *testing.F) {
 		for _, doc := range append(docs, reply) {
 			r := parse(doc)
 			i := r.info(r.key)
-			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !seemlyHint(i.Wanted) {
+			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !plausibleHint(i.Wanted) {
 				t.Fatalf("%v is shown as %+v", doc, i)
 			}
 			if g := r.granted(); g.Status == driver.Granted && (g.Token <= 0 || g.Token > driver.MaxToken) {
@@ -148,7 +148,7 @@ func FuzzDocuments(f *testing.F) {
 			}
 		}
 		for _, err := range []error{mongo.CommandError{Raw: reply, Message: string(b)}, mongo.WriteException{Raw: reply}} {
-			_ = moment(err)
+			_ = operationTimeOf(err)
 			if e := s.fail(t.Context(), "acquire \"k\"", err); !strings.Contains(e.Error(), "app.locks") {
 				t.Fatalf("%v", e)
 			}

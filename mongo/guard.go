@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
@@ -11,7 +12,7 @@ import (
 )
 
 // Guard makes the transaction of the session in ctx depend on lease: it cannot
-// commit after a newer hold of the key was granted. Whoever acquires the key next
+// commit after a newer hold of the key was granted. The next acquire of the key
 // waits until the transaction has ended, for at most as long as the server keeps
 // it open (transactionLifetimeLimitSeconds, 60 s by default); the lease is renewed
 // meanwhile as ever. It is one update in the transaction, at any place of it; there
@@ -99,7 +100,7 @@ func (s *Store) guarding(lease *rowlock.Lease) (driver.Hold, error) {
 func (s *Store) guard(ctx context.Context, sess *mongo.Session, lease *rowlock.Lease, h driver.Hold) error {
 	what := fmt.Sprintf("guard %q", h.Key)
 	reply, err := s.inside(sess, s.fences).UpdateOne(ctx,
-		d{{Key: "_id", Value: keyID(h.Key)}, {Key: "token", Value: h.Stored}}, op("$inc", op("n", int64(1))))
+		bson.D{{Key: "_id", Value: keyID(h.Key)}, {Key: "token", Value: h.Stored}}, op("$inc", op("n", int64(1))))
 	if err != nil {
 		return s.insideFailed(ctx, what, err)
 	}
@@ -121,7 +122,7 @@ func (s *Store) tooOld(ctx context.Context, lease *rowlock.Lease, h driver.Hold)
 	if lease.Err() != nil {
 		return false
 	}
-	docs, err := s.documents(ctx, d{
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: op("_id", keyID(h.Key))},
 		{Key: "projection", Value: op("token", 1)},

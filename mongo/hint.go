@@ -15,38 +15,38 @@ import (
 // never depends on it. Expressions only compare what is stored, because arithmetic with
 // a value of another type, which somebody may have put there, would fail the command.
 
-// stands: there is a hint that ends later than least from now. One that ends too far
+// hintStands: there is a hint that ends later than least from now. One that ends too far
 // ahead was left by a node whose clock was ahead, and is none.
-func stands(least time.Duration) d {
+func hintStands(least time.Duration) bson.D {
 	from := any(now)
 	if least > 0 {
 		from = plus(now, millis(least))
 	}
-	return op("$and", a{
-		op("$gt", a{"$wanted.until", from}),
-		op("$lte", a{"$wanted.until", plus(now, millis(driver.MaxHintTime))}),
+	return op("$and", bson.A{
+		op("$gt", bson.A{"$wanted.until", from}),
+		op("$lte", bson.A{"$wanted.until", plus(now, millis(driver.MaxHintTime))}),
 	})
 }
 
-// others: a client other than this one waits.
-func others(client any) d {
-	return op("$and", a{stands(0), op("$ne", a{"$wanted.by", client})})
+// hintOfAnother: a client other than this one waits.
+func hintOfAnother(client any) bson.D {
+	return op("$and", bson.A{hintStands(0), op("$ne", bson.A{"$wanted.by", client})})
 }
 
 // keepHint is the field in the document of a grant.
-func keepHint(client any) d {
-	return op("$cond", a{others(client), "$wanted", "$$REMOVE"})
+func keepHint(client any) bson.D {
+	return op("$cond", bson.A{hintOfAnother(client), "$wanted", "$$REMOVE"})
 }
 
-// leaveHint is the document of a key that was refused to client, who waits for it. It
+// leaveHint is the document of a key that was refused to client, which waits for it. It
 // stays as it is where the hold is the client's own, so that a repeated attempt changes
 // nothing, where another waits, and where the client's own hint has half of its time left.
-func leaveHint(hold, client any) d {
-	hint := op("wanted", d{{Key: "by", Value: client}, {Key: "until", Value: plus(now, millis(driver.HintTime))}})
-	return op("$cond", a{
-		op("$or", a{op("$eq", a{"$hold", hold}), others(client), stands(driver.HintTime / 2)}),
+func leaveHint(hold, client any) bson.D {
+	hint := op("wanted", bson.D{{Key: "by", Value: client}, {Key: "until", Value: plus(now, millis(driver.HintTime))}})
+	return op("$cond", bson.A{
+		op("$or", bson.A{op("$eq", bson.A{"$hold", hold}), hintOfAnother(client), hintStands(driver.HintTime / 2)}),
 		"$$ROOT",
-		op("$mergeObjects", a{"$$ROOT", hint}),
+		op("$mergeObjects", bson.A{"$$ROOT", hint}),
 	})
 }
 

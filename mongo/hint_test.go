@@ -38,7 +38,7 @@ func refused(t testing.TB, s *Store, key string, client uint32) {
 func leave(t testing.TB, s *Store, key string, client uint32, d time.Duration) {
 	t.Helper()
 	hint := bson.D{{Key: "by", Value: int32(client)}, {Key: "until", Value: plus(now, millis(d))}}
-	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), a{op("$set", op("wanted", hint))})
+	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), bson.A{op("$set", op("wanted", hint))})
 	must(t, err)
 }
 
@@ -309,7 +309,9 @@ func TestHintCommands(t *testing.T) {
 func TestHintOfAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
-	by := func(client, until any) d { return d{{Key: "by", Value: client}, {Key: "until", Value: until}} }
+	by := func(client, until any) bson.D {
+		return bson.D{{Key: "by", Value: client}, {Key: "until", Value: until}}
+	}
 	ahead := func(d time.Duration) time.Time { return time.Now().Add(d) }
 	for what, c := range map[string]struct {
 		hint   func() any
@@ -322,8 +324,8 @@ func TestHintOfAnotherClock(t *testing.T) {
 		"too far ahead": {func() any { return by(6, ahead(driver.MaxHintTime+time.Hour)) }, 0},
 		"a timestamp":   {func() any { return by(6, bson.Timestamp{T: uint32(ahead(lasting).Unix())}) }, 0},
 		"a number":      {func() any { return by(6, ahead(lasting).UnixMilli()) }, 0},
-		"no date":       {func() any { return d{{Key: "by", Value: 6}} }, 0},
-		"an array":      {func() any { return a{by(6, ahead(lasting))} }, 0},
+		"no date":       {func() any { return bson.D{{Key: "by", Value: 6}} }, 0},
+		"an array":      {func() any { return bson.A{by(6, ahead(lasting))} }, 0},
 		"a text":        {func() any { return "6" }, 0},
 		"null":          {func() any { return nil }, 0},
 	} {

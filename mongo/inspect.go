@@ -32,7 +32,7 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 // rows reads the documents of keys. With a moment in time it reads what the
 // majority has, not before that moment.
 func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) (map[string]row, error) {
-	cmd := d{
+	cmd := bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: byKeys(keys)},
 		{Key: "projection", Value: fields},
@@ -59,7 +59,7 @@ func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) 
 
 // majorityAfter is the read concern for what the majority has, not before a moment.
 func majorityAfter(moment *bson.Timestamp) bson.E {
-	return bson.E{Key: "readConcern", Value: d{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *moment}}}
+	return bson.E{Key: "readConcern", Value: bson.D{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *moment}}}
 }
 
 // markPinned looks whether the grants of guarded leases have passed their fence.
@@ -73,7 +73,7 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[st
 	if len(keys) == 0 {
 		return nil
 	}
-	docs, err := s.documents(ctx, d{
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: byKeys(keys)},
 		{Key: "projection", Value: op("token", 1)},
@@ -96,11 +96,11 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[st
 	return nil
 }
 
-func byKeys(keys []string) d {
+func byKeys(keys []string) bson.D {
 	if len(keys) == 1 {
 		return op("_id", keyID(keys[0]))
 	}
-	ids := make(a, len(keys))
+	ids := make(bson.A, len(keys))
 	for i, k := range keys {
 		ids[i] = keyID(k)
 	}

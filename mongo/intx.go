@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// settleTry is how long one sending of a commit or an abort may take: behind a
+	// commitTry is how long one sending of a commit or an abort may take: behind a
 	// connection that hangs there may be a new primary.
-	settleTry = time.Second
+	commitTry = time.Second
 
 	// Between two runs of a transaction there is a pause, at random up to these.
 	firstPause = 5 * time.Millisecond
@@ -46,7 +46,7 @@ var ownTransactions = options.Transaction().
 // The transactions of one lease run one after the other, so calls from several
 // goroutines wait for each other; one inside another of the same lease is refused.
 // They run in a session of the library, never in one that ctx carries. If the
-// process dies inside, whoever acquires the key next ends it at once.
+// process dies inside, the next acquire of the key ends it at once.
 //
 // nil: committed, whatever became of the lease since. An error means that nothing
 // took effect, but for ErrUnknownOutcome: the commit was sent and could not be
@@ -95,8 +95,8 @@ func (s *Store) inTx(ctx context.Context, doing string, lease *rowlock.Lease, fn
 	defer cancel()
 	ctx = lease.Context(ctx)
 	select {
-	case x.own.turn <- struct{}{}:
-		defer func() { <-x.own.turn }()
+	case x.own.transaction <- struct{}{}:
+		defer func() { <-x.own.transaction }()
 	case <-ctx.Done():
 		return x.ended(outer, nil)
 	}
@@ -151,13 +151,13 @@ func (x *ownTx) run(ctx context.Context) error {
 	return x.commit(ctx)
 }
 
-// commit sends the commit until it is settled, once more after the end of ctx. The
+// commit sends the commit until its outcome is known, once more after the end of ctx. The
 // server answers a repeat with what became of the first one: done, or a transient
 // error: it never was and never will be.
 func (x *ownTx) commit(ctx context.Context) error {
 	for odd := 0; ; {
 		last := ctx.Err() != nil
-		try, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTry)
+		try, stop := context.WithTimeout(context.WithoutCancel(ctx), commitTry)
 		x.s.statements.Add(1)
 		err := x.own.sess.CommitTransaction(try)
 		stop()
@@ -173,7 +173,7 @@ func (x *ownTx) commit(ctx context.Context) error {
 			// For the driver it still runs, then nothing else can. If the commit has not
 			// arrived, this is its end; otherwise it changes nothing.
 			x.abort(ctx)
-			x.settleSession()
+			x.resetSession()
 			return fmt.Errorf("mongo: %s on %s: commit: %w: %w", x.what, x.s, driver.ErrUnknownOutcome, err)
 		}
 		select {
@@ -183,11 +183,11 @@ func (x *ownTx) commit(ctx context.Context) error {
 	}
 }
 
-// settleSession makes the driver's session fit for the next transaction. A commit that
+// resetSession makes the driver's session fit for the next transaction. A commit that
 // timed out after another had failed leaves it committing, and neither abort nor begin
 // ends that: each statement of the next transaction would begin it anew. One that is
 // cancelled before it is sent does; were it sent, it would be the same commit again.
-func (x *ownTx) settleSession() {
+func (x *ownTx) resetSession() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = x.own.sess.CommitTransaction(ctx)
@@ -201,7 +201,7 @@ func mayPass(err error) bool {
 // abort ends the transaction, whatever became of ctx. If that fails the server ends
 // it later, or the next transaction of the session, or the next holder does.
 func (x *ownTx) abort(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTry)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTry)
 	defer cancel()
 	x.s.statements.Add(1)
 	_ = x.own.sess.AbortTransaction(ctx)

@@ -280,7 +280,7 @@ func TestOwnSessionsAreForgotten(t *testing.T) {
 	}
 	s.own.mu.Lock()
 	defer s.own.mu.Unlock()
-	if len(s.own.of) != 0 || len(s.own.ended) >= endMost {
-		t.Errorf("%d sessions in use, %d ended ones kept", len(s.own.of), len(s.own.ended))
+	if len(s.own.byHold) != 0 || len(s.own.pendingEnd) >= endMost {
+		t.Errorf("%d sessions in use, %d ended ones kept", len(s.own.byHold), len(s.own.pendingEnd))
 	}
 }

@@ -19,11 +19,11 @@ func (s *Store) endOlder(ctx context.Context, key string, token int64) (bool, er
 
 // endAllOlder is endOlder for several keys; true: some session was ended.
 func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) (bool, error) {
-	docs, err := s.guardians(ctx, keys)
+	docs, err := s.fencesWithSession(ctx, keys)
 	if err != nil {
 		return false, err
 	}
-	ids := a{}
+	ids := bson.A{}
 	var killed []string
 	for _, doc := range docs {
 		fence := parse(doc)
@@ -45,12 +45,12 @@ func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) 
 	return err == nil, err
 }
 
-// guardians reads those of the fences that name a session.
-func (s *Store) guardians(ctx context.Context, keys []string) ([]bson.Raw, error) {
-	docs, err := s.documents(ctx, d{
+// fencesWithSession reads those of the fences that name a session.
+func (s *Store) fencesWithSession(ctx context.Context, keys []string) ([]bson.Raw, error) {
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.fences},
 		{Key: "filter", Value: byKeys(keys)},
-		{Key: "projection", Value: d{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
+		{Key: "projection", Value: bson.D{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	})

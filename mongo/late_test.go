@@ -32,7 +32,7 @@ func (p *proxy) nothingLate(t *testing.T, s, beside *Store, keys ...string) {
 	}
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	if n := len(s.sessions.kept); n != 0 {
+	if n := len(s.sessions.unanswered); n != 0 {
 		t.Errorf("%d sessions are still kept", n)
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // A key of LockTx is a document that every transaction under it writes: two such
 // transactions cannot both commit. {_id: key, n, waits}; n counts the locks, waits
-// those who waited for one outside of a transaction.
+// the calls that waited for one outside of a transaction.
 
 // LockTx locks keys for the transaction of the session in ctx, until it commits or
 // aborts. There is no lease: nothing to renew, to lose or to release, and nothing
@@ -70,12 +71,12 @@ func (s *Store) WaitTx(ctx context.Context, keys ...string) error {
 	}
 	// A write outside of a transaction waits for the transaction that has written the
 	// document. It says nothing to anybody, so the majority need not have it.
-	updates := make(a, len(keys))
+	updates := make(bson.A, len(keys))
 	for i, k := range keys {
-		updates[i] = d{{Key: "q", Value: op("_id", keyID(k))}, {Key: "u", Value: op("$inc", op("waits", int64(1)))}, {Key: "upsert", Value: true}}
+		updates[i] = bson.D{{Key: "q", Value: op("_id", keyID(k))}, {Key: "u", Value: op("$inc", op("waits", int64(1)))}, {Key: "upsert", Value: true}}
 	}
 	for tries := 0; ; tries++ {
-		_, err := s.run(ctx, nil, d{ // beside the commands that are counted: it may wait for long
+		_, err := s.run(ctx, nil, bson.D{ // beside the commands that are counted: it may wait for long
 			{Key: "update", Value: s.txs},
 			{Key: "updates", Value: updates},
 			{Key: "ordered", Value: true},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
@@ -29,7 +30,7 @@ func lockAndAdd(ctx context.Context, s *Store, keys ...string) error {
 		if err != nil {
 			return nil, err
 		}
-		_, err = data(s).InsertOne(ctx, d{{Key: "of", Value: keys[0]}, {Key: "n", Value: n}})
+		_, err = data(s).InsertOne(ctx, bson.D{{Key: "of", Value: keys[0]}, {Key: "n", Value: n}})
 		return nil, err
 	}, ownTransactions)
 	return err
@@ -62,7 +63,7 @@ func TestLockTxExcludes(t *testing.T) {
 	}
 	wg.Wait()
 	for n := range int64(workers * rounds) {
-		count, err := data(s).CountDocuments(t.Context(), d{{Key: "of", Value: "a"}, {Key: "n", Value: n}})
+		count, err := data(s).CountDocuments(t.Context(), bson.D{{Key: "of", Value: "a"}, {Key: "n", Value: n}})
 		must(t, err)
 		if count != 1 {
 			t.Errorf("P8: %d transactions counted %d before them", count, n)

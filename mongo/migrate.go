@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -34,7 +36,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	for _, name := range []string{s.leases, s.fences, s.runs, s.txs} {
 		// An empty collection costs nothing, and later nothing has to be created in
 		// the middle of a transaction.
-		_, err := s.write(ctx, nil, d{{Key: "create", Value: name}}, ddlWait)
+		_, err := s.write(ctx, nil, bson.D{{Key: "create", Value: name}}, ddlWait)
 		if command, _ := codes(err); err != nil && command != codeNamespaceExists {
 			return s.fail(ctx, "migrate: create "+name, err)
 		}
@@ -44,9 +46,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	// Without a collation, whatever that of the collection is: names compare byte
 	// for byte.
-	_, err := s.write(ctx, nil, d{
+	_, err := s.write(ctx, nil, bson.D{
 		{Key: "createIndexes", Value: s.leases},
-		{Key: "indexes", Value: a{d{
+		{Key: "indexes", Value: bson.A{bson.D{
 			{Key: "key", Value: op("name", 1)},
 			{Key: "name", Value: nameIndex},
 			{Key: "collation", Value: op("locale", "simple")},
@@ -56,9 +58,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return s.fail(ctx, "migrate: create index "+nameIndex, err)
 	}
 	for tries := 0; ; tries++ {
-		_, err := s.write(ctx, nil, d{
+		_, err := s.write(ctx, nil, bson.D{
 			{Key: "update", Value: s.leases},
-			{Key: "updates", Value: a{d{
+			{Key: "updates", Value: bson.A{bson.D{
 				{Key: "q", Value: op("_id", layoutID)},
 				{Key: "u", Value: op("$setOnInsert", op("layout", int64(layout)))},
 				{Key: "upsert", Value: true},
@@ -84,7 +86,7 @@ func (s *Store) checkLayout(ctx context.Context) error {
 }
 
 func (s *Store) checkNumber(ctx context.Context) error {
-	docs, err := s.documents(ctx, d{
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("_id", layoutID)},
 		{Key: "singleBatch", Value: true},
@@ -106,7 +108,7 @@ func (s *Store) checkNumber(ctx context.Context) error {
 }
 
 func (s *Store) checkNameIndex(ctx context.Context) error {
-	_, err := s.read(ctx, d{
+	_, err := s.read(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: op("name", op("$gt", ""))},
 		{Key: "projection", Value: op("_id", 1)},

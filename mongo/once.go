@@ -85,8 +85,8 @@ func validRun(run string) error {
 	return nil
 }
 
-func runID(key, run string) d {
-	return d{{Key: "name", Value: keyID(key)}, {Key: "run", Value: binary([]byte(run))}}
+func runID(key, run string) bson.D {
+	return bson.D{{Key: "name", Value: keyID(key)}, {Key: "run", Value: binary([]byte(run))}}
 }
 
 // mark writes the mark in the transaction. It is no insert, because a duplicate key
@@ -94,9 +94,9 @@ func runID(key, run string) d {
 // changes nothing.
 func (s *Store) mark(ctx context.Context, sess *mongo.Session, h driver.Hold, run string) error {
 	what := fmt.Sprintf("mark run %q of %q", run, h.Key)
-	reply, err := s.inside(sess, s.runs).UpdateOne(ctx, op("_id", runID(h.Key, run)), a{op("$set", d{
-		{Key: "token", Value: op("$ifNull", a{"$token", h.Stored})},
-		{Key: "at", Value: op("$ifNull", a{"$at", now})},
+	reply, err := s.inside(sess, s.runs).UpdateOne(ctx, op("_id", runID(h.Key, run)), bson.A{op("$set", bson.D{
+		{Key: "token", Value: op("$ifNull", bson.A{"$token", h.Stored})},
+		{Key: "at", Value: op("$ifNull", bson.A{"$at", now})},
 	})}, options.UpdateOne().SetUpsert(true))
 	if err != nil {
 		return s.insideFailed(ctx, what, err)
@@ -110,11 +110,11 @@ func (s *Store) mark(ctx context.Context, sess *mongo.Session, h driver.Hold, ru
 // marked makes sure of a mark that a transaction has seen: what it sees the majority
 // may not have yet, and would lose in a failover.
 func (s *Store) marked(ctx context.Context, sess *mongo.Session, h driver.Hold, run, what string) error {
-	concern := d{{Key: "level", Value: "majority"}}
+	concern := bson.D{{Key: "level", Value: "majority"}}
 	if t := sess.OperationTime(); t != nil {
 		concern = append(concern, bson.E{Key: "afterClusterTime", Value: *t})
 	}
-	docs, err := s.documents(ctx, d{
+	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: op("_id", runID(h.Key, run))},
 		{Key: "singleBatch", Value: true},

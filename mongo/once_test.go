@@ -154,7 +154,7 @@ func TestP13_LostReplyToTheCommit(t *testing.T) {
 	p, s, _ := behindProxy(t)
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	p.loseNext(1<<30, "commitTransaction")
-	time.AfterFunc(3*settleTry/2, func() { p.loseNext(0, "") }) // the driver itself repeats it for a settleTry
+	time.AfterFunc(3*commitTry/2, func() { p.loseNext(0, "") }) // the driver itself repeats it for a commitTry
 	calls := 0
 	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { calls++; return effects(ctx, s, 0) }))
 	if calls != 1 {

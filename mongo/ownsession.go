@@ -12,13 +12,13 @@ import (
 )
 
 // ownSession is the session in which InTx and Once run the transactions of one
-// hold. The fence names it, so that whoever has the key next can end what is open
+// hold. The fence names it, so that the next holder of the key can end what is open
 // in it. Therefore it serves that hold only and never goes back to the driver's
 // pool, where it would serve a call of the user next.
 type ownSession struct {
-	sess *mongo.Session
-	id   bson.RawValue // as the fence names it
-	turn chan struct{} // one transaction at a time: two would undo each other at the fence
+	sess        *mongo.Session
+	id          bson.RawValue // as the fence names it
+	transaction chan struct{} // one transaction at a time: two would undo each other at the fence
 }
 
 func (s *Store) newOwn() (*ownSession, error) {
@@ -26,81 +26,81 @@ func (s *Store) newOwn() (*ownSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ownSession{sess: sess, id: sess.ID().Lookup("id"), turn: make(chan struct{}, 1)}, nil
+	return &ownSession{sess: sess, id: sess.ID().Lookup("id"), transaction: make(chan struct{}, 1)}, nil
 }
 
-// unused gives back a session that no fence names.
-func (o *ownSession) unused() {
+// discard ends a session that no fence names.
+func (o *ownSession) discard() {
 	if o != nil {
 		o.sess.EndSession(context.Background()) // no transaction: nothing is sent
 	}
 }
 
-// endMost is how many sessions of ended holds are told to the server at a time.
+// endMost is how many sessions of ended holds are reported to the server at a time.
 const endMost = 100
 
 // ownSessions are those of the guarded holds that are not known to have ended.
 type ownSessions struct {
-	mu    sync.Mutex
-	of    map[driver.HoldID]*ownSession
-	ended []bson.Raw
+	mu         sync.Mutex
+	byHold     map[driver.HoldID]*ownSession
+	pendingEnd []bson.Raw
 }
 
-func (os *ownSessions) add(id driver.HoldID, o *ownSession) {
+func (s *ownSessions) add(id driver.HoldID, o *ownSession) {
 	if o == nil {
 		return
 	}
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	if os.of == nil {
-		os.of = make(map[driver.HoldID]*ownSession)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byHold == nil {
+		s.byHold = make(map[driver.HoldID]*ownSession)
 	}
-	os.of[id] = o
+	s.byHold[id] = o
 }
 
-func (os *ownSessions) find(id driver.HoldID) *ownSession {
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	return os.of[id]
+func (s *ownSessions) find(id driver.HoldID) *ownSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byHold[id]
 }
 
 // drop forgets the sessions of holds that are over.
-func (os *ownSessions) drop(holds ...driver.Hold) {
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	if len(os.of) == 0 {
+func (s *ownSessions) drop(holds ...driver.Hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.byHold) == 0 {
 		return
 	}
 	for _, h := range holds {
-		if o := os.of[h.ID]; o != nil {
-			delete(os.of, h.ID)
-			os.ended = append(os.ended, o.sess.ID())
+		if o := s.byHold[h.ID]; o != nil {
+			delete(s.byHold, h.ID)
+			s.pendingEnd = append(s.pendingEnd, o.sess.ID())
 		}
 	}
 }
 
-// spent returns the IDs of sessions that the server may forget too, if there are
+// takeEnded returns the IDs of sessions that the server may forget too, if there are
 // enough for a command. It forgets by itself after 30 minutes, but has room for a
 // million only.
-func (os *ownSessions) spent() []bson.Raw {
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	if len(os.ended) < endMost {
+func (s *ownSessions) takeEnded() []bson.Raw {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pendingEnd) < endMost {
 		return nil
 	}
-	ids := os.ended
-	os.ended = nil
+	ids := s.pendingEnd
+	s.pendingEnd = nil
 	return ids
 }
 
 // close forgets all sessions and returns their IDs.
-func (os *ownSessions) close() []bson.Raw {
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	ids := os.ended
-	for _, o := range os.of {
+func (s *ownSessions) close() []bson.Raw {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := s.pendingEnd
+	for _, o := range s.byHold {
 		ids = append(ids, o.sess.ID())
 	}
-	os.of, os.ended = nil, nil
+	s.byHold, s.pendingEnd = nil, nil
 	return ids
 }

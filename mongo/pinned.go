@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -17,25 +19,25 @@ import (
 // errPinned: an open transaction has written the fence of the key.
 var errPinned = errors.New("an open guarded transaction of an older holder must end first")
 
-// written reports whether an open transaction has written the fence of one of the keys.
+// fenceWritten reports whether an open transaction has written the fence of one of the keys.
 // It writes them too, in a transaction that cannot live: its last statement is refused,
 // with which the server undoes it, so nothing stays open whatever becomes of this
 // process. A guard that comes at that moment is told to try again.
-func (s *Store) written(ctx context.Context, keys ...string) (bool, error) {
-	o, err := s.sessions.take()
+func (s *Store) fenceWritten(ctx context.Context, keys ...string) (bool, error) {
+	sess, err := s.sessions.get()
 	if err != nil {
 		return false, err
 	}
-	o.number++
-	updates := a{}
+	sess.number++
+	updates := bson.A{}
 	for _, key := range keys {
-		updates = append(updates, d{{Key: "q", Value: op("_id", keyID(key))}, {Key: "u", Value: op("$inc", op("n", int64(1)))}})
+		updates = append(updates, bson.D{{Key: "q", Value: op("_id", keyID(key))}, {Key: "u", Value: op("$inc", op("n", int64(1)))}})
 	}
-	never := d{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$set", op("_id", "another"))}, {Key: "upsert", Value: true}}
-	_, err = s.send(ctx, o.sess, d{
+	never := bson.D{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$set", op("_id", "another"))}, {Key: "upsert", Value: true}}
+	_, err = s.send(ctx, sess.sess, bson.D{
 		{Key: "update", Value: s.fences},
 		{Key: "updates", Value: append(updates, never)},
-		{Key: "txnNumber", Value: o.number},
+		{Key: "txnNumber", Value: sess.number},
 		{Key: "autocommit", Value: false},
 		{Key: "startTransaction", Value: true},
 	}, min(undoWait, left(ctx)))
@@ -43,19 +45,19 @@ func (s *Store) written(ctx context.Context, keys ...string) (bool, error) {
 	if command != codeWriteConflict && command != codeImmutableField {
 		return false, err
 	}
-	s.sessions.give(o)
+	s.sessions.put(sess)
 	return command == codeWriteConflict, nil
 }
 
-// whichWritten reports it for each key: of all together, and where some are written of
-// smaller and smaller parts.
-func (s *Store) whichWritten(ctx context.Context, keys []string) ([]bool, error) {
+// fencesWritten reports it for each key: of all by one command, and where some are written
+// by commands with smaller and smaller parts.
+func (s *Store) fencesWritten(ctx context.Context, keys []string) ([]bool, error) {
 	open := make([]bool, len(keys))
-	return open, s.markWritten(ctx, keys, open)
+	return open, s.findWritten(ctx, keys, open)
 }
 
-func (s *Store) markWritten(ctx context.Context, keys []string, open []bool) error {
-	some, err := s.written(ctx, keys...)
+func (s *Store) findWritten(ctx context.Context, keys []string, open []bool) error {
+	some, err := s.fenceWritten(ctx, keys...)
 	if err != nil || !some {
 		return err
 	}
@@ -65,9 +67,9 @@ func (s *Store) markWritten(ctx context.Context, keys []string, open []bool) err
 	}
 	size := max(1, len(keys)/parallel)
 	errs := make([]error, (len(keys)+size-1)/size)
-	each(len(errs), parallel, func(i int) {
+	inParallel(len(errs), parallel, func(i int) {
 		from, to := i*size, min(len(keys), (i+1)*size)
-		errs[i] = s.markWritten(ctx, keys[from:to], open[from:to])
+		errs[i] = s.findWritten(ctx, keys[from:to], open[from:to])
 	})
 	return errors.Join(errs...)
 }
@@ -76,17 +78,17 @@ func (s *Store) markWritten(ctx context.Context, keys []string, open []bool) err
 // which would stop at the first that is kept down; and none is waited for of which it is
 // known that a transaction has written it, unless that could be ended.
 func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row) {
-	raise, back, apart := b.sortWritten(ctx, entries, rows)
+	raise, back, apart := b.partitionWritten(ctx, entries, rows)
 	holds := make([]driver.Hold, len(back))
 	all := make([]int, len(back))
 	for n, i := range back {
 		holds[n], all[n] = driver.Hold{Key: b.reqs[i].Key, ID: b.reqs[i].ID, Undo: true}, n
 	}
-	lanes := []func(){
+	steps := []func(){
 		func() {
-			each(len(raise), parallel, func(n int) {
+			inParallel(len(raise), parallel, func(n int) {
 				i := raise[n]
-				b.results[i], b.done[i] = b.s.told(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
+				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
 			})
 		},
 		func() {
@@ -102,17 +104,17 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row
 			}
 		},
 	}
-	each(len(lanes), len(lanes), func(i int) { lanes[i]() })
+	inParallel(len(steps), len(steps), func(i int) { steps[i]() })
 }
 
-// sortWritten tells the entries apart whose fences an open transaction has written, after
+// partitionWritten separates the entries whose fences an open transaction has written, after
 // what InTx or Once had left open was ended. To find them takes a command for almost
 // each: of many only where all came for that, otherwise all are sent back to come apart
 // from the keys that nobody pins. Of those that it cannot ask about it leaves the answer
 // to the raise.
-func (b *batch) sortWritten(ctx context.Context, entries []int, rows map[string]row) (not, written []int, apart bool) {
+func (b *batch) partitionWritten(ctx context.Context, entries []int, rows map[string]row) (not, written []int, apart bool) {
 	s, keys := b.s, b.keys(entries)
-	if some, err := s.written(ctx, keys...); err != nil || !some {
+	if some, err := s.fenceWritten(ctx, keys...); err != nil || !some {
 		return entries, nil, false
 	}
 	if len(entries) > parallel && slices.ContainsFunc(entries, func(i int) bool { return !b.reqs[i].Apart }) {
@@ -123,7 +125,7 @@ func (b *batch) sortWritten(ctx context.Context, entries []int, rows map[string]
 		tokens[n] = rows[key].token
 	}
 	_, _ = s.endAllOlder(ctx, keys, tokens)
-	open, err := s.whichWritten(ctx, keys)
+	open, err := s.fencesWritten(ctx, keys)
 	if err != nil {
 		return entries, nil, false
 	}
@@ -137,15 +139,15 @@ func (b *batch) sortWritten(ctx context.Context, entries []int, rows map[string]
 	return not, written, false
 }
 
-// raisePatiently raises a fence however long the server takes. The error is errPinned if
+// raiseUntilDone raises a fence however long the server takes. The error is errPinned if
 // an open transaction is in the way.
-func (s *Store) raisePatiently(ctx context.Context, key string, token int64) error {
+func (s *Store) raiseUntilDone(ctx context.Context, key string, token int64) error {
 	for wait := blockWait; ; wait *= 2 {
 		err := s.raiseWithin(ctx, key, token, nil, wait)
-		if !blocked(err) || ctx.Err() != nil || wait > insistMost {
+		if !blocked(err) || ctx.Err() != nil || wait > maxWriteWait {
 			return err
 		}
-		if open, unsure := s.written(ctx, key); open {
+		if open, unsure := s.fenceWritten(ctx, key); open {
 			return errPinned
 		} else if unsure != nil && !blocked(unsure) {
 			return unsure
@@ -184,8 +186,8 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	rand.Shuffle(len(fenced), func(x, y int) { fenced[x], fenced[y] = fenced[y], fenced[x] })
 	some := fenced[:min(maxLooks, len(fenced))]
 	open := make([]bool, len(some))
-	each(len(some), pinnedConns, func(n int) {
-		is, err := s.written(ctx, reqs[some[n]].Key)
+	inParallel(len(some), pinnedConns, func(n int) {
+		is, err := s.fenceWritten(ctx, reqs[some[n]].Key)
 		open[n] = is && err == nil
 	})
 	more := fenced[len(some):]
@@ -194,7 +196,7 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 		for n, i := range more {
 			keys[n] = reqs[i].Key
 		}
-		if is, err := s.whichWritten(ctx, keys); err == nil {
+		if is, err := s.fencesWritten(ctx, keys); err == nil {
 			some, open, more = fenced, append(open, is...), nil
 		}
 	}
@@ -206,9 +208,9 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 			rest = append(rest, i)
 		}
 	}
-	mayEnd := s.mayEnd(ctx, reqs, pinned)
+	endable := s.endable(ctx, reqs, pinned)
 	for _, i := range pinned {
-		if mayEnd[reqs[i].Key] {
+		if endable[reqs[i].Key] {
 			rest = append(rest, i)
 		} else {
 			results[i] = driver.Result{Status: driver.Pinned}
@@ -220,8 +222,8 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	return rest
 }
 
-// mayEnd lists the keys whose fence names a session that this Store has not ended yet.
-func (s *Store) mayEnd(ctx context.Context, reqs []driver.Request, entries []int) map[string]bool {
+// endable lists the keys whose fence names a session that this Store has not ended yet.
+func (s *Store) endable(ctx context.Context, reqs []driver.Request, entries []int) map[string]bool {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -229,10 +231,10 @@ func (s *Store) mayEnd(ctx context.Context, reqs []driver.Request, entries []int
 	for n, i := range entries {
 		keys[n] = reqs[i].Key
 	}
-	docs, _ := s.guardians(ctx, keys)
-	may := make(map[string]bool)
+	docs, _ := s.fencesWithSession(ctx, keys)
+	endable := make(map[string]bool)
 	for _, doc := range docs {
-		may[parse(doc).key] = !s.killed.has(sessionOf(doc))
+		endable[parse(doc).key] = !s.killed.has(sessionOf(doc))
 	}
-	return may
+	return endable
 }

@@ -165,7 +165,7 @@ func TestP15_ManyPinnedKeysAmongOthers(t *testing.T) {
 }
 
 // One that is pinned among many is found without a look at each.
-func TestWhichWritten(t *testing.T) {
+func TestFencesWritten(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	const n = 64
@@ -180,7 +180,7 @@ func TestWhichWritten(t *testing.T) {
 			defer blockDocument(t, s.db.Collection(s.fences), keyID(keys[i]))()
 		}
 		sent := s.Statements()
-		written, err := s.whichWritten(t.Context(), keys)
+		written, err := s.fencesWritten(t.Context(), keys)
 		must(t, err)
 		for i, is := range written {
 			if is != slices.Contains(open, i) {
@@ -235,15 +235,15 @@ func TestP14_ALookAtAPinnedKey(t *testing.T) {
 	q := request("k")
 	q.Guarded = true
 	h := granted(t, s, q)
-	if open, err := s.written(t.Context(), "k"); open || err != nil {
+	if open, err := s.fenceWritten(t.Context(), "k"); open || err != nil {
 		t.Errorf("nothing is open: %v, %v", open, err)
 	}
-	if open, err := s.written(t.Context(), "none"); open || err != nil {
+	if open, err := s.fenceWritten(t.Context(), "none"); open || err != nil {
 		t.Errorf("there is no such fence: %v, %v", open, err)
 	}
 	before := fenceOf(t, s, "k")
 	unblock := blockDocument(t, s.db.Collection(s.fences), keyID("k"))
-	if open, err := s.written(t.Context(), "k"); !open || err != nil {
+	if open, err := s.fenceWritten(t.Context(), "k"); !open || err != nil {
 		t.Errorf("a transaction is open: %v, %v", open, err)
 	}
 	unblock()

@@ -16,15 +16,15 @@ import (
 
 // The Store uses a few connections of its client's pool, however many callers, keys and
 // leases there are: workConns for acquires, probes and all that an operator asks, and
-// vitalConns for renewals, releases and undos, which wait for none of the former; one
+// priorityConns for renewals, releases and undos, which wait for none of the former; one
 // for the change stream, and one for each running InTx or Once. Of the workConns acquires
 // of pinned keys have at most pinnedConns: they send many commands, and nobody else
 // waits for them. While a command is overdue the question of silence.go uses more, for a
 // second.
 const (
-	workConns   = parallel
-	vitalConns  = 4
-	pinnedConns = 3
+	workConns     = parallel
+	priorityConns = 4
+	pinnedConns   = 3
 
 	// minConns is what a pool must allow: a change stream, an acquire and a renewal at
 	// once, and a question on another connection.
@@ -32,31 +32,31 @@ const (
 )
 
 // maxConns is what the Store has under way at once, at most.
-const maxConns = workConns + vitalConns + 1
+const maxCommands = workConns + priorityConns + 1
 
 // conns counts the commands that are under way.
-type conns struct{ work, vital, pinned chan struct{} }
+type conns struct{ work, priority, pinned chan struct{} }
 
 func newConns() conns {
-	return conns{work: make(chan struct{}, workConns), vital: make(chan struct{}, vitalConns), pinned: make(chan struct{}, pinnedConns)}
+	return conns{work: make(chan struct{}, workConns), priority: make(chan struct{}, priorityConns), pinned: make(chan struct{}, pinnedConns)}
 }
 
 type connsKey struct{}
 
-// vital marks the context of calls that keep or end leases.
-func vital(ctx context.Context) context.Context {
-	return context.WithValue(ctx, connsKey{}, func(c conns) []chan struct{} { return []chan struct{}{c.vital} })
+// priority marks the context of calls that keep or end leases.
+func priority(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connsKey{}, func(c conns) []chan struct{} { return []chan struct{}{c.priority} })
 }
 
-// ofPinned marks the context of acquires of pinned keys.
-func ofPinned(ctx context.Context) context.Context {
+// forPinned marks the context of acquires of pinned keys.
+func forPinned(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connsKey{}, func(c conns) []chan struct{} { return []chan struct{}{c.pinned, c.work} })
 }
 
-var errNoTurn = errors.New("waiting for a turn among the Store's commands")
+var errNoPlace = errors.New("waiting for a place among the Store's commands")
 
-// use takes a place for one command, and returns how to give it back.
-func (c conns) use(ctx context.Context) (leave func(), err error) {
+// enter takes a place for one command, and returns how to give it back.
+func (c conns) enter(ctx context.Context) (leave func(), err error) {
 	places := []chan struct{}{c.work}
 	if of, ok := ctx.Value(connsKey{}).(func(conns) []chan struct{}); ok {
 		places = of(c)
@@ -73,7 +73,7 @@ func (c conns) use(ctx context.Context) (leave func(), err error) {
 			taken++
 		case <-ctx.Done():
 			leave()
-			return nil, fmt.Errorf("%w: %w", errNoTurn, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", errNoPlace, ctx.Err())
 		}
 	}
 	return leave, nil
@@ -93,7 +93,7 @@ func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 	var occupiers sync.WaitGroup
 	for range minConns - 1 {
 		occupiers.Go(func() {
-			_, _ = s.send(ctx, nil, d{
+			_, _ = s.send(ctx, nil, bson.D{
 				{Key: "hello", Value: 1},
 				{Key: "topologyVersion", Value: version},
 				{Key: "maxAwaitTimeMS", Value: millis(occupied)},
@@ -139,10 +139,10 @@ func exhausted(err error) error {
 	return fmt.Errorf("%w (%d of %d in use): set maxPoolSize to more, or give the locks a mongo.Client of their own", errPoolBusy, p.open, p.most)
 }
 
-// busyPool is exhausted for a command that may have waited for its turn only, behind others
+// busyPool is exhausted for a command that may have waited for its place only, behind others
 // that wait for connections.
 func (s *Store) busyPool(err error) error {
-	if errors.Is(err, errNoTurn) {
+	if errors.Is(err, errNoPlace) {
 		return s.Explain()
 	}
 	return exhausted(err)

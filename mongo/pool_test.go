@@ -121,7 +121,7 @@ func TestPoolUsedUp(t *testing.T) {
 	var others sync.WaitGroup
 	for range most { // other work of the program
 		others.Go(func() {
-			_ = client.Database("admin").RunCommand(ctx, d{{Key: "hello", Value: 1},
+			_ = client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1},
 				{Key: "topologyVersion", Value: hello.Lookup("topologyVersion")}, {Key: "maxAwaitTimeMS", Value: int64(600_000)}}).Err()
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -39,7 +41,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 }
 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	docs, err := s.scan(ctx, d{
+	docs, err := s.scan(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: append(op("_id", op("$type", "binData")), dead(olderThan)...)},
 		{Key: "projection", Value: fields},
@@ -58,14 +60,14 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		}
 	}
 	down := make([]atomic.Bool, len(rows)) // the fence could not be raised
-	each(len(fenced), parallel, func(n int) {
+	inParallel(len(fenced), parallel, func(n int) {
 		r := rows[fenced[n]]
 		down[fenced[n]].Store(s.raise(ctx, r.key, above(r.token), nil) != nil)
 	})
-	deletes := a{}
+	deletes := bson.A{}
 	for i, r := range rows {
 		if !down[i].Load() {
-			deletes = append(deletes, d{{Key: "q", Value: s.deadRow(r, olderThan)}, {Key: "limit", Value: 1}})
+			deletes = append(deletes, bson.D{{Key: "q", Value: s.deadRow(r, olderThan)}, {Key: "limit", Value: 1}})
 		}
 	}
 	return s.remove(ctx, deletes)
@@ -73,12 +75,12 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 
 // remove deletes in small commands, because a document that a foreign transaction
 // has written stops the whole command it is in.
-func (s *Store) remove(ctx context.Context, deletes a) (int, error) {
+func (s *Store) remove(ctx context.Context, deletes bson.A) (int, error) {
 	const some = 50
 	removed := 0
 	for len(deletes) > 0 {
 		n := min(some, len(deletes))
-		reply, err := s.write(ctx, nil, d{
+		reply, err := s.write(ctx, nil, bson.D{
 			{Key: "delete", Value: s.leases},
 			{Key: "deletes", Value: deletes[:n]},
 			{Key: "ordered", Value: false},
@@ -95,20 +97,20 @@ func (s *Store) remove(ctx context.Context, deletes a) (int, error) {
 // dead matches documents that have been free for longer than grace. Documents
 // without a date are none of ours, or not locks: the larger of two dates that are
 // not there is less than any date.
-func dead(grace time.Duration) d {
-	return d{
+func dead(grace time.Duration) bson.D {
+	return bson.D{
 		{Key: "expiresAt", Value: op("$type", "date")},
-		{Key: "$expr", Value: op("$lte", a{op("$max", a{"$expiresAt", "$keepUntil"}), op("$subtract", a{now, millis(grace)})})},
+		{Key: "$expr", Value: op("$lte", bson.A{op("$max", bson.A{"$expiresAt", "$keepUntil"}), op("$subtract", bson.A{now, millis(grace)})})},
 	}
 }
 
 // deadRow matches a document that is dead and as it was read.
-func (s *Store) deadRow(r row, grace time.Duration) d {
+func (s *Store) deadRow(r row, grace time.Duration) bson.D {
 	var hold any // null: absent
 	if r.held() {
 		hold = holdID(r.hold)
 	}
-	return append(d{
+	return append(bson.D{
 		{Key: "_id", Value: keyID(r.key)},
 		{Key: "token", Value: r.token},
 		{Key: "hold", Value: hold},

@@ -18,38 +18,34 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if err := s.enter(ctx, "release", len(holds)); err != nil {
 		return nil, err
 	}
-	ctx = vital(ctx)
+	ctx = priority(ctx)
 	results := make([]driver.Result, len(holds))
 	var plain, undos, unordered []int
 	for i, h := range holds {
 		switch {
 		case !h.Undo:
 			plain = append(plain, i)
-		case s.sessions.find(h.ID) != nil:
+		case s.sessions.findUnanswered(h.ID) != nil:
 			undos = append(undos, i)
 		default:
 			unordered = append(unordered, i)
 		}
 	}
 	// One command for each kind, all at once, so that none waits for another.
-	lanes := []func(){}
+	commands := []func(){}
 	for _, group := range [][]int{plain, unordered} {
 		if len(group) > 0 {
-			lanes = append(lanes, func() { s.endMany(ctx, holds, group, results) })
+			commands = append(commands, func() { s.endMany(ctx, holds, group, results) })
 		}
 	}
 	for _, i := range undos {
-		lanes = append(lanes, func() { results[i] = s.undo(ctx, holds[i]) })
+		commands = append(commands, func() { results[i] = s.undo(ctx, holds[i]) })
 	}
 	s.own.drop(holds...)
-	if ids := s.own.spent(); ids != nil {
-		lanes = append(lanes, func() { s.endSessions(ctx, ids) })
+	if ids := s.own.takeEnded(); ids != nil {
+		commands = append(commands, func() { s.endSessions(ctx, ids) })
 	}
-	if len(lanes) == 1 {
-		lanes[0]()
-	} else {
-		each(len(lanes), parallel, func(i int) { lanes[i]() })
-	}
+	inParallel(len(commands), parallel, func(i int) { commands[i]() })
 	if len(results) == 1 && results[0].Status == driver.Unknown {
 		return nil, results[0].Err
 	}
@@ -62,9 +58,9 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 		results[group[0]] = s.end(ctx, holds[group[0]], blockWait)
 		return
 	}
-	some := pick(holds, group)
-	e := &releasing{s: s, holds: some, results: make([]driver.Result, len(some))}
-	t := together{pace: &s.paces.release, lanes: parallel, send: e.send, resend: e.resend, look: e.look, alone: e.alone, fail: e.fail}
+	some := pickHolds(holds, group)
+	e := &ending{s: s, holds: some, results: make([]driver.Result, len(some))}
+	t := splitter{limit: &s.limits.release, parallel: parallel, send: e.send, resend: e.resend, progress: e.progress, single: e.single, fail: e.fail}
 	entries := inOrder(len(some), func(i int) string { return some[i].Key })
 	if err := t.run(ctx, entries); err != nil {
 		e.fail(ctx, entries, err)
@@ -75,20 +71,20 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	s.readHints(ctx, holds, group, results)
 }
 
-// releasing is a release of several holds of one kind.
-type releasing struct {
+// ending is a release of several holds of one kind.
+type ending struct {
 	s       *Store
 	holds   []driver.Hold
 	results []driver.Result
 }
 
-func (e *releasing) send(ctx context.Context, entries []int, wait time.Duration) error {
-	s, holds, start := e.s, pick(e.holds, entries), time.Now()
-	reply, err := s.write(ctx, nil, s.ending(holds), wait)
+func (e *ending) send(ctx context.Context, entries []int, wait time.Duration) error {
+	s, holds, start := e.s, pickHolds(e.holds, entries), time.Now()
+	reply, err := s.write(ctx, nil, s.endingMany(holds), wait)
 	if err != nil {
 		return stopOf(err)
 	}
-	s.paces.release.took(len(holds), time.Since(start))
+	s.limits.release.observe(len(holds), time.Since(start))
 	var fates []driver.Status
 	if reply.matched() >= int64(len(holds)) {
 		fates = slices.Repeat([]driver.Status{driver.Released}, len(holds))
@@ -105,7 +101,7 @@ func (e *releasing) send(ctx context.Context, entries []int, wait time.Duration)
 }
 
 // resend follows a command that was stopped.
-func (e *releasing) resend(ctx context.Context, entries []int, wait time.Duration) error {
+func (e *ending) resend(ctx context.Context, entries []int, wait time.Duration) error {
 	err := e.send(ctx, entries, wait)
 	if err == nil {
 		e.notLost(entries)
@@ -116,7 +112,7 @@ func (e *releasing) resend(ctx context.Context, entries []int, wait time.Duratio
 // notLost corrects answers after a command that was stopped: it may have ended some
 // holds, and others have taken those keys since. What is not found any more was not
 // lost for that.
-func (e *releasing) notLost(entries []int) {
+func (e *ending) notLost(entries []int) {
 	for _, i := range entries {
 		if st := e.results[i].Status; st == driver.Taken || st == driver.Removed {
 			e.results[i] = driver.Result{Status: driver.Released}
@@ -124,8 +120,8 @@ func (e *releasing) notLost(entries []int) {
 	}
 }
 
-func (e *releasing) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
-	rows, known := e.s.halfway(ctx, stop, keysOf(pick(e.holds, entries)))
+func (e *ending) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
+	rows, known := e.s.afterStop(ctx, stop, keysOf(pickHolds(e.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
@@ -135,23 +131,23 @@ func (e *releasing) look(ctx context.Context, stop error, entries []int) (alone,
 		case st != driver.Alive:
 			e.results[i] = e.s.ended(st, e.holds[i])
 			e.notLost([]int{i})
-		case alone == nil:
-			alone = []int{i}
+		case single == nil:
+			single = []int{i}
 		default:
 			rest = append(rest, i)
 		}
 	}
-	return alone, rest, true
+	return single, rest, true
 }
 
-func (e *releasing) alone(ctx context.Context, entry int) bool {
+func (e *ending) single(ctx context.Context, entry int) bool {
 	e.results[entry] = e.s.end(ctx, e.holds[entry], partWait)
 	e.notLost([]int{entry})
 	return e.results[entry].Status == driver.Unknown && blocked(e.results[entry].Err)
 }
 
-func (e *releasing) fail(ctx context.Context, entries []int, err error) {
-	failed := e.s.fail(ctx, "release "+names(keysOf(pick(e.holds, entries))), err)
+func (e *ending) fail(ctx context.Context, entries []int, err error) {
+	failed := e.s.fail(ctx, "release "+names(keysOf(pickHolds(e.holds, entries))), err)
 	for _, i := range entries {
 		e.results[i] = unknown(failed)
 	}
@@ -188,7 +184,7 @@ func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driv
 // ended turns the fate of a hold into the answer to its release. A hold that is
 // there after all came later than the release: an attempt that was still on its
 // way. An undo that ended the hold is final: without a number an ID goes out once,
-// and for one that was sent with a number there is a kept session (undo.go), but
+// and for one that was sent with a number a session is remembered (undo.go), except
 // on a standalone server.
 func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 	if fate == driver.Alive {
@@ -199,19 +195,19 @@ func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 
 // endingOne removes a hold, and brings back the hint of a client that waits for the key.
 func (s *Store) endingOne(h driver.Hold) bson.D {
-	return d{
+	return bson.D{
 		{Key: "findAndModify", Value: s.leases},
 		{Key: "query", Value: byHolds([]driver.Hold{h})},
 		{Key: "update", Value: removal(h.Undo)},
-		{Key: "fields", Value: d{{Key: "wanted", Value: 1}, {Key: "now", Value: now}}},
+		{Key: "fields", Value: bson.D{{Key: "wanted", Value: 1}, {Key: "now", Value: now}}},
 	}
 }
 
 // ending removes several holds.
-func (s *Store) ending(holds []driver.Hold) bson.D {
-	return d{
+func (s *Store) endingMany(holds []driver.Hold) bson.D {
+	return bson.D{
 		{Key: "update", Value: s.leases},
-		{Key: "updates", Value: a{d{
+		{Key: "updates", Value: bson.A{bson.D{
 			{Key: "q", Value: byHolds(holds)},
 			{Key: "u", Value: removal(holds[0].Undo)},
 			{Key: "multi", Value: true},
@@ -222,11 +218,11 @@ func (s *Store) ending(holds []driver.Hold) bson.D {
 // removal is what happens to a document whose hold ends: plain operators, not a
 // pipeline, so that a change stream always sees which field went. keepUntil, which
 // MinHold wrote at the grant, outlives the release of a lease, but not an undo.
-// Who releases a lease was told of it, so the document is not fresh any more.
-func removal(undo bool) d {
-	gone := d{{Key: "hold", Value: ""}, {Key: "fresh", Value: ""}}
+// A lease that is released was granted to its end, so the document is not fresh any more.
+func removal(undo bool) bson.D {
+	gone := bson.D{{Key: "hold", Value: ""}, {Key: "fresh", Value: ""}}
 	if undo {
 		gone[1].Key = "keepUntil"
 	}
-	return d{{Key: "$unset", Value: gone}, {Key: "$currentDate", Value: op("expiresAt", true)}}
+	return bson.D{{Key: "$unset", Value: gone}, {Key: "$currentDate", Value: op("expiresAt", true)}}
 }

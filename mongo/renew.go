@@ -10,7 +10,7 @@ import (
 )
 
 // Renew implements driver.Store: one command for all holds. If a foreign
-// transaction blocks one document, the others are renewed all the same (parts.go),
+// transaction blocks one document, the others are renewed all the same (split.go),
 // so that only that one is Unknown.
 //
 // The expiry never moves back: the renewal may be the late ghost of an earlier
@@ -24,14 +24,14 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	ctx = vital(ctx)
-	r := &renewing{s: s, holds: holds, results: make([]driver.Result, len(holds)), began: time.Now()}
+	ctx = priority(ctx)
+	r := &renewal{s: s, holds: holds, results: make([]driver.Result, len(holds)), began: time.Now()}
 	var err error
 	if len(holds) == 1 {
 		err = r.send(ctx, []int{0}, blockWait)
 	} else {
 		// One after the other: thousands of leases are to be renewed on two connections.
-		t := together{pace: &s.paces.renew, lanes: 1, send: r.send, resend: r.send, look: r.look, alone: r.alone, fail: r.fail}
+		t := splitter{limit: &s.limits.renew, parallel: 1, send: r.send, resend: r.send, progress: r.progress, single: r.single, fail: r.fail}
 		err = t.run(ctx, inOrder(len(holds), func(i int) string { return holds[i].Key }))
 	}
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	return r.results, nil
 }
 
-// renewing is one Renew.
-type renewing struct {
+// renewal is one Renew.
+type renewal struct {
 	s       *Store
 	holds   []driver.Hold
 	results []driver.Result
@@ -54,14 +54,14 @@ type renewing struct {
 }
 
 // send renews the entries by one command.
-func (r *renewing) send(ctx context.Context, entries []int, wait time.Duration) error {
-	holds, start := pick(r.holds, entries), time.Now()
-	reply, err := r.s.write(ctx, nil, r.s.renewal(holds), wait)
+func (r *renewal) send(ctx context.Context, entries []int, wait time.Duration) error {
+	holds, start := pickHolds(r.holds, entries), time.Now()
+	reply, err := r.s.write(ctx, nil, r.s.renewalOf(holds), wait)
 	if err != nil {
 		return stopOf(err)
 	}
 	if len(holds) > 1 {
-		r.s.paces.renew.took(len(holds), time.Since(start))
+		r.s.limits.renew.observe(len(holds), time.Since(start))
 	}
 	if matched(reply.Raw) >= int64(len(holds)) {
 		for _, i := range entries {
@@ -79,11 +79,11 @@ func (r *renewing) send(ctx context.Context, entries []int, wait time.Duration) 
 	return nil
 }
 
-// look finds those that a command renewed before it was stopped: their expiry is
+// progress finds those that a command renewed before it was stopped: their expiry is
 // later than any earlier command could have made it. How long they are good for is
 // what is left of it.
-func (r *renewing) look(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool) {
-	rows, known := r.s.halfway(ctx, stop, keysOf(pick(r.holds, entries)))
+func (r *renewal) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
+	rows, known := r.s.afterStop(ctx, stop, keysOf(pickHolds(r.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
@@ -96,16 +96,16 @@ func (r *renewing) look(ctx context.Context, stop error, entries []int) (alone, 
 			r.results[i].Status = st
 		case doc.left > h.TTL/2 && doc.left >= h.TTL-since:
 			r.results[i] = driver.Result{Status: driver.Alive, Left: doc.left}
-		case alone == nil:
-			alone = []int{i}
+		case single == nil:
+			single = []int{i}
 		default:
 			rest = append(rest, i)
 		}
 	}
-	return alone, rest, true
+	return single, rest, true
 }
 
-func (r *renewing) alone(ctx context.Context, entry int) bool {
+func (r *renewal) single(ctx context.Context, entry int) bool {
 	err := r.send(ctx, []int{entry}, partWait)
 	if err != nil {
 		r.fail(ctx, []int{entry}, err)
@@ -113,15 +113,15 @@ func (r *renewing) alone(ctx context.Context, entry int) bool {
 	return stopped(err)
 }
 
-func (r *renewing) fail(ctx context.Context, entries []int, err error) {
-	failed := r.s.fail(ctx, "renew "+names(keysOf(pick(r.holds, entries))), err)
+func (r *renewal) fail(ctx context.Context, entries []int, err error) {
+	failed := r.s.fail(ctx, "renew "+names(keysOf(pickHolds(r.holds, entries))), err)
 	for _, i := range entries {
 		r.results[i] = unknown(failed)
 	}
 }
 
-// renewal is one update statement for each length of time that is asked for.
-func (s *Store) renewal(holds []driver.Hold) bson.D {
+// renewalOf is one update statement for each length of time that is asked for.
+func (s *Store) renewalOf(holds []driver.Hold) bson.D {
 	type term struct{ ttl, maxHold time.Duration }
 	groups := make(map[term][]driver.Hold)
 	var terms []term
@@ -132,32 +132,32 @@ func (s *Store) renewal(holds []driver.Hold) bson.D {
 		}
 		groups[t] = append(groups[t], h)
 	}
-	updates := a{}
+	updates := bson.A{}
 	for _, t := range terms {
 		end := plus(now, millis(t.ttl))
 		if t.maxHold > 0 {
-			end = op("$min", a{end, plus("$acquiredAt", millis(t.maxHold))})
+			end = op("$min", bson.A{end, plus("$acquiredAt", millis(t.maxHold))})
 		}
-		updates = append(updates, d{
+		updates = append(updates, bson.D{
 			{Key: "q", Value: byHolds(groups[t])},
-			{Key: "u", Value: a{op("$set", op("expiresAt", op("$max", a{"$expiresAt", end})))}},
+			{Key: "u", Value: bson.A{op("$set", op("expiresAt", op("$max", bson.A{"$expiresAt", end})))}},
 			{Key: "multi", Value: len(groups[t]) > 1},
 		})
 	}
-	return d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}
+	return bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}
 }
 
 // byHolds matches the documents that have these holds. Hold IDs are unique, so
 // the two lists cannot cross.
-func byHolds(holds []driver.Hold) d {
+func byHolds(holds []driver.Hold) bson.D {
 	if len(holds) == 1 {
-		return d{{Key: "_id", Value: keyID(holds[0].Key)}, {Key: "hold", Value: holdID(holds[0].ID)}}
+		return bson.D{{Key: "_id", Value: keyID(holds[0].Key)}, {Key: "hold", Value: holdID(holds[0].ID)}}
 	}
-	keys, ids := make(a, len(holds)), make(a, len(holds))
+	keys, ids := make(bson.A, len(holds)), make(bson.A, len(holds))
 	for i, h := range holds {
 		keys[i], ids[i] = keyID(h.Key), holdID(h.ID)
 	}
-	return d{{Key: "_id", Value: op("$in", keys)}, {Key: "hold", Value: op("$in", ids)}}
+	return bson.D{{Key: "_id", Value: op("$in", keys)}, {Key: "hold", Value: op("$in", ids)}}
 }
 
 // matched is the number of documents that an update, delete or findAndModify found.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -25,11 +27,11 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	if err := s.transactional(ctx, "reap runs", 1); err != nil {
 		return 0, err
 	}
-	old := d{
+	old := bson.D{
 		{Key: "at", Value: op("$type", "date")},
-		{Key: "$expr", Value: op("$lte", a{"$at", op("$subtract", a{now, millis(olderThan)})})},
+		{Key: "$expr", Value: op("$lte", bson.A{"$at", op("$subtract", bson.A{now, millis(olderThan)})})},
 	}
-	docs, err := s.scan(ctx, d{
+	docs, err := s.scan(ctx, bson.D{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
 		{Key: "projection", Value: op("_id", 1)},
@@ -43,13 +45,13 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	if len(docs) == 0 {
 		return 0, nil
 	}
-	ids := make(a, len(docs))
+	ids := make(bson.A, len(docs))
 	for i, doc := range docs {
 		ids[i] = doc.Lookup("_id")
 	}
-	removed, err := s.write(ctx, nil, d{
+	removed, err := s.write(ctx, nil, bson.D{
 		{Key: "delete", Value: s.runs},
-		{Key: "deletes", Value: a{d{
+		{Key: "deletes", Value: bson.A{bson.D{
 			{Key: "q", Value: append(op("_id", op("$in", ids)), old...)},
 			{Key: "limit", Value: 0},
 		}}},

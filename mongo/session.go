@@ -17,7 +17,7 @@ import (
 // numbers and refuses a number smaller than the last one it has executed
 // (TransactionTooOld): MongoDB's retryable writes,
 // https://www.mongodb.com/docs/v6.0/core/retryable-writes/. So each attempt takes
-// a session alone, and if it stays unanswered, the session is kept until the
+// a session of its own, and if it stays unanswered, the session is kept until the
 // undo, with the next number, was acknowledged. From then on the attempt can
 // never take effect.
 //
@@ -36,118 +36,119 @@ import (
 const firstNumber = 1 << 40
 
 // maxIdle bounds the sessions that wait for the next attempt, maxKept those that
-// wait for an undo: an attempt over that bound is undone as if there were no order.
+// wait for an undo: an attempt over that bound is undone as if it had no number.
 const (
-	maxIdle = 64
-	maxKept = 10_000
+	maxIdle       = 64
+	maxUnanswered = 10_000
 )
 
-// forgotten is how long a server remembers a session that is not used
+// serverMemory is how long a server remembers a session that is not used
 // (localLogicalSessionTimeoutMinutes).
-const forgotten = 30 * time.Minute
+const serverMemory = 30 * time.Minute
 
-// order is a session of the Store. Who takes it has it alone.
-type order struct {
-	sess   *mongo.Session
-	number int64
-	late   bool // a command that went out twice may still be on its way
+// session is a session of the Store on the server. The caller of get owns it until put or
+// addUnanswered.
+type session struct {
+	sess      *mongo.Session
+	number    int64
+	mayArrive bool // a command that went out twice may still be on its way
 }
 
-// kept is the order of attempts that were not answered.
-type kept struct {
-	turn  chan struct{} // one undo at a time
-	o     *order
-	holds int // not settled; guarded by sessions.mu
-	since time.Time
+// unanswered is the session of attempts that were not answered.
+type unanswered struct {
+	undoing chan struct{} // one undo at a time
+	session *session
+	holds   int // not undone; guarded by sessions.mu
+	since   time.Time
 }
 
 type sessions struct {
-	start func() (*order, error)
+	start func() (*session, error)
 
-	mu     sync.Mutex
-	closed bool
-	idle   []*order
-	kept   map[driver.HoldID]*kept
+	mu         sync.Mutex
+	closed     bool
+	idle       []*session
+	unanswered map[driver.HoldID]*unanswered
 }
 
-func (s *Store) startSession() (*order, error) {
+func (s *Store) startSession() (*session, error) {
 	sess, err := s.db.Client().StartSession(options.Session().SetCausalConsistency(false))
 	if err != nil {
 		return nil, err
 	}
-	return &order{sess: sess, number: firstNumber}, nil
+	return &session{sess: sess, number: firstNumber}, nil
 }
 
-// take returns a session that nobody else uses.
-func (ss *sessions) take() (*order, error) {
+// get returns a session that nobody else uses.
+func (ss *sessions) get() (*session, error) {
 	ss.mu.Lock()
 	if n := len(ss.idle); n > 0 {
-		o := ss.idle[n-1]
+		sess := ss.idle[n-1]
 		ss.idle = ss.idle[:n-1]
 		ss.mu.Unlock()
-		return o, nil
+		return sess, nil
 	}
 	ss.mu.Unlock()
 	return ss.start()
 }
 
-// give returns a session of which nothing is on its way.
-func (ss *sessions) give(o *order) {
+// put returns a session of which nothing is on its way.
+func (ss *sessions) put(sess *session) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if len(ss.idle) < maxIdle && !ss.closed {
-		ss.idle = append(ss.idle, o)
+		ss.idle = append(ss.idle, sess)
 	}
 }
 
-// keep remembers the session of attempts that were not answered.
-func (ss *sessions) keep(o *order, ids ...driver.HoldID) {
+// addUnanswered remembers the session of attempts that were not answered.
+func (ss *sessions) addUnanswered(sess *session, ids ...driver.HoldID) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.closed {
 		return
 	}
 	now := time.Now()
-	if len(ss.kept)+len(ids) > maxKept {
-		for id, k := range ss.kept {
-			if now.Sub(k.since) > forgotten {
-				delete(ss.kept, id)
+	if len(ss.unanswered)+len(ids) > maxUnanswered {
+		for id, k := range ss.unanswered {
+			if now.Sub(k.since) > serverMemory {
+				delete(ss.unanswered, id)
 			}
 		}
-		if len(ss.kept)+len(ids) > maxKept {
+		if len(ss.unanswered)+len(ids) > maxUnanswered {
 			return
 		}
 	}
-	if ss.kept == nil {
-		ss.kept = make(map[driver.HoldID]*kept)
+	if ss.unanswered == nil {
+		ss.unanswered = make(map[driver.HoldID]*unanswered)
 	}
-	k := &kept{turn: make(chan struct{}, 1), o: o, holds: len(ids), since: now}
+	k := &unanswered{undoing: make(chan struct{}, 1), session: sess, holds: len(ids), since: now}
 	for _, id := range ids {
-		ss.kept[id] = k
+		ss.unanswered[id] = k
 	}
 }
 
-// find returns the kept session of an attempt, or nil.
-func (ss *sessions) find(id driver.HoldID) *kept {
+// findUnanswered returns the session of an attempt that was not answered, or nil.
+func (ss *sessions) findUnanswered(id driver.HoldID) *unanswered {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	return ss.kept[id]
+	return ss.unanswered[id]
 }
 
-// settle forgets an attempt whose undo is final.
-func (ss *sessions) settle(id driver.HoldID) {
+// undone forgets an attempt whose undo is final.
+func (ss *sessions) undone(id driver.HoldID) {
 	ss.mu.Lock()
-	k := ss.kept[id]
+	k := ss.unanswered[id]
 	if k == nil {
 		ss.mu.Unlock()
 		return
 	}
-	delete(ss.kept, id)
+	delete(ss.unanswered, id)
 	k.holds--
 	last := k.holds == 0
 	ss.mu.Unlock()
 	if last {
-		ss.give(k.o)
+		ss.put(k.session)
 	}
 }
 
@@ -157,16 +158,16 @@ func (ss *sessions) close() []bson.Raw {
 	defer ss.mu.Unlock()
 	ss.closed = true
 	var ids []bson.Raw
-	seen := make(map[*order]bool)
-	for _, o := range ss.idle {
-		ids = append(ids, o.sess.ID())
+	seen := make(map[*session]bool)
+	for _, sess := range ss.idle {
+		ids = append(ids, sess.sess.ID())
 	}
-	for _, k := range ss.kept {
-		if !seen[k.o] {
-			seen[k.o] = true
-			ids = append(ids, k.o.sess.ID())
+	for _, k := range ss.unanswered {
+		if !seen[k.session] {
+			seen[k.session] = true
+			ids = append(ids, k.session.sess.ID())
 		}
 	}
-	ss.idle, ss.kept = nil, nil
+	ss.idle, ss.unanswered = nil, nil
 	return ids
 }

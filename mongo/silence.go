@@ -22,8 +22,8 @@ import (
 // cleared, because it is the application's.
 //
 // Where the questions find no server at all (a wrong address, a wrong name of the replica
-// set, an election) the command ends too, with errAbsent and what the driver says: who
-// waits should learn it before his context ends.
+// set, an election) the command ends too, with errAbsent and what the driver says: a
+// caller that waits should learn it before its context ends.
 
 const (
 	// silentFor is how long an answer may be overdue. A call that has less than four
@@ -46,16 +46,16 @@ var (
 // silent reports whether err is that of a command whose connection was given up.
 func silent(err error) bool { return errors.Is(err, errSilent) }
 
-// attentive is ctx for a command that the server answers, or ends, within limit. It ends
+// watchSilence is ctx for a command that the server answers, or ends, within limit. It ends
 // with the cause errSilent when the connection is silent, errAbsent when there is no
 // server. stop ends the watch.
-func (s *Store) attentive(ctx context.Context, limit time.Duration) (watched context.Context, stop func()) {
+func (s *Store) watchSilence(ctx context.Context, limit time.Duration) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
-	usual := s.paces.one.usual()
+	usual := s.limits.one.usualOne()
 	overdue := limit + max(2*usual, min(max(left(ctx)/4, silentLeast), silentFor))
 	timer := time.AfterFunc(overdue, func() {
 		for watched.Err() == nil {
-			if q := s.asking.answer(watched, s.ping, max(askStep, 2*usual)); q.alive {
+			if q := s.liveness.check(watched, s.ping, max(askStep, 2*usual)); q.alive {
 				cancel(errSilent)
 				return
 			} else if q.absent {
@@ -84,48 +84,48 @@ func (s *Store) ping(ctx context.Context) error {
 	return err
 }
 
-// asking is the question whether the server answers, one at a time for all commands.
-type asking struct {
-	mu     sync.Mutex
-	now    *question
-	closed bool
-	life   context.Context
-	end    context.CancelFunc
-	open   sync.WaitGroup
+// liveness checks whether the server answers, once at a time for all commands.
+type liveness struct {
+	mu         sync.Mutex
+	running    *livenessCheck
+	closed     bool
+	life       context.Context
+	end        context.CancelFunc
+	goroutines sync.WaitGroup
 }
 
-type question struct {
+type livenessCheck struct {
 	done   chan struct{} // closed: decided
 	alive  bool
 	absent bool
 }
 
-// answer waits for the answer.
-func (a *asking) answer(ctx context.Context, ping func(context.Context) error, step time.Duration) *question {
+// check waits for the result of the check that runs, or of a new one.
+func (a *liveness) check(ctx context.Context, ping func(context.Context) error, step time.Duration) *livenessCheck {
 	a.mu.Lock()
-	q := a.now
+	q := a.running
 	if q == nil && !a.closed {
 		if a.life == nil {
 			a.life, a.end = context.WithCancel(context.Background())
 		}
-		q = &question{done: make(chan struct{})}
-		a.now = q
-		a.open.Go(func() { a.ask(q, ping, step) })
+		q = &livenessCheck{done: make(chan struct{})}
+		a.running = q
+		a.goroutines.Go(func() { a.run(q, ping, step) })
 	}
 	a.mu.Unlock()
 	if q == nil {
-		return new(question)
+		return new(livenessCheck)
 	}
 	select {
 	case <-q.done:
 		return q
 	case <-ctx.Done():
-		return new(question)
+		return new(livenessCheck)
 	}
 }
 
-// ask decides q.
-func (a *asking) ask(q *question, ping func(context.Context) error, step time.Duration) {
+// run decides q.
+func (a *liveness) run(q *livenessCheck, ping func(context.Context) error, step time.Duration) {
 	answers := make(chan error, askMost)
 	timer := time.NewTicker(step)
 	defer timer.Stop()
@@ -133,7 +133,7 @@ func (a *asking) ask(q *question, ping func(context.Context) error, step time.Du
 	for sent, size, over := 0, 1, false; !q.alive && !over; {
 		for range min(size, askMost-sent) {
 			sent++
-			a.open.Go(func() {
+			a.goroutines.Go(func() {
 				ctx, cancel := context.WithTimeout(a.life, askFor)
 				defer cancel()
 				answers <- ping(ctx)
@@ -151,18 +151,18 @@ func (a *asking) ask(q *question, ping func(context.Context) error, step time.Du
 		}
 	}
 	a.mu.Lock()
-	a.now = nil
+	a.running = nil
 	a.mu.Unlock()
 	close(q.done)
 }
 
-// close ends all questions, and waits for their goroutines.
-func (a *asking) close() {
+// close ends the check that runs, and waits for its goroutines.
+func (a *liveness) close() {
 	a.mu.Lock()
 	a.closed = true
 	if a.end != nil {
 		a.end()
 	}
 	a.mu.Unlock()
-	a.open.Wait()
+	a.goroutines.Wait()
 }

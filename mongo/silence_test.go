@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock"
@@ -25,7 +26,7 @@ func warm(t *testing.T, p *proxy, s *Store, n int) {
 		var wg sync.WaitGroup
 		for range n {
 			wg.Go(func() {
-				_, err := s.run(t.Context(), nil, d{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: version}, {Key: "maxAwaitTimeMS", Value: millis(wait)}})
+				_, err := s.run(t.Context(), nil, bson.D{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: version}, {Key: "maxAwaitTimeMS", Value: millis(wait)}})
 				must(t, err)
 				_, err = s.run(t.Context(), nil, op("ping", 1)) // a command of the pool, for the proxy
 				must(t, err)

@@ -23,7 +23,7 @@ const (
 	// transaction of somebody else that has written the same document: its
 	// maxTimeMS. partWait is the same for a key of a batch that was stopped, and
 	// fenceWait for the fence of one of several keys. A server that is seen to take
-	// longer gets more (pace.go).
+	// longer gets more (limit.go).
 	blockWait = 50 * time.Millisecond
 	partWait  = 25 * time.Millisecond
 	fenceWait = 10 * time.Millisecond
@@ -36,8 +36,7 @@ const (
 	// for the attempt it takes back, if that is still running.
 	undoWait = 250 * time.Millisecond
 
-	// parallel is how many commands a batch sends at a time when it has to go on
-	// in parts.
+	// parallel is how many commands a batch sends at a time when it was split.
 	parallel = 8
 )
 
@@ -52,16 +51,16 @@ type Store struct {
 	txs    string
 	o      Options
 
-	usable     gate
-	standalone atomic.Bool // set before usable opens
+	firstUse   firstUse
+	standalone atomic.Bool // set before firstUse has passed
 	closed     atomic.Bool
 	statements atomic.Uint64
 	sessions   sessions
 	own        ownSessions
 	killed     killedSessions
-	asking     asking
+	liveness   liveness
 	conns      conns
-	paces      struct{ renew, release, acquire, numbered, one, raise pace }
+	limits     struct{ renew, release, acquire, numbered, one, raise batchLimit }
 }
 
 var (
@@ -101,14 +100,14 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: collection name %q: use 1 to 100 letters, digits and underscores, not beginning with a digit", driver.ErrInvalid, name)
 	}
 	s := &Store{
-		db:     coll.Database(),
-		leases: name,
-		fences: name + "_fence",
-		runs:   name + "_runs",
-		txs:    name + "_tx",
-		o:      o,
-		usable: newGate(),
-		conns:  newConns(),
+		db:       coll.Database(),
+		leases:   name,
+		fences:   name + "_fence",
+		runs:     name + "_runs",
+		txs:      name + "_tx",
+		o:        o,
+		firstUse: newFirstUse(),
+		conns:    newConns(),
 	}
 	s.sessions.start = s.startSession
 	return s, nil
@@ -136,7 +135,7 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s.endSessions(ctx, append(s.sessions.close(), s.own.close()...))
-	s.asking.close()
+	s.liveness.close()
 	return nil
 }
 
@@ -161,7 +160,7 @@ func (s *Store) enterMany(ctx context.Context, doing string, n, most int) error 
 		return &driver.Error{Lasting: true, NotApplied: true,
 			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, most)}
 	}
-	return s.usable.pass(ctx, s.check)
+	return s.firstUse.check(ctx, s.check)
 }
 
 // open refuses a closed Store and a context that is over.

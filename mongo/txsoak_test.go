@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
@@ -180,7 +181,7 @@ func (k *soak) transaction(s *Store, lease *rowlock.Lease, worker int, fn func(c
 func (k *soak) write(ctx context.Context, s *Store, lease *rowlock.Lease, key int, n int64) error {
 	var before struct{ Token int64 }
 	err := data(s).FindOneAndUpdate(ctx, op("_id", soakKey(key)),
-		op("$set", d{{Key: "n", Value: n}, {Key: "token", Value: lease.Token()}})).Decode(&before)
+		op("$set", bson.D{{Key: "n", Value: n}, {Key: "token", Value: lease.Token()}})).Decode(&before)
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -19,45 +21,45 @@ const barrier = "barrier"
 // the hold or not. Until then every repeat has a number of its own.
 func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 	what := fmt.Sprintf("undo %q", h.Key)
-	k := s.sessions.find(h.ID)
+	k := s.sessions.findUnanswered(h.ID)
 	if k != nil {
 		select {
-		case k.turn <- struct{}{}:
-			defer func() { <-k.turn }()
+		case k.undoing <- struct{}{}:
+			defer func() { <-k.undoing }()
 		case <-ctx.Done():
 			return unknown(&driver.Error{Err: fmt.Errorf("mongo: %s on %s: %w", what, s, ctx.Err())})
 		}
 	}
-	if k == nil || s.sessions.find(h.ID) != k || s.standalone.Load() { // settled meanwhile
+	if k == nil || s.sessions.findUnanswered(h.ID) != k || s.standalone.Load() { // settled meanwhile
 		return s.end(ctx, h, blockWait)
 	}
-	reply, err := s.overtake(ctx, k.o, h)
+	reply, err := s.overtake(ctx, k.session, h)
 	if err != nil {
 		return unknown(s.fail(ctx, what, err))
 	}
-	s.sessions.settle(h.ID)
+	s.sessions.undone(h.ID)
 	if matched(reply.Raw) > 1 {
 		return driver.Result{Status: driver.Released, Final: true}
 	}
 	return driver.Result{Status: driver.Removed, Final: true}
 }
 
-// overtake writes with the next number of o, and ends the hold of an attempt that
-// went out in o. Once the majority has it, nothing that was sent in o before can
+// overtake writes with the next number of sess, and ends the hold of an attempt that
+// went out in sess. Once the majority has it, nothing that was sent in sess before can
 // take effect any more.
-func (s *Store) overtake(ctx context.Context, o *order, attempt ...driver.Hold) (answer, error) {
-	updates := a{d{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$inc", op("n", int64(1)))}, {Key: "upsert", Value: true}}}
+func (s *Store) overtake(ctx context.Context, sess *session, attempt ...driver.Hold) (answer, error) {
+	updates := bson.A{bson.D{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$inc", op("n", int64(1)))}, {Key: "upsert", Value: true}}}
 	if len(attempt) > 0 {
-		updates = append(updates, d{{Key: "q", Value: byHolds(attempt)}, {Key: "u", Value: removal(true)}})
+		updates = append(updates, bson.D{{Key: "q", Value: byHolds(attempt)}, {Key: "u", Value: removal(true)}})
 	}
-	cmd := d{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: true}}
+	cmd := bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: true}}
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, o, cmd, undoWait)
+		reply, err := s.write(ctx, sess, cmd, undoWait)
 		if err == nil {
-			o.late = false
+			sess.mayArrive = false
 			return reply, nil
 		}
-		if tries == 3 || !met(err) {
+		if tries == 3 || !conflictedLast(err) {
 			return reply, err
 		}
 	}

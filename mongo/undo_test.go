@@ -64,7 +64,7 @@ func TestP6_LateAttemptAfterItsUndo(t *testing.T) {
 			if i := inspect(t, beside, "k"); i.Held {
 				t.Errorf("P6: the late attempt left a hold: %+v", i)
 			}
-			if n := len(s.sessions.kept); n != 0 {
+			if n := len(s.sessions.unanswered); n != 0 {
 				t.Errorf("%d sessions are still kept", n)
 			}
 			granted(t, s, request("k")) // the session goes on
@@ -109,7 +109,7 @@ func TestP6_LateBatchAfterItsUndos(t *testing.T) {
 			t.Errorf("P6: the late batch left a hold: %+v", i)
 		}
 	}
-	if n := len(s.sessions.kept); n != 0 {
+	if n := len(s.sessions.unanswered); n != 0 {
 		t.Errorf("%d sessions are still kept", n)
 	}
 }

@@ -20,12 +20,12 @@ import (
 // a refusal, also one that leaves a hint, do not pass. A release is logged as an update or, when the server
 // found that shorter, as a whole document.
 var releases = mongo.Pipeline{
-	d{{Key: "$match", Value: op("$or", a{
-		op("operationType", op("$in", a{"delete", "drop", "rename", "dropDatabase", "invalidate"})),
-		d{{Key: "operationType", Value: "update"}, {Key: "updateDescription.removedFields", Value: "hold"}},
-		d{{Key: "operationType", Value: "replace"}, {Key: "fullDocument.hold", Value: op("$exists", false)}},
+	bson.D{{Key: "$match", Value: op("$or", bson.A{
+		op("operationType", op("$in", bson.A{"delete", "drop", "rename", "dropDatabase", "invalidate"})),
+		bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription.removedFields", Value: "hold"}},
+		bson.D{{Key: "operationType", Value: "replace"}, {Key: "fullDocument.hold", Value: op("$exists", false)}},
 	})}},
-	d{{Key: "$project", Value: d{{Key: "operationType", Value: 1}, {Key: "documentKey", Value: 1}}}},
+	bson.D{{Key: "$project", Value: bson.D{{Key: "operationType", Value: 1}, {Key: "documentKey", Value: 1}}}},
 }
 
 // Watch implements driver.Waiter by a change stream on the lease collection:
@@ -43,7 +43,7 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 	coll := s.db.Collection(s.leases, options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
 	s.statements.Add(1)
 	// Not ctx itself: where it has no deadline, the client's Timeout would end the stream.
-	watched, stop := s.attentive(ctx, 0)
+	watched, stop := s.watchSilence(ctx, 0)
 	stream, err := coll.Watch(mongo.NewSessionContext(callContext{watched}, nil), releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
 	stop()
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 	}()
 	ready()
 	for {
-		watched, stop := s.attentive(ctx, watchAwait)
+		watched, stop := s.watchSilence(ctx, watchAwait)
 		more := stream.TryNext(callContext{watched}) // waits for watchAwait
 		stop()
 		if !more {

@@ -8,29 +8,29 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// gate lets the first use of a Store check the server, once, while others wait
+// firstUse lets the first use of a Store check the server, once, while others wait
 // for its result with their own contexts. A check that failed is made again by
 // the next use.
-type gate struct {
-	opened *atomic.Bool
-	turn   chan struct{}
+type firstUse struct {
+	passed   *atomic.Bool
+	checking chan struct{}
 }
 
-func newGate() gate {
-	return gate{opened: new(atomic.Bool), turn: make(chan struct{}, 1)}
+func newFirstUse() firstUse {
+	return firstUse{passed: new(atomic.Bool), checking: make(chan struct{}, 1)}
 }
 
-func (g gate) pass(ctx context.Context, check func(context.Context) error) error {
-	if g.opened.Load() {
+func (g firstUse) check(ctx context.Context, check func(context.Context) error) error {
+	if g.passed.Load() {
 		return nil
 	}
 	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
+	case g.checking <- struct{}{}:
+		defer func() { <-g.checking }()
 	case <-ctx.Done():
 		return &driver.Error{NotApplied: true, Err: ctx.Err()}
 	}
-	if g.opened.Load() {
+	if g.passed.Load() {
 		return nil
 	}
 	if err := check(ctx); err != nil {
@@ -39,6 +39,6 @@ func (g gate) pass(ctx context.Context, check func(context.Context) error) error
 		lasting := errors.As(err, &e) && e.Lasting
 		return &driver.Error{Lasting: lasting, NotApplied: true, Err: err}
 	}
-	g.opened.Store(true)
+	g.passed.Store(true)
 	return nil
 }

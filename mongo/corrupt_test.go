@@ -43,8 +43,8 @@ func decimal(s string) bson.Decimal128 {
 	return d
 }
 
-// strangers are values of every type.
-var strangers = []any{
+// anyValues are values of every type.
+var anyValues = []any{
 	gone, nil, true, false, int32(-1), int32(7), int64(0), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), 0.0, -1.5, 1e18, 9.3e18, -1e300,
 	math.NaN(), math.Inf(1), math.Inf(-1), decimal("12345"), decimal("9e40"), decimal("NaN"), decimal("Infinity"),
 	"", "0", "now", "$owner", strings.Repeat("x", 1<<20), "\xff\xfe", "a\x00\n'\x1b", bson.A{}, bson.A{int64(1), nil}, bson.D{}, bson.D{{Key: "$add", Value: 1}},
@@ -59,14 +59,14 @@ var special = map[string][]any{
 		math.Nextafter(1<<63, 0), float64(1 << 63), float64(1 << 60)},
 	"expiresAt": {time.Now().Add(time.Hour), time.Now().Add(290 * 365 * 24 * time.Hour), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)},
 	"keepUntil": {time.Now().Add(time.Hour), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
-	"wanted":    absurdHints(),
+	"wanted":    corruptHints(),
 }
 
-// absurdHints have each value in each of their fields.
-func absurdHints() []any {
+// corruptHints have each value in each of their fields.
+func corruptHints() []any {
 	soon := time.Now().Add(time.Minute)
 	hints := []any{bson.A{bson.D{{Key: "by", Value: 1}, {Key: "until", Value: soon}}}}
-	for _, v := range strangers {
+	for _, v := range anyValues {
 		if v != gone {
 			hints = append(hints, bson.D{{Key: "by", Value: v}, {Key: "until", Value: soon}}, bson.D{{Key: "by", Value: 1}, {Key: "until", Value: v}})
 		}
@@ -76,23 +76,23 @@ func absurdHints() []any {
 
 var fieldNames = []string{"name", "hold", "owner", "token", "acquiredAt", "expiresAt", "fenced", "keepUntil", "forced", "wanted"}
 
-// absurdLab is a client that meets absurd documents.
-type absurdLab struct {
+// corruptLab is a client that meets corrupt documents.
+type corruptLab struct {
 	s      *Store
 	c      *rowlock.Client
 	beside []*rowlock.Lease // held by c throughout
 }
 
-func newAbsurdLab(t *testing.T) *absurdLab {
+func newCorruptLab(t *testing.T) *corruptLab {
 	s := shared(t)
-	a := &absurdLab{s: s, c: locker(t, s, rowlock.Options{TTL: 30 * time.Second, Handoff: -1})}
+	a := &corruptLab{s: s, c: locker(t, s, rowlock.Options{TTL: 30 * time.Second, Handoff: -1})}
 	for _, k := range []string{"aaa", "zzz"} {
 		a.beside = append(a.beside, guarded(t, a.c, k))
 	}
 	return a
 }
 
-func (a *absurdLab) put(t testing.TB, collection, key string, fields map[string]any) {
+func (a *corruptLab) put(t testing.TB, collection, key string, fields map[string]any) {
 	t.Helper()
 	doc := bson.D{{Key: "_id", Value: keyID(key)}}
 	for _, n := range append(fieldNames, "lsid", "n") {
@@ -105,7 +105,7 @@ func (a *absurdLab) put(t testing.TB, collection, key string, fields map[string]
 	}
 }
 
-func (a *absurdLab) remove(t testing.TB, keys ...string) {
+func (a *corruptLab) remove(t testing.TB, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
 		for _, c := range []string{a.s.leases, a.s.fences} {
@@ -117,7 +117,7 @@ func (a *absurdLab) remove(t testing.TB, keys ...string) {
 
 // state is the document's token, if it is a number that a grant must be above, and
 // whether the server takes the key for free.
-func (a *absurdLab) state(t testing.TB, key string) (token float64, isFree bool) {
+func (a *corruptLab) state(t testing.TB, key string) (token float64, isFree bool) {
 	t.Helper()
 	cursor, err := a.s.db.Collection(a.s.leases).Aggregate(context.Background(), bson.A{
 		op("$match", op("_id", keyID(key))),
@@ -158,19 +158,19 @@ func says(t testing.TB, what, key string, err error) {
 	}
 }
 
-func seemly(t testing.TB, i rowlock.Info, key string) {
+func plausible(t testing.TB, i rowlock.Info, key string) {
 	t.Helper()
-	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !seemlyHint(i.Wanted) {
+	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !plausibleHint(i.Wanted) {
 		t.Errorf("shown as %+v", i)
 	}
 }
 
-func seemlyHint(h driver.Hint) bool {
+func plausibleHint(h driver.Hint) bool {
 	return h == driver.Hint{} || h.Client > 0 && h.Client <= driver.MaxClient && h.Left > 0 && h.Left <= driver.MaxHintTime
 }
 
-// visit runs every operation on the key of an absurd document.
-func (a *absurdLab) visit(t *testing.T, key string, fields map[string]any) {
+// visit runs every operation on the key of a corrupt document.
+func (a *corruptLab) visit(t *testing.T, key string, fields map[string]any) {
 	t.Helper()
 	start := time.Now()
 	defer func() {
@@ -186,7 +186,7 @@ func (a *absurdLab) visit(t *testing.T, key string, fields map[string]any) {
 	if infos, err := a.s.Inspect(ctx, []string{"aaa", key, "zzz"}); err != nil {
 		t.Errorf("inspect: %v", err)
 	} else {
-		seemly(t, infos[1], key)
+		plausible(t, infos[1], key)
 		if !infos[0].Held || !infos[2].Held {
 			t.Errorf("P15: inspect of the neighbours: %+v", infos)
 		}
@@ -195,7 +195,7 @@ func (a *absurdLab) visit(t *testing.T, key string, fields map[string]any) {
 		t.Errorf("list: %v, %v", infos, err)
 	} else {
 		for _, i := range infos {
-			seemly(t, i, i.Key)
+			plausible(t, i, i.Key)
 		}
 	}
 
@@ -252,7 +252,7 @@ func (a *absurdLab) visit(t *testing.T, key string, fields map[string]any) {
 }
 
 // try takes the key and, if it was granted, does with the lease what can be done.
-func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func() (*rowlock.Lease, error)) {
+func (a *corruptLab) try(t *testing.T, ctx context.Context, key string, take func() (*rowlock.Lease, error)) {
 	t.Helper()
 	before, isFree := a.state(t, key)
 	lease, err := take()
@@ -296,7 +296,7 @@ func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func
 }
 
 // batch sends the key with others, in each kind of command.
-func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields map[string]any) {
+func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields map[string]any) {
 	t.Helper()
 	reqs := []driver.Request{request("a-" + key), waiterOf(key, 1), request("z-" + key)}
 	for _, k := range []string{reqs[0].Key, reqs[2].Key} {
@@ -312,7 +312,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields 
 		}
 	}
 	if err != nil {
-		t.Errorf("P15: acquire of three keys, of which one is absurd: %v", err)
+		t.Errorf("P15: acquire of three keys, of which one is corrupt: %v", err)
 		return
 	}
 	holds := make([]driver.Hold, len(reqs))
@@ -346,7 +346,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields 
 	}{{"renew", a.s.Renew, driver.Alive}, {"release", a.s.Release, driver.Released}} {
 		results, err := step.call(ctx, holds)
 		if err != nil {
-			t.Errorf("P15: %s of three keys, of which one is absurd: %v", step.name, err)
+			t.Errorf("P15: %s of three keys, of which one is corrupt: %v", step.name, err)
 			continue
 		}
 		for i, r := range results {
@@ -355,7 +355,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields 
 				t.Errorf("P15: %s of a neighbour: %v: %v", step.name, r.Status, r.Err)
 			case r.Status == driver.Unknown:
 				says(t, step.name+" in a batch", key, r.Err)
-			case r.Left < 0 || !seemlyHint(r.Wanted):
+			case r.Left < 0 || !plausibleHint(r.Wanted):
 				t.Errorf("%s: left %v, %+v", step.name, r.Left, r.Wanted)
 			}
 		}
@@ -367,12 +367,12 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, fields 
 	a.remove(t, reqs[0].Key, reqs[2].Key)
 }
 
-// TestAbsurdDocuments: each field with each value by itself, and many at random.
-func TestAbsurdDocuments(t *testing.T) {
+// TestCorruptDocuments: each field with each value by itself, and many at random.
+func TestCorruptDocuments(t *testing.T) {
 	for part := range 3 {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			a := newAbsurdLab(t)
+			a := newCorruptLab(t)
 			n := 0
 			visit := func(change map[string]any) {
 				if n++; n%3 != part {
@@ -390,7 +390,7 @@ func TestAbsurdDocuments(t *testing.T) {
 				}
 			}
 			for _, f := range fieldNames {
-				for _, v := range append(strangers, special[f]...) {
+				for _, v := range append(anyValues, special[f]...) {
 					visit(map[string]any{f: v})
 				}
 			}
@@ -403,7 +403,7 @@ func TestAbsurdDocuments(t *testing.T) {
 			for range random {
 				change := make(map[string]any)
 				for _, f := range fieldNames {
-					if values := append(strangers, special[f]...); r.IntN(3) == 0 {
+					if values := append(anyValues, special[f]...); r.IntN(3) == 0 {
 						change[f] = values[r.IntN(len(values))]
 					}
 				}
@@ -421,12 +421,12 @@ func TestAbsurdDocuments(t *testing.T) {
 	}
 }
 
-// TestAbsurdFences: a fence that was changed by hand lets no guarded transaction
+// TestCorruptFences: a fence that was changed by hand lets no guarded transaction
 // commit that a right one would not, and the error says what is wrong.
-func TestAbsurdFences(t *testing.T) {
+func TestCorruptFences(t *testing.T) {
 	t.Parallel()
-	a := newAbsurdLab(t)
-	for n, v := range append(strangers, special["token"]...) {
+	a := newCorruptLab(t)
+	for n, v := range append(anyValues, special["token"]...) {
 		for _, f := range []string{"token", "lsid", "n"} {
 			key := fmt.Sprint("fence ", f, n)
 			a.put(t, a.s.fences, key, map[string]any{"token": int64(1), f: v})
@@ -455,7 +455,7 @@ func TestAbsurdFences(t *testing.T) {
 // document is old, so nothing is reaped, and no mark of a run.
 func TestP10_ReapOfTheLongestTime(t *testing.T) {
 	t.Parallel()
-	a := newAbsurdLab(t)
+	a := newCorruptLab(t)
 	ctx := t.Context()
 	must(t, a.s.Once(ctx, a.beside[0], "run", func(context.Context) error { return nil }))
 	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 998, 150 * 365 * 24 * time.Hour} {
@@ -479,12 +479,12 @@ func TestP10_ReapOfTheLongestTime(t *testing.T) {
 	}
 }
 
-// TestAbsurdRuns: a mark that was changed by hand is a mark.
-func TestAbsurdRuns(t *testing.T) {
+// TestCorruptMarks: a mark that was changed by hand is a mark.
+func TestCorruptMarks(t *testing.T) {
 	t.Parallel()
-	a := newAbsurdLab(t)
+	a := newCorruptLab(t)
 	ctx := t.Context()
-	for n, v := range strangers {
+	for n, v := range anyValues {
 		for _, f := range []string{"token", "at"} {
 			run := fmt.Sprint(f, n)
 			doc := bson.D{{Key: "_id", Value: runID("aaa", run)}}

@@ -19,91 +19,91 @@ import (
 // One document that a foreign transaction has written stops the whole command it
 // is in: those behind it are not reached, in whatever form the command is sent
 // (ordered:false steps over errors, not over a wait). So a command has little time
-// (pace.go). What one that was stopped has done is read at the majority; where it
+// (limit.go). What one that was stopped has done is read at the majority; where it
 // stood is the first document, in the order of the index, that it has not done.
-// That one goes alone, and beside it all others once more together. Only where
-// they are stopped again (more than one document is blocked, or the server is slow)
-// they go on in smaller and smaller parts, until each that is blocked is alone.
+// That one goes out singly, and beside it all others once more in one command. Only
+// where they are stopped again (more than one document is blocked, or the server is
+// slow) the batch is split into smaller and smaller parts, down to single documents.
 
-// together is a step for several keys. Entries are indexes into the call.
-type together struct {
-	pace  *pace
-	lanes int // how many commands to send at once after the first stop
+// splitter is a step for several keys. Entries are indexes into the call.
+type splitter struct {
+	limit    *batchLimit
+	parallel int // how many commands to send at once after the first stop
 
-	// send sends one command for the entries and settles them, or returns a stop, or an
+	// send sends one command for the entries and decides them, or returns a stop, or an
 	// error that means unknown for all.
 	send func(ctx context.Context, entries []int, wait time.Duration) error
 
 	// resend is send after a stop of which it is not known what was done.
 	resend func(ctx context.Context, entries []int, wait time.Duration) error
 
-	// look settles what a command that was stopped has done. Of the others it tells
-	// which go alone, where the command stood first among them, and which are to be
-	// sent again. known is false if it could not find out.
-	look func(ctx context.Context, stop error, entries []int) (alone, rest []int, known bool)
+	// progress decides what a command that was stopped has done. Of the others it returns
+	// those that go out singly, beginning with the one where the command stood, and the
+	// rest, to be sent again. known is false if it could not find out.
+	progress func(ctx context.Context, stop error, entries []int) (single, rest []int, known bool)
 
-	alone func(ctx context.Context, entry int) (blocked bool) // settles it
+	single func(ctx context.Context, entry int) (blocked bool) // decides it
 
-	// inParts: a command was stopped of which it is not known what it has done.
-	inParts bool
+	// splitUp: a command was stopped of which it is not known what it has done.
+	splitUp bool
 
-	fail func(ctx context.Context, entries []int, err error) // settles them
+	fail func(ctx context.Context, entries []int, err error) // decides them
 }
 
-// run settles the entries, or returns an error that means unknown for all. They
+// run decides the entries, or returns an error that means unknown for all. They
 // are in the order of inOrder.
-func (t *together) run(ctx context.Context, entries []int) error {
-	err := t.send(ctx, entries, t.pace.wait(len(entries)))
+func (t *splitter) run(ctx context.Context, entries []int) error {
+	err := t.send(ctx, entries, t.limit.of(len(entries)))
 	if !stopped(err) {
 		return err
 	}
-	alone, rest, known := t.look(ctx, err, entries)
+	single, rest, known := t.progress(ctx, err, entries)
 	if !known {
-		t.inParts = true
-		t.parts(ctx, entries, t.resend, t.lanes)
+		t.splitUp = true
+		t.splitFurther(ctx, entries, t.resend, t.parallel)
 		return nil
 	}
 	blocked := false
 	var again error
-	lanes := []func(){}
+	steps := []func(){}
 	if len(rest) > 0 {
-		lanes = append(lanes, func() { again = t.send(ctx, rest, t.pace.wait(len(rest))) })
+		steps = append(steps, func() { again = t.send(ctx, rest, t.limit.of(len(rest))) })
 	}
-	for n, i := range alone {
-		lanes = append(lanes, func() {
-			if is := t.alone(ctx, i); n == 0 {
+	for n, i := range single {
+		steps = append(steps, func() {
+			if is := t.single(ctx, i); n == 0 {
 				blocked = is
 			}
 		})
 	}
-	each(len(lanes), t.lanes, func(i int) { lanes[i]() })
-	if !blocked && !wrongDocument(err) {
-		t.pace.tooShort(len(entries))
+	inParallel(len(steps), t.parallel, func(i int) { steps[i]() })
+	if !blocked && !corruptDocument(err) {
+		t.limit.tooShort(len(entries))
 	}
-	t.inParts = stopped(again)
+	t.splitUp = stopped(again)
 	switch {
 	case stopped(again) && blocked: // some more are
-		t.parts(ctx, rest, t.resend, parallel)
+		t.splitFurther(ctx, rest, t.resend, parallel)
 	case stopped(again):
-		t.parts(ctx, rest, t.resend, 1)
+		t.splitFurther(ctx, rest, t.resend, 1)
 	case again != nil:
 		t.fail(ctx, rest, again)
 	}
 	return nil
 }
 
-// parts goes on with smaller commands, a few at a time, down to single keys.
-func (t *together) parts(ctx context.Context, entries []int, send func(context.Context, []int, time.Duration) error, atOnce int) {
+// splitFurther goes on with smaller commands, a few at a time, down to single keys.
+func (t *splitter) splitFurther(ctx context.Context, entries []int, send func(context.Context, []int, time.Duration) error, atOnce int) {
 	size := max(1, len(entries)/parallel)
-	each((len(entries)+size-1)/size, atOnce, func(i int) {
+	inParallel((len(entries)+size-1)/size, atOnce, func(i int) {
 		part := entries[i*size : min(len(entries), (i+1)*size)]
 		if len(part) == 1 {
-			t.alone(ctx, part[0])
+			t.single(ctx, part[0])
 			return
 		}
-		switch err := send(ctx, part, t.pace.wait(len(part))); {
+		switch err := send(ctx, part, t.limit.of(len(part))); {
 		case stopped(err):
-			t.parts(ctx, part, send, atOnce)
+			t.splitFurther(ctx, part, send, atOnce)
 		case err != nil:
 			t.fail(ctx, part, err)
 		}
@@ -119,7 +119,7 @@ func (s *stop) Unwrap() error { return s.error }
 
 // stopOf turns an error that means so into a stop.
 func stopOf(err error) error {
-	if blocked(err) || conflicted(err) || wrongDocument(err) {
+	if blocked(err) || conflicted(err) || corruptDocument(err) {
 		return &stop{err}
 	}
 	return err
@@ -130,11 +130,11 @@ func stopped(err error) bool {
 	return errors.As(err, &s)
 }
 
-// halfway reads, after a command was stopped, the documents of keys as the majority
+// afterStop reads, after a command was stopped, the documents of keys as the majority
 // has them, not before the moment of the stop. false: it could not. A standalone
 // server has no such moment, and no other node either.
-func (s *Store) halfway(ctx context.Context, stop error, keys []string) (map[string]row, bool) {
-	after := moment(stop)
+func (s *Store) afterStop(ctx context.Context, stop error, keys []string) (map[string]row, bool) {
+	after := operationTimeOf(stop)
 	if after == nil && !s.standalone.Load() {
 		return nil, false
 	}
@@ -144,8 +144,8 @@ func (s *Store) halfway(ctx context.Context, stop error, keys []string) (map[str
 	return rows, err == nil
 }
 
-// moment is the server's logical time at which it answered with err.
-func moment(err error) *bson.Timestamp {
+// operationTimeOf is the server's logical time at which it answered with err.
+func operationTimeOf(err error) *bson.Timestamp {
 	var raw bson.Raw
 	var c mongo.CommandError
 	var w mongo.WriteException
@@ -181,8 +181,8 @@ func inOrder(n int, key func(int) string) []int {
 	return entries
 }
 
-// pick lists the holds that entries name.
-func pick(holds []driver.Hold, entries []int) []driver.Hold {
+// pickHolds lists the holds that entries name.
+func pickHolds(holds []driver.Hold, entries []int) []driver.Hold {
 	some := make([]driver.Hold, len(entries))
 	for n, i := range entries {
 		some[n] = holds[i]
@@ -206,8 +206,8 @@ func names(keys []string) string {
 	return fmt.Sprintf("%d keys", len(keys))
 }
 
-// each runs do for 0 to n-1, a few at a time, and returns when all have.
-func each(n, atOnce int, do func(i int)) {
+// inParallel runs do for 0 to n-1, a few at a time, and returns when all have.
+func inParallel(n, atOnce int, do func(i int)) {
 	if n == 1 || atOnce == 1 {
 		for i := range n {
 			do(i)
