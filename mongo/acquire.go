@@ -108,13 +108,12 @@ func (s *Store) attempt(ctx context.Context, sess *session, q driver.Request, wa
 		doc, _ := reply.Lookup("value").DocumentOK()
 		r := parse(doc)
 		r.at = operationTime(reply.Raw)
-		if r.hold == q.ID || r.left > 0 {
+		switch {
+		case r.hold == q.ID || r.left > 0:
 			return r, nil
-		}
-		if tries == 3 && r.corrupt != "" {
+		case r.corrupt != "":
 			return row{}, r.corruptError("acquire")
-		}
-		if tries == 3 {
+		case tries == 3:
 			return row{}, &driver.Error{NotApplied: !sess.mayArrive, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
 		}
 	}

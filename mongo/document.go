@@ -1,6 +1,7 @@
 package mongolock
 
 import (
+	"math"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -114,7 +115,8 @@ func (r row) held() bool { return r.hold != driver.HoldID{} }
 
 // parse reads a document that was asked for by fields. Whatever is missing or of
 // another type, as in a document that is none of ours or was changed by hand, stays
-// zero.
+// zero. A key whose hold or expiry cannot be read is shown as free; an acquire, which the
+// server refuses or not, says that it is corrupt.
 func parse(doc bson.Raw) row {
 	var r row
 	if _, data, ok := doc.Lookup("_id").BinaryOK(); ok {
@@ -123,7 +125,7 @@ func parse(doc bson.Raw) row {
 	hold := doc.Lookup("hold")
 	if subtype, data, ok := hold.BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(data) == len(r.hold) {
 		copy(r.hold[:], data)
-	} else if truthy(hold) {
+	} else if hold.Type != 0 {
 		r.corrupt = "the hold is none"
 	}
 	r.owner, _ = doc.Lookup("owner").StringValueOK()
@@ -133,8 +135,13 @@ func parse(doc bson.Raw) row {
 		r.corrupt = "the token is out of range, or no whole number"
 	}
 	r.fenced, _ = doc.Lookup("fenced").BooleanOK()
-	r.fresh = truthy(doc.Lookup("fresh"))
+	r.fresh = doc.Lookup("fresh").Type != 0
 	r.forced, _ = doc.Lookup("forced").BooleanOK()
+	for _, name := range []string{"expiresAt", "keepUntil"} {
+		if t := doc.Lookup(name).Type; t != 0 && t != bson.TypeDateTime {
+			r.corrupt = name + " is no date"
+		}
+	}
 	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
 		r.since = time.UnixMilli(ms)
 	}
@@ -164,4 +171,32 @@ func (r row) info(key string) driver.Info {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.held(), r.left, r.hold
 	}
 	return i
+}
+
+// tokenOf reads a token; one that is missing is 0, as is one below it. false: it is no
+// whole number that a grant may have.
+func tokenOf(v bson.RawValue) (int64, bool) {
+	switch v.Type {
+	case 0, bson.TypeNull:
+		return 0, true
+	}
+	n, ok := v.AsInt64OK() // a number that was typed into a shell may be a double
+	return max(n, 0), ok && n <= driver.MaxToken
+}
+
+// above is the smallest token that a later grant can have.
+func above(token int64) int64 { return min(token, driver.MaxToken-1) + driver.TokenRange }
+
+// leftOf is for how long after the moment at the key stays taken; 0: it is free. It
+// is until and free of the pipelines.
+func leftOf(doc bson.Raw, at int64) time.Duration {
+	end, _ := doc.Lookup("keepUntil").DateTimeOK()
+	if doc.Lookup("hold").Type != 0 {
+		expires, _ := doc.Lookup("expiresAt").DateTimeOK()
+		end = max(end, expires)
+	}
+	if end <= at {
+		return 0
+	}
+	return time.Duration(min(end-max(at, 0), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 }
