@@ -8,9 +8,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// reapRound is how many rows a Store removes in a call at most.
-const reapRound = 500
-
 // reapPatience bounds a round: a server that hangs must not end reaping for good.
 const reapPatience = time.Minute
 
@@ -48,7 +45,7 @@ func (c *Client) reap(r driver.Reaper) {
 			c.log.Debug("reaped", "rows", n)
 		}
 		pause = c.opts.ReapInterval
-		if n >= reapRound {
+		if n >= driver.MaxReap {
 			pause /= 60
 		}
 	}

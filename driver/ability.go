@@ -7,7 +7,7 @@ import (
 
 // Optional abilities of a Store, found by type assertion.
 
-// Reaper removes rows that have been dead for longer than olderThan: at most 500
+// Reaper removes rows that have been dead for longer than olderThan: at most MaxReap
 // a call, so that a call is short. It is housekeeping, never correctness: it must
 // not touch a live hold, nor let a token go backwards; a grace too small for that
 // is an error. The number of rows removed is returned.

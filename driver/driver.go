@@ -19,6 +19,10 @@ const MaxToken = 1<<63 - TokenRange
 // MaxKey is the longest key, in bytes.
 const MaxKey = 255
 
+// MaxReap is the most rows that one call of Reaper.Reap removes: as many mean that
+// there may be more.
+const MaxReap = 500
+
 // HoldID names one attempt to take a key, and the hold that comes of it: 16
 // random bytes made by the client. All zero bytes name no hold.
 type HoldID [16]byte

@@ -297,9 +297,6 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	return before, nil
 }
 
-// reapMost is the most rows that one Reap removes.
-const reapMost = 500
-
 // Reap implements driver.Reaper. It takes any grace, because in memory no
 // statement waits with an old token.
 func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
@@ -316,7 +313,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		}
 		if now.Sub(death) > olderThan && len(s.open[k]) == 0 {
 			delete(s.rows, k)
-			if n++; n == reapMost {
+			if n++; n == driver.MaxReap {
 				break
 			}
 		}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // bounds are how long the tries of one step may stay unanswered. A takeover holds
@@ -38,16 +38,11 @@ type attempt struct {
 }
 
 func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	order := make([]int, len(reqs))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reqs[a].Key, reqs[b].Key) })
-	a := attempt{leases: l, reqs: make([]driver.Request, len(reqs)), results: make([]driver.Result, len(reqs))}
+	sorted := storekit.Sort(reqs, func(r driver.Request) string { return r.Key }, storekit.ByBytes)
+	a := attempt{leases: l, reqs: sorted.Items, results: make([]driver.Result, len(reqs))}
 	hinted := true
-	for i, o := range order {
-		a.reqs[i] = reqs[o]
-		hinted = hinted && reqs[o].Pinned
+	for _, r := range reqs {
+		hinted = hinted && r.Pinned
 	}
 	if hinted {
 		// Pinned keys share one connection, so that however many there are they leave
@@ -60,11 +55,7 @@ func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.R
 	if err := l.s.step(ctx, l.s.acquires, func(c *conn) error { return a.run(ctx, c) }); err != nil {
 		return nil, err
 	}
-	results := make([]driver.Result, len(reqs))
-	for i, o := range order {
-		results[o] = a.results[i]
-	}
-	return results, nil
+	return sorted.Unsort(a.results), nil
 }
 
 // run takes the keys on one connection. Its error says that no key has an answer.

@@ -82,7 +82,7 @@ func (s *Store) check(ctx context.Context) error {
 		return cmp.Or(err, <-tables)
 	})
 	if err == nil {
-		s.checked.Store(true)
+		s.first.Pass()
 	}
 	return err
 }
@@ -93,23 +93,13 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return errClosed()
 	}
-	if s.checked.Load() {
-		return nil
-	}
-	select {
-	case s.checks <- struct{}{}:
-		defer func() { <-s.checks }()
-	case <-ctx.Done():
-		return notSent("check", ctx.Err())
-	}
-	if s.checked.Load() {
-		return nil
-	}
-	// Side by side with the check, or the first use of a distant server would take a
-	// large part of the TTL. The first renewal should not have to wait either.
-	s.acquires.fill()
-	s.renewals.fill()
-	return s.check(ctx)
+	return notSent("check", s.first.Do(ctx, func(ctx context.Context) error {
+		// Side by side with the check, or the first use of a distant server would take a
+		// large part of the TTL. The first renewal should not have to wait either.
+		s.acquires.fill()
+		s.renewals.fill()
+		return s.check(ctx)
+	}))
 }
 
 func errClosed() error {

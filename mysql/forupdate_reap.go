@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rowlock/rowlock/driver"
 )
 
 // reap removes both rows of keys that are dead for longer than grace, the row that
@@ -16,7 +18,7 @@ func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int,
 		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")").String()
 	var found []string
 	err = f.s.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").us64(reapBatch).String(), scanKey)
+		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), scanKey)
 		return err
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // nasty are strings that mean something to somebody between us and the table.
@@ -159,7 +160,7 @@ func FuzzListing(f *testing.F) {
 	f.Add("\xff\xff", "\xff\xff\x00", 1)
 	f.Add("a\xff", "b", math.MaxInt)
 	f.Fuzz(func(t *testing.T, prefix, key string, limit int) {
-		s := successor(prefix)
+		s, _ := storekit.Successor(prefix)
 		in := key >= prefix && (s == "" || key < s)
 		if prefix == "" {
 			in = true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // A guarded transaction has a shared lock on one entry of the index named guard:
@@ -234,18 +235,7 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 }
 
 // lost is nil while the row has the hold.
-func (st standing) lost(h driver.Hold) error {
-	e := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonRemoved}
-	switch st.status {
-	case driver.Alive:
-		return nil
-	case driver.Taken:
-		e.Reason = rowlock.ReasonTaken
-	case driver.Forced, driver.Released: // Released, but not by its holder
-		e.Reason = rowlock.ReasonForced
-	}
-	return e
-}
+func (st standing) lost(h driver.Hold) error { return storekit.Lost(h, st.status) }
 
 // whyNot says why the transaction did not find the hold's entry.
 func (s *Store) whyNot(ctx context.Context, h driver.Hold) error {

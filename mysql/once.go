@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // Once is InTx for work that must take effect exactly once: in the same transaction
@@ -33,7 +34,7 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	if fn == nil {
 		return fmt.Errorf("run %q: %w: the function is nil", run, driver.ErrInvalid)
 	}
-	if err := checkRun(run); err != nil {
+	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
 	if lease != nil {

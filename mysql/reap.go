@@ -8,16 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
-)
-
-const (
-	// minGrace is the smallest grace of Reap. An acquire that waited writes a token
-	// from before its wait; were the row of a later one gone by then, tokens would go
-	// backwards. No statement waits for an hour.
-	minGrace = time.Hour
-
-	// reapBatch is how many rows one Reap removes at most.
-	reapBatch = 500
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // Reap removes the rows of keys that have been free for longer than olderThan, at
@@ -27,8 +18,8 @@ const (
 // somebody is using is left for the next time. Clients call it by themselves, see
 // rowlock.Options.
 func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	if olderThan < minGrace {
-		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: Reap of rows older than %v: use at least %v, or tokens could go backwards", driver.ErrInvalid, olderThan, minGrace)}
+	if olderThan < storekit.MinGrace {
+		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: Reap of rows older than %v: use at least %v, or tokens could go backwards", driver.ErrInvalid, olderThan, storekit.MinGrace)}
 	}
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -44,7 +35,7 @@ func (l *leases) reap(ctx context.Context, grace time.Duration) (removed int, er
 		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")").String()
 	var found []string
 	err = l.s.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", l.table, " WHERE ", old, " LIMIT ").us64(reapBatch).String(), scanKey)
+		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", l.table, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), scanKey)
 		return err
 	})
 	if err != nil {

@@ -5,11 +5,10 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // batch is one Renew or Release.
@@ -42,23 +41,12 @@ func (s *Store) laneOf(step string) *lane {
 // write runs f on a connection of the step's lane, over the holds in the order of
 // their keys.
 func (l *leases) write(ctx context.Context, name string, holds []driver.Hold, f func(*batch, *conn) error) ([]driver.Result, error) {
-	order := make([]int, len(holds))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(holds[a].Key, holds[b].Key) })
-	b := &batch{leases: l, name: name, holds: make([]driver.Hold, len(holds)), results: make([]driver.Result, len(holds))}
-	for i, o := range order {
-		b.holds[i] = holds[o]
-	}
+	sorted := storekit.Sort(holds, func(h driver.Hold) string { return h.Key }, storekit.ByBytes)
+	b := &batch{leases: l, name: name, holds: sorted.Items, results: make([]driver.Result, len(holds))}
 	if err := l.s.step(ctx, l.s.laneOf(name), func(c *conn) error { return f(b, c) }); err != nil {
 		return nil, err
 	}
-	results := make([]driver.Result, len(holds))
-	for i, o := range order {
-		results[o] = b.results[i]
-	}
-	return results, nil
+	return sorted.Unsort(b.results), nil
 }
 
 // groups splits the holds by what one statement can say only once. The order of

@@ -8,17 +8,13 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // A mark is a row (key, run) that is written in the transaction of the run's
 // effects, so it is there exactly when they are.
 
-const (
-	// maxRun is the longest run ID, in bytes.
-	maxRun = 255
-
-	erDuplicate = 1062
-)
+const erDuplicate = 1062
 
 // MarkRun guards the transaction and marks in it that the run has taken effect:
 // the mark is there if and when you commit, together with what else you wrote. A
@@ -36,7 +32,7 @@ const (
 // If the answer to your commit is lost, ask with MarkRun in a new transaction, or
 // use Once, which does that by itself.
 func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) error {
-	if err := checkRun(run); err != nil {
+	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
 	ctx, free := upTo(ctx, lease)
@@ -53,13 +49,6 @@ func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run st
 		err = lease.Err() // it may have waited
 	}
 	return wrapRun(run, lease.Key(), orEnded(lease, err))
-}
-
-func checkRun(run string) error {
-	if len(run) < 1 || len(run) > maxRun {
-		return fmt.Errorf("%w: a run ID of %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
-	}
-	return nil
 }
 
 func wrapRun(run, key string, err error) error {
@@ -103,8 +92,8 @@ func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int
 // beginning, and waits for no transaction: a mark that somebody is looking at is left for the next
 // time. After an error some marks may be gone.
 func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, error) {
-	if olderThan < minGrace {
-		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: ReapRuns of marks older than %v: use at least %v, or runs whose commit is not decided yet could run again", driver.ErrInvalid, olderThan, minGrace)}
+	if olderThan < storekit.MinGrace {
+		return 0, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: ReapRuns of marks older than %v: use at least %v, or runs whose commit is not decided yet could run again", driver.ErrInvalid, olderThan, storekit.MinGrace)}
 	}
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -117,7 +106,7 @@ func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed 
 	type mark struct{ key, run string }
 	var found []mark
 	err = s.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, newText(0).add("SELECT name,run FROM ", s.names.run, " WHERE ", old, " LIMIT ").us64(reapBatch).String(), func(rows *sql.Rows) (m mark, err error) {
+		found, err = query(ctx, c, 0, newText(0).add("SELECT name,run FROM ", s.names.run, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), func(rows *sql.Rows) (m mark, err error) {
 			var key, run sql.RawBytes
 			err = rows.Scan(&key, &run)
 			return mark{string(key), string(run)}, err

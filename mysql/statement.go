@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // The statements. Values are x'..' literals: one trip whatever the DSN says, no
@@ -119,23 +120,11 @@ func listing(table, prefix, after string, limit int) string {
 	t := newText(1000).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name>").key(after)
 	if prefix != "" {
 		t.add(" AND name>=").key(prefix)
-		if end := successor(prefix); end != "" {
+		if end, ok := storekit.Successor(prefix); ok {
 			t.add(" AND name<").key(end)
 		}
 	}
 	return t.add(" ORDER BY name LIMIT ").us64(int64(limit)).String()
-}
-
-// successor is the first string after all those with the prefix; none after 0xff…
-func successor(prefix string) string {
-	b := []byte(prefix)
-	for len(b) > 0 && b[len(b)-1] == 0xff {
-		b = b[:len(b)-1]
-	}
-	if len(b) > 0 {
-		b[len(b)-1]++
-	}
-	return string(b)
 }
 
 // forced ends whatever hold the key has. An expired one that nobody took counts:

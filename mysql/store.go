@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
@@ -38,8 +39,7 @@ type Store struct {
 
 	alone   chan struct{} // the right to use the one acquire connection for pinned keys, reaping and force
 	looking chan struct{} // at most one Inspect stands in a KILL's way
-	checked atomic.Bool
-	checks  chan struct{}
+	first   *storekit.FirstUse
 
 	watchdog     *watchdog
 	pace         atomic.Int64              // nanoseconds an answer usually takes
@@ -171,7 +171,7 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 	o.WakeupConns = o.wakeupConns(room)
 	s := &Store{
 		db: db, options: o, names: newNames(o.Prefix),
-		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), checks: make(chan struct{}, 1), culling: make(chan struct{}, 1),
+		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), first: storekit.NewFirstUse(), culling: make(chan struct{}, 1),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.watchdog = newWatchdog(s)
@@ -227,7 +227,7 @@ func (s *Store) Limits() driver.Limits { return s.keep.limits() }
 // Acquire implements driver.Store.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	var session chan struct{} // nil: none is started
-	if f, ok := s.keep.(*forUpdate); ok && len(reqs) > 0 && !s.checked.Load() && !s.closed.Load() {
+	if f, ok := s.keep.(*forUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
 		session = f.sessions.ahead(reqs[0].TTL)
 	}
 	if err := s.ready(ctx); err != nil || len(reqs) == 0 {

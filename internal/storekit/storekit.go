@@ -1,0 +1,140 @@
+// Package storekit has what the stores of rowlock's databases do alike: the order
+// of keys in a batch, the bounds of reaping, the first use, and what the state of a
+// row means to a lease that was guarded.
+package storekit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+)
+
+const (
+	// MinGrace is the smallest grace of Reap and ReapRuns. An acquire that waited
+	// writes a token from before its wait; were the row of a later one gone by then,
+	// tokens would go backwards. No statement waits for an hour.
+	MinGrace = time.Hour
+
+	// MaxRun is the longest run ID, in bytes.
+	MaxRun = 255
+)
+
+// CheckRun is an error that matches driver.ErrInvalid for a run ID that cannot be used.
+func CheckRun(run string) error {
+	if len(run) < 1 || len(run) > MaxRun {
+		return fmt.Errorf("%w: a run ID of %d bytes: use 1 to %d", driver.ErrInvalid, len(run), MaxRun)
+	}
+	return nil
+}
+
+// ByBytes orders keys by their bytes.
+func ByBytes(a, b string) int { return strings.Compare(a, b) }
+
+// ByLength orders keys by their length, and those of one length by their bytes.
+func ByLength(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}
+
+// Sorted is a batch in the order in which every statement locks the rows of its keys:
+// with one order for all, no two statements wait for each other.
+type Sorted[T any] struct {
+	Items []T
+	from  []int // where each item stood in the caller's batch
+}
+
+// Sort sorts a batch by the keys of its items. The caller's slice stays as it is.
+func Sort[T any](items []T, key func(T) string, compare func(a, b string) int) Sorted[T] {
+	s := Sorted[T]{Items: make([]T, len(items)), from: make([]int, len(items))}
+	for i := range s.from {
+		s.from[i] = i
+	}
+	slices.SortFunc(s.from, func(a, b int) int { return compare(key(items[a]), key(items[b])) })
+	for i, from := range s.from {
+		s.Items[i] = items[from]
+	}
+	return s
+}
+
+// Unsort puts the results of the sorted items into the order of the caller's batch.
+func (s Sorted[T]) Unsort(results []driver.Result) []driver.Result {
+	answers := make([]driver.Result, len(results))
+	for i, from := range s.from {
+		answers[from] = results[i]
+	}
+	return answers
+}
+
+// Successor is the first string after all those that begin with prefix; there is none
+// for the empty one and for one of 0xff only.
+func Successor(prefix string) (next string, ok bool) {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return string(b[:i+1]), true
+		}
+	}
+	return "", false
+}
+
+// FirstUse runs a check at the first use of a store, once, while other callers wait for
+// its result within their own contexts. A check that failed is run again by the next
+// use. The zero value is not ready: see NewFirstUse.
+type FirstUse struct {
+	passed atomic.Bool
+	slot   chan struct{} // who has it checks
+}
+
+// NewFirstUse is one whose check has not passed.
+func NewFirstUse() *FirstUse { return &FirstUse{slot: make(chan struct{}, 1)} }
+
+// Passed reports whether the check has passed.
+func (f *FirstUse) Passed() bool { return f.passed.Load() }
+
+// Pass notes that the check has passed.
+func (f *FirstUse) Pass() { f.passed.Store(true) }
+
+// Do runs the check, unless it has passed. The error is the check's, or the context's
+// where it ended during the wait; either way nothing was changed.
+func (f *FirstUse) Do(ctx context.Context, check func(context.Context) error) error {
+	if f.passed.Load() {
+		return nil
+	}
+	select {
+	case f.slot <- struct{}{}:
+		defer func() { <-f.slot }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if f.passed.Load() {
+		return nil
+	}
+	if err := check(ctx); err != nil {
+		return err
+	}
+	f.passed.Store(true)
+	return nil
+}
+
+// Lost is the error of a guard whose lease has a row with that status; nil while the
+// row has the hold (driver.Alive). A hold that was released, but not by its holder, was
+// released by force.
+func Lost(h driver.Hold, status driver.Status) error {
+	lost := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonRemoved}
+	switch status {
+	case driver.Alive:
+		return nil
+	case driver.Taken:
+		lost.Reason = rowlock.ReasonTaken
+	case driver.Forced, driver.Released:
+		lost.Reason = rowlock.ReasonForced
+	}
+	return lost
+}
