@@ -154,10 +154,10 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
 	rest, err := a.send(ctx, c, open, bound)
 	switch {
-	case !wrongRow(err) && !errors.Is(err, errTooLarge), errors.Is(err, errTooLarge) && len(open) == 1:
+	case !isCorruptRow(err) && !errors.Is(err, errTooLarge), errors.Is(err, errTooLarge) && len(open) == 1:
 		return rest, err
 	case len(open) == 1:
-		a.results[open[0]] = driver.Result{Err: a.byHand("acquire", a.reqs[open[0]].Key, err.Error(), true)}
+		a.results[open[0]] = driver.Result{Err: a.corruptError("acquire", a.reqs[open[0]].Key, err.Error(), true)}
 		return nil, nil
 	}
 	half := len(open) / 2
@@ -231,8 +231,8 @@ func (a *attempt) settle(i int, rows map[string]row) bool {
 	r, ok := rows[a.reqs[i].Key]
 	mine := ok && r.mine(a.reqs[i].ID)
 	switch {
-	case mine && r.absurd != "":
-		a.results[i] = driver.Result{Err: a.byHand("acquire", r.key, r.absurd, false)}
+	case mine && r.corrupt != "":
+		a.results[i] = driver.Result{Err: a.corruptError("acquire", r.key, r.corrupt, false)}
 	case mine:
 		token := r.token
 		if a.fenced {
@@ -241,8 +241,8 @@ func (a *attempt) settle(i int, rows map[string]row) bool {
 		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.token, Left: max(r.left, 0), Wanted: r.wanted}
 	case ok && r.left > 0:
 		a.results[i] = driver.Result{Status: driver.Held, Left: r.left, Owner: r.owner}
-	case ok && r.unfit() != "":
-		a.results[i] = driver.Result{Err: a.byHand("acquire", r.key, r.unfit(), true)}
+	case ok && r.ungrantable() != "":
+		a.results[i] = driver.Result{Err: a.corruptError("acquire", r.key, r.ungrantable(), true)}
 	default:
 		return false
 	}

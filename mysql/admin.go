@@ -74,7 +74,7 @@ func (l *leases) inspect(ctx context.Context, keys []string) (infos []driver.Inf
 			}
 		}
 		r, ok := rows[keys[0]]
-		if len(keys) > 1 || !ok || r.left > 0 || r.absurd != "" {
+		if len(keys) > 1 || !ok || r.left > 0 || r.corrupt != "" {
 			return nil
 		}
 		infos[0].Pinned, err = l.guarded(ctx, c, r)
@@ -135,8 +135,8 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 				return nil
 			}
 			info = r.info()
-			if why := r.unfit(); why != "" {
-				return l.byHand("force release of", key, why, true)
+			if why := r.ungrantable(); why != "" {
+				return l.corruptError("force release of", key, why, true)
 			}
 			if guarded, err = l.guarded(ctx, c, r); err != nil {
 				return err

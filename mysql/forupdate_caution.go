@@ -155,7 +155,7 @@ func (c *caution) look(ctx context.Context, conn *conn, part []*question) error 
 	var entries []row
 	for _, q := range part {
 		s, ok := states[q.key]
-		q.pinned = q.ours || ok && !s.locked && s.kept <= 0 && s.absurd == "" // unless it is unlocked
+		q.pinned = q.ours || ok && !s.locked && s.kept <= 0 && s.corrupt == "" // unless it is unlocked
 		switch {
 		case q.ours:
 			entries = append(entries, row{key: q.key, token: q.token})

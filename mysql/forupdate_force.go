@@ -51,8 +51,8 @@ func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) 
 		if !ok || !s.granted() {
 			return nil // nobody was ever granted the key
 		}
-		if why := s.unfit(); why != "" {
-			return f.lease.byHand("force release of", key, why, true)
+		if why := s.ungrantable(); why != "" {
+			return f.lease.corruptError("force release of", key, why, true)
 		}
 		if guarded, err = f.lease.guarded(ctx, c, s.row); err != nil {
 			return err

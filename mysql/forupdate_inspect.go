@@ -13,7 +13,7 @@ import (
 type state struct {
 	row
 	kept    time.Duration // how long MinHold keeps it
-	corrupt bool          // kept_until is no time, and may keep the key for good
+	badKept bool          // kept_until is no time, and may keep the key for good
 	session uint64        // CONNECTION_ID of the last grant's session
 	lockable,
 	locked bool
@@ -34,12 +34,12 @@ func (f *forUpdate) readOnce(ctx context.Context, c *conn, keys []string) (map[s
 		return nil, err
 	}
 	found, err := query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
-		var r scanned
+		var r rowScan
 		var kept count
 		if err = rows.Scan(append(r.columns(), &kept, &s.session, &s.lockable)...); err != nil {
 			return s, err
 		}
-		s.row, s.kept, s.corrupt = r.row(), micros(kept.n), kept.off
+		s.row, s.kept, s.badKept = r.row(), micros(kept.n), kept.off
 		return s, nil
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *forUpdate) readOnce(ctx context.Context, c *conn, keys []string) (map[s
 // granted: a row that was made for an acquire which never came to its end says
 // that it was acquired at never, has no hold and is not kept.
 func (s state) granted() bool {
-	return s.sinceMicros > neverMicros || s.kept > 0 || s.corrupt || s.id != driver.HoldID{}
+	return s.sinceMicros > neverMicros || s.kept > 0 || s.badKept || s.id != driver.HoldID{}
 }
 
 // neverMicros is never as a Unix time in microseconds.
@@ -92,7 +92,7 @@ func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.
 				infos[i] = s.info()
 			}
 		}
-		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.absurd == "" {
+		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.corrupt == "" {
 			unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
 			infos[0].Pinned = !unlocked[s.key]
 			return err

@@ -22,17 +22,17 @@ func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 	results := make([]driver.Result, len(holds))
 	ends := make([]ending, len(holds))
 	side(len(holds), func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) })
-	var strange, dead []int
+	var foreign, dead []int
 	for i, e := range ends {
 		switch e {
 		case unknownHere:
-			strange = append(strange, i)
+			foreign = append(foreign, i)
 		case diedBefore:
 			dead = append(dead, i)
 		}
 	}
-	f.tell(ctx, "release", holds, strange, dead, results)
-	for _, i := range strange {
+	f.tell(ctx, "release", holds, foreign, dead, results)
+	for _, i := range foreign {
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
 	}

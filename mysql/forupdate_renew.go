@@ -24,11 +24,11 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	results := make([]driver.Result, len(holds))
 	own := make([]*hold, len(holds))
 	beating := make([]*heartbeat, len(holds))
-	var due, strange []int
+	var due, foreign []int
 	patience := time.Duration(0)
 	for i, h := range holds {
 		if own[i] = f.get(h.Key, h.ID); own[i] == nil {
-			strange = append(strange, i)
+			foreign = append(foreign, i)
 			continue
 		}
 		if own[i].rowDue(now, h.TTL) {
@@ -66,7 +66,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	for _, i := range dead {
 		f.finish(ctx, own[i])
 	}
-	f.tell(ctx, "renew", holds, strange, dead, results)
+	f.tell(ctx, "renew", holds, foreign, dead, results)
 	for i, err := range causes {
 		results[i].Err = fmt.Errorf("its session has ended: %w", err)
 	}
@@ -128,14 +128,14 @@ func (f *forUpdate) finish(ctx context.Context, h *hold) {
 }
 
 // tell answers by the lease row for holds that no session of this Store has: those
-// that are strange to it, and those whose session is dead. What the row still names
+// that are foreign to it, and those whose session is dead. What the row still names
 // is over too if nobody has its row locked.
-func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, strange, dead []int, results []driver.Result) {
-	if len(strange)+len(dead) == 0 {
+func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
+	if len(foreign)+len(dead) == 0 {
 		return
 	}
 	var keys []string
-	for _, i := range slices.Concat(strange, dead) {
+	for _, i := range slices.Concat(foreign, dead) {
 		keys = append(keys, holds[i].Key)
 	}
 	var states map[string]state
@@ -152,7 +152,7 @@ func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, 
 	for _, i := range dead {
 		results[i] = gone(holds[i])
 	}
-	for _, i := range strange {
+	for _, i := range foreign {
 		h := holds[i]
 		if err != nil {
 			results[i] = driver.Result{Err: err}

@@ -152,8 +152,8 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 	look := a.r.Pinned
 	changed := 0
 	for try := 0; try < len(bounds) && changed < 5; {
-		if why := noRoom(a.t0); why != "" {
-			return driver.Result{}, a.f.lease.byHand("acquire", a.r.Key, why, true)
+		if why := tokensUsedUp(a.t0); why != "" {
+			return driver.Result{}, a.f.lease.corruptError("acquire", a.r.Key, why, true)
 		}
 		if on, _ := a.f.caution.on(); on || look {
 			look = true
@@ -214,8 +214,8 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 		if err == nil && affected == 1 {
 			a.token, err = res.LastInsertId()
 		}
-		if wrongRow(err) {
-			err = a.f.lease.byHand("acquire", a.r.Key, err.Error(), true)
+		if isCorruptRow(err) {
+			err = a.f.lease.corruptError("acquire", a.r.Key, err.Error(), true)
 		}
 		err = classify(a.f.lease.what("acquire"), err)
 		if driver.IsNotApplied(err) || err == nil && affected == 0 {

@@ -408,10 +408,10 @@ func FuzzRows(f *testing.F) {
 		if info.Token < 0 || info.Left < 0 || info.Held != (info.Left > 0) || info.Kept && !info.Held {
 			t.Errorf("%v is shown as %+v", row, info)
 		}
-		if r.absurd == "" && (r.token < 0 || r.token > driver.MaxToken) {
+		if r.corrupt == "" && (r.token < 0 || r.token > driver.MaxToken) {
 			t.Errorf("token %d is taken", r.token)
 		}
-		if u, ok := row[3].(uint64); ok && u > math.MaxInt64 && (r.absurd == "" || r.token != math.MaxInt64) {
+		if u, ok := row[3].(uint64); ok && u > math.MaxInt64 && (r.corrupt == "" || r.token != math.MaxInt64) {
 			t.Errorf("token %d became %d", u, r.token)
 		}
 		// An attempt that meets the row: whose it is, with any ID.

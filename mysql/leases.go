@@ -1,8 +1,6 @@
 package mysqllock
 
 import (
-	"context"
-	"database/sql"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -43,56 +41,6 @@ func newLeases(l leases) *leases {
 		made.locks = newNamedLocks(made, most)
 	}
 	return made
-}
-
-// row is what the winners' SELECT tells of a key.
-type row struct {
-	key, owner  string
-	id          driver.HoldID
-	token       int64         // the nearest, where that of the row is no int64
-	absurd      string        // what in the row only a person can have written; see absurd.go
-	left        time.Duration // until it expires; not above zero: the key is free
-	live        bool          // not released
-	fence       int64         // a token later than everything that was committed before
-	sinceMicros int64
-	wanted      driver.Hint
-}
-
-func scanRow(rows *sql.Rows) (row, error) {
-	var s scanned
-	if err := rows.Scan(s.columns()...); err != nil {
-		return row{}, err
-	}
-	return s.row(), nil
-}
-
-// mine reports whether the row holds the ID and was not released.
-func (r row) mine(id driver.HoldID) bool { return r.live && r.id == id }
-
-// gone says why the hold is not the row's live one.
-func (r row) gone(id driver.HoldID) driver.Status {
-	switch r.id {
-	case id:
-		return driver.Released
-	case driver.HoldID{}:
-		return driver.Forced
-	}
-	return driver.Taken
-}
-
-// rows reads the rows of n keys. A plain read: it waits for no transaction.
-func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string) (map[string]row, error) {
-	return inParts(0, n, func(from, to int) (map[string]row, error) {
-		found, err := query(ctx, c, 0, winners(l.table, to-from, func(i int) string { return key(from + i) }), scanRow)
-		if err != nil {
-			return nil, err
-		}
-		byKey := make(map[string]row, len(found))
-		for _, r := range found {
-			byKey[r.key] = r
-		}
-		return byKey, nil
-	})
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be

@@ -84,7 +84,7 @@ func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, fr
 		switch {
 		case !ok:
 			absent = append(absent, i)
-		case r.left > 0, r.unfit() != "":
+		case r.left > 0, r.ungrantable() != "":
 			a.settle(i, rows)
 			if r.left > 0 && hintDue(&a.reqs[i], r.wanted) {
 				a.due = append(a.due, i)

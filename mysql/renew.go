@@ -115,8 +115,8 @@ func (b *batch) tellRenewed(ctx context.Context, c *conn, sent []int) error {
 		}
 		if left := rows[b.holds[i].Key].left; left > 0 {
 			b.results[i] = driver.Result{Status: driver.Alive, Left: left}
-		} else if why := rows[b.holds[i].Key].absurd; why != "" {
-			b.results[i] = driver.Result{Err: b.byHand("renew", b.holds[i].Key, why, true)}
+		} else if why := rows[b.holds[i].Key].corrupt; why != "" {
+			b.results[i] = driver.Result{Err: b.corruptError("renew", b.holds[i].Key, why, true)}
 		} else { // Alive without Left would say: for the whole TTL
 			b.results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: renew %q: the hold has run out and cannot be extended (MaxHold)", b.holds[i].Key)}}
 		}
@@ -205,10 +205,10 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 			case !late && len(pending) == before: // no lock was found: the server is slow
 				b.s.keepPace(bound)
 			}
-		case wrongRow(err) && len(pending) == 1:
-			b.results[pending[0]] = driver.Result{Err: b.byHand(b.name, b.holds[pending[0]].Key, err.Error(), true)}
+		case isCorruptRow(err) && len(pending) == 1:
+			b.results[pending[0]] = driver.Result{Err: b.corruptError(b.name, b.holds[pending[0]].Key, err.Error(), true)}
 			pending = nil
-		case wrongRow(err), errors.Is(err, errTooLarge) && len(pending) > 1: // the others do not suffer
+		case isCorruptRow(err), errors.Is(err, errTooLarge) && len(pending) > 1: // the others do not suffer
 			half := len(pending) / 2
 			if err := b.change(ctx, c, pending[:half], of, settle); err != nil {
 				return err

@@ -34,8 +34,8 @@ func aligned() handmade {
 	}
 }
 
-// absurdities are the values that are tried for each column.
-var absurdities = func() map[string][]string {
+// corruptions are the values that are tried for each column.
+var corruptions = func() map[string][]string {
 	dates := []string{
 		"'0000-00-00'", "'1000-01-01'", "'1969-12-31 23:59:59.999999'", "'2024-00-00'", "'9999-00-00'", "'9999-12-31 23:59:59.999999'",
 		now, now + "+INTERVAL 1 HOUR", now + "+INTERVAL 300 YEAR", now + "-INTERVAL 300 YEAR",
@@ -57,24 +57,24 @@ var absurdities = func() map[string][]string {
 	return a
 }()
 
-// absurdLab has the connection that writes absurd rows, and programs that meet them.
-type absurdLab struct {
+// corruptLab has the connection that writes corrupt rows, and programs that meet them.
+type corruptLab struct {
 	*lab
-	byHand *sql.Conn
+	person *sql.Conn
 	p      program
 	beside []*rowlock.Lease // held by p throughout
 }
 
-var absurdOptions = rowlock.Options{TTL: 20 * time.Second, Handoff: -1}
+var corruptOptions = rowlock.Options{TTL: 20 * time.Second, Handoff: -1}
 
-func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
+func newCorruptLab(t *testing.T, l *lab) *corruptLab {
 	l.keepAfter = keepAfter
-	a := &absurdLab{lab: l, p: l.program(t, absurdOptions)}
+	a := &corruptLab{lab: l, p: l.program(t, corruptOptions)}
 	var err error
-	a.byHand, err = l.db.Conn(context.Background())
+	a.person, err = l.db.Conn(context.Background())
 	must(t, err)
-	t.Cleanup(func() { _ = a.byHand.Close() })
-	_, err = a.byHand.ExecContext(context.Background(), "SET SESSION sql_mode=''") // takes dates that are none
+	t.Cleanup(func() { _ = a.person.Close() })
+	_, err = a.person.ExecContext(context.Background(), "SET SESSION sql_mode=''") // takes dates that are none
 	must(t, err)
 	for _, k := range []string{"aaa", "zzz"} {
 		a.beside = append(a.beside, a.p.lock(t, k))
@@ -83,7 +83,7 @@ func newAbsurdLab(t *testing.T, l *lab) *absurdLab {
 }
 
 // columns are those of the lab's table.
-func (a *absurdLab) columns() []string {
+func (a *corruptLab) columns() []string {
 	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at", "wanted"}
 	if a.strategy == SelectForUpdate {
 		c = append(c, "kept_until", "conn_id")
@@ -92,14 +92,14 @@ func (a *absurdLab) columns() []string {
 }
 
 // write puts a row there, whatever was there before.
-func (a *absurdLab) write(t testing.TB, key string, h handmade) {
+func (a *corruptLab) write(t testing.TB, key string, h handmade) {
 	t.Helper()
 	values := []string{newText(0).key(key).String()}
 	for _, c := range a.columns() {
 		values = append(values, h[c])
 	}
 	text := "REPLACE INTO " + a.table() + " (name," + strings.Join(a.columns(), ",") + ") VALUES (" + strings.Join(values, ",") + ")"
-	if _, err := a.byHand.ExecContext(context.Background(), text); err != nil {
+	if _, err := a.person.ExecContext(context.Background(), text); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	if a.strategy == SelectForUpdate {
@@ -107,7 +107,7 @@ func (a *absurdLab) write(t testing.TB, key string, h handmade) {
 	}
 }
 
-func (a *absurdLab) remove(t testing.TB, keys ...string) {
+func (a *corruptLab) remove(t testing.TB, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
 		exec(t, a.db, "DELETE FROM "+a.table()+" WHERE name="+newText(0).key(k).String())
@@ -115,7 +115,7 @@ func (a *absurdLab) remove(t testing.TB, keys ...string) {
 }
 
 // state is the row's token and whether the key is free by the server's clock.
-func (a *absurdLab) state(t testing.TB, key string) (token uint64, free, there bool) {
+func (a *corruptLab) state(t testing.TB, key string) (token uint64, free, there bool) {
 	t.Helper()
 	kept := "1"
 	if a.strategy == SelectForUpdate {
@@ -151,8 +151,8 @@ func says(t testing.TB, what, key string, err error) {
 	}
 }
 
-// visit runs every operation on the key of an absurd row.
-func (a *absurdLab) visit(t *testing.T, key string, row handmade) {
+// visit runs every operation on the key of an corrupt row.
+func (a *corruptLab) visit(t *testing.T, key string, row handmade) {
 	t.Helper()
 	start := time.Now()
 	defer func() {
@@ -181,7 +181,7 @@ func (a *absurdLab) visit(t *testing.T, key string, row handmade) {
 	a.try(t, ctx, key, func() (*rowlock.Lease, error) { return p.TryAcquire(ctx, key) })
 	a.write(t, key, row)
 	// What is given up is answered, and given back, before the row is written again.
-	waiter := a.programOn(t, p.Store, absurdOptions)
+	waiter := a.programOn(t, p.Store, corruptOptions)
 	a.try(t, ctx, key, func() (*rowlock.Lease, error) {
 		short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
 		defer cancel()
@@ -229,7 +229,7 @@ func seemly(t testing.TB, i rowlock.Info, key string) {
 }
 
 // try takes the key and, if it was granted, does with the lease what can be done.
-func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func() (*rowlock.Lease, error)) {
+func (a *corruptLab) try(t *testing.T, ctx context.Context, key string, take func() (*rowlock.Lease, error)) {
 	t.Helper()
 	before, free, _ := a.state(t, key)
 	lease, err := take()
@@ -278,14 +278,14 @@ func (a *absurdLab) try(t *testing.T, ctx context.Context, key string, take func
 }
 
 // batch sends the key with others, in each kind of statement.
-func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, row handmade) {
+func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, row handmade) {
 	t.Helper()
 	ttl := 20 * time.Second
 	reqs := []driver.Request{request("a-"+key, ttl), request(key, ttl), request("z-"+key, ttl)}
 	reqs[1].Keep, reqs[1].Wants = time.Second, true
 	results, err := a.p.Store.Acquire(ctx, reqs)
 	if err != nil {
-		t.Errorf("P15: acquire of three keys, of which one is absurd: %v", err)
+		t.Errorf("P15: acquire of three keys, of which one is corrupt: %v", err)
 		return
 	}
 	holds := make([]driver.Hold, len(reqs))
@@ -313,7 +313,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, row han
 				changed = append(changed, c+"="+row[c])
 			}
 		}
-		_, err := a.byHand.ExecContext(ctx, "UPDATE "+a.table()+" SET "+strings.Join(changed, ",")+" WHERE name="+newText(0).key(key).String())
+		_, err := a.person.ExecContext(ctx, "UPDATE "+a.table()+" SET "+strings.Join(changed, ",")+" WHERE name="+newText(0).key(key).String())
 		must(t, err)
 	}
 	for _, step := range []struct {
@@ -323,7 +323,7 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, row han
 	}{{"renew", a.p.Renew, driver.Alive}, {"release", a.p.Release, driver.Released}} {
 		results, err := step.call(ctx, holds)
 		if err != nil {
-			t.Errorf("P15: %s of three keys, of which one is absurd: %v", step.name, err)
+			t.Errorf("P15: %s of three keys, of which one is corrupt: %v", step.name, err)
 			continue
 		}
 		for i, r := range results {
@@ -344,10 +344,10 @@ func (a *absurdLab) batch(t *testing.T, ctx context.Context, key string, row han
 	a.remove(t, reqs[0].Key, reqs[2].Key)
 }
 
-// TestAbsurdRows: each column with each value by itself, and many at random.
-func TestAbsurdRows(t *testing.T) {
+// TestCorruptRows: each column with each value by itself, and many at random.
+func TestCorruptRows(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		a := newAbsurdLab(t, l)
+		a := newCorruptLab(t, l)
 		n := 0
 		visit := func(row handmade) {
 			n++
@@ -360,7 +360,7 @@ func TestAbsurdRows(t *testing.T) {
 		}
 		columns := a.columns()
 		for _, c := range columns {
-			for _, v := range absurdities[c] {
+			for _, v := range corruptions[c] {
 				row := aligned()
 				row[c] = v
 				visit(row)
@@ -375,7 +375,7 @@ func TestAbsurdRows(t *testing.T) {
 		for range random {
 			row := aligned()
 			for _, c := range columns {
-				if values := absurdities[c]; r.IntN(2) == 0 {
+				if values := corruptions[c]; r.IntN(2) == 0 {
 					row[c] = values[r.IntN(len(values))]
 				}
 			}
@@ -397,9 +397,9 @@ func TestAbsurdRows(t *testing.T) {
 func TestForceReleaseOfACorruptKeptUntil(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, l *lab) {
-		a := newAbsurdLab(t, l)
-		for n, hold := range absurdities["hold"] {
-			for m, acquired := range absurdities["acquired_at"] {
+		a := newCorruptLab(t, l)
+		for n, hold := range corruptions["hold"] {
+			for m, acquired := range corruptions["acquired_at"] {
 				key, row := fmt.Sprint(n, "/", m), aligned()
 				row["hold"], row["acquired_at"], row["kept_until"] = hold, acquired, "'9999-00-00'"
 				a.write(t, key, row)
@@ -420,10 +420,10 @@ func TestForceReleaseOfACorruptKeptUntil(t *testing.T) {
 	})
 }
 
-// TestAbsurdRowHidesNothing: List shows the others too.
-func TestAbsurdRowHidesNothing(t *testing.T) {
+// TestCorruptRowHidesNothing: List shows the others too.
+func TestCorruptRowHidesNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		a := newAbsurdLab(t, l)
+		a := newCorruptLab(t, l)
 		row := aligned()
 		row["token"], row["expires_at"], row["acquired_at"] = "18446744073709551615", "'0000-00-00'", "'0000-00-00'"
 		a.write(t, "m", row)
@@ -443,7 +443,7 @@ func TestAbsurdRowHidesNothing(t *testing.T) {
 // row is old, so nothing is reaped, and no mark of a run.
 func TestP10_ReapOfTheLongestTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		a := newAbsurdLab(t, l)
+		a := newCorruptLab(t, l)
 		ctx := within(t, time.Minute)
 		must(t, a.p.Once(ctx, a.beside[0], "run", func(context.Context, *sql.Tx) error { return nil }))
 		for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 998, 150 * 365 * 24 * time.Hour} {
@@ -470,17 +470,17 @@ func TestP10_ReapOfTheLongestTime(t *testing.T) {
 	})
 }
 
-// TestAbsurdRuns: a mark that was changed by hand is a mark.
-func TestAbsurdRuns(t *testing.T) {
+// TestCorruptRuns: a mark that was changed by hand is a mark.
+func TestCorruptRuns(t *testing.T) {
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			a := newAbsurdLab(t, newLab(t, kind, VersionColumn))
+			a := newCorruptLab(t, newLab(t, kind, VersionColumn))
 			ctx := within(t, time.Minute)
 			for n, token := range []string{"0", "9223372036854775808", "18446744073709551615"} {
-				for m, at := range absurdities["acquired_at"] {
+				for m, at := range corruptions["acquired_at"] {
 					run := fmt.Sprint(n, "\x00'", m)
-					_, err := a.byHand.ExecContext(ctx, "INSERT INTO rowlock_run (name,run,token,at) VALUES ('aaa',"+newText(0).key(run).String()+","+token+","+at+")")
+					_, err := a.person.ExecContext(ctx, "INSERT INTO rowlock_run (name,run,token,at) VALUES ('aaa',"+newText(0).key(run).String()+","+token+","+at+")")
 					must(t, err)
 					err = a.p.Once(ctx, a.beside[0], run, func(context.Context, *sql.Tx) error { t.Error("P13: run again"); return nil })
 					if !errors.Is(err, rowlock.ErrAlreadyRan) {

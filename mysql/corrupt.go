@@ -1,0 +1,48 @@
+package mysqllock
+
+import (
+	"fmt"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// A row that somebody has changed by hand can be corrupt: a token at the end of its
+// range, a date that is none. Its key is answered with an error that says what is wrong;
+// the other keys of its statement are not, and no token wraps around.
+
+// ungrantable says why the key of a row cannot be granted, or its hold be ended by force:
+// the next token must be above the row's.
+func (r row) ungrantable() string {
+	if r.corrupt == "" {
+		return tokensUsedUp(r.token)
+	}
+	return r.corrupt
+}
+
+func tokensUsedUp(token int64) string {
+	if token > driver.MaxToken-driver.TokenRange {
+		return fmt.Sprintf("after token %d there is none", token)
+	}
+	return ""
+}
+
+// corruptError is the error for a key whose row is corrupt. Without its row a key goes on
+// with tokens by the clock, so nobody was granted one that was out of range.
+func (l *leases) corruptError(step, key, why string, notApplied bool) error {
+	return &driver.Error{Lasting: true, NotApplied: notApplied,
+		Err: fmt.Errorf("mysql: %s %q: its row was changed by hand: %s: delete the row, which ends a hold that it may show: DELETE FROM %s WHERE name=%s",
+			step, key, why, l.table, newText(0).key(key))}
+}
+
+// isCorruptRow reports whether the server refused a statement because of a value in a row
+// that it found, and so has changed nothing.
+func isCorruptRow(err error) bool {
+	switch number(err) {
+	case 1048, // a column cannot be NULL: what was computed with a date that is none
+		1264, 1690, // out of range
+		1292, 1411, // a date that is none
+		1441: // a date that cannot be reached
+		return true
+	}
+	return false
+}
