@@ -89,14 +89,3 @@ type Explainer interface {
 type Clock interface {
 	Now() time.Duration // since any fixed moment
 }
-
-// Untimed gives the context that ends when ctx does for any other reason than its
-// deadline, where ctx is one that a Client made; otherwise ctx. A Store that looks
-// after deadlines itself watches that one, and asks ctx for its Deadline: waiting
-// for the Done of ctx would set a timer for each statement.
-func Untimed(ctx context.Context) context.Context {
-	if t, ok := ctx.(interface{ Untimed() context.Context }); ok {
-		return t.Untimed()
-	}
-	return ctx
-}

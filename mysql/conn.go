@@ -1,7 +1,6 @@
 package mysqllock
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
@@ -33,7 +32,7 @@ type conn struct {
 	used   time.Time // when it was last put back
 	trip   *trip     // to that server
 	broken bool      // to be closed
-	line   net.Conn  // below; nil: not known
+	net    net.Conn  // below; nil: not known
 	from   *lane     // to which it goes back; nil: it is no lane's
 
 	// literals: no statement is sent prepared; see prepared.go.
@@ -89,7 +88,7 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 	if c.sc, err = s.connect(ctx, wait); err != nil {
 		return nil, notSent("connect", err)
 	}
-	if c.line, err = lineOf(c.sc); err != nil {
+	if c.net, err = netConnOf(c.sc); err != nil {
 		c.close()
 		return nil, notSent("connect", err)
 	}
@@ -242,34 +241,26 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 		return false, err
 	}
 	start := time.Now()
-	sending, cut, stop := c.unwatched(ctx)
 	kill := bound
 	if c.trip.distant() {
 		kill = 0
 	}
-	var patience time.Duration // without end: see silence.go
-	var cancel context.CancelFunc
+	sending, patience := ctx, time.Duration(0) // without end: see silence.go
+	var cut context.CancelFunc
 	if c.from != nil {
 		patience = firstPatience(ctx, start)
-		if c.line == nil {
-			sending, cancel = context.WithCancel(sending)
-			defer cancel()
-		}
+		sending, cut = context.WithCancel(ctx)
+		defer cut()
 	}
-	e := c.s.watchdog.watch(c, start, kill, cut, patience, cancel)
+	e := c.s.watchdog.watch(c, start, kill, patience, cut)
 	err = send(sending)
 	now := time.Now()
-	gone := !stop()
-	c.broken = c.broken || gone
 	ended = c.s.watchdog.stop(ctx, e)
 	if ended && !c.broken && e.other && number(err) == erLockWait {
 		c.s.cannotKill.Store(true) // it waited all the time, in another session than its number says
 	}
 	if e.silent && err != nil && number(err) == 0 {
 		return ended, errSilent
-	}
-	if (gone || e.gone) && err != nil && number(err) == 0 {
-		err = cmp.Or(ctx.Err(), context.DeadlineExceeded) // how the line broke is of no interest
 	}
 	if err == nil && bound > 0 {
 		c.s.keepPace(now.Sub(start))

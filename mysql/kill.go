@@ -39,23 +39,21 @@ type ender struct {
 	c     *conn
 	heard time.Time     // of c
 	kill  time.Time     // when the statement is ended by KILL QUERY
-	cut   time.Time     // when the connection is closed
 	done  chan struct{} // nil: no KILL was sent; closed when it was answered, or given up
 	open  bool          // then: it was not answered, so it may still come
 	other bool          // then: it was not sent, because the session did something else
-	gone  bool          // the connection was closed
 
 	start    time.Time
-	ask      time.Time     // when the statement is asked about
-	patience time.Duration // until then, since the last time
-	asked    bool          // it was asked about before
-	silent   bool          // the connection was closed because it is dead
-	cancel   context.CancelFunc
+	ask      time.Time          // when the statement is asked about
+	patience time.Duration      // until then, since the last time
+	asked    bool               // it was asked about before
+	silent   bool               // the connection was closed because it is dead
+	cut      context.CancelFunc // makes the driver close the connection
 }
 
 // next is the earliest of the times; zero: none comes.
 func (e *ender) next() (next time.Time) {
-	for _, t := range [...]time.Time{e.kill, e.cut, e.ask} {
+	for _, t := range [...]time.Time{e.kill, e.ask} {
 		if next.IsZero() || !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -67,13 +65,12 @@ func newWatchdog(s *Store) *watchdog {
 	return &watchdog{s: s, waits: make(map[*ender]struct{})}
 }
 
-// watch ends the statement that is about to be sent on c by KILL QUERY if it is
-// not answered within the bound, and closes the connection below at the time cut;
-// zero: not. After patience, if it is not 0, the server is asked about the statement,
-// and c closed if it is found dead: by cancel if the connection below is not known. The
-// caller calls stop as soon as it has its answer.
-func (w *watchdog) watch(c *conn, now time.Time, bound time.Duration, cut time.Time, patience time.Duration, cancel context.CancelFunc) *ender {
-	e := &ender{c: c, heard: c.heard, cut: cut, start: now, patience: patience, cancel: cancel}
+// watch ends the statement that is about to be sent on c by KILL QUERY if it is not
+// answered within the bound. After patience, if it is not 0, the server is asked about
+// the statement, and c closed by cut if it is found dead. The caller calls stop as soon
+// as it has its answer.
+func (w *watchdog) watch(c *conn, now time.Time, bound, patience time.Duration, cut context.CancelFunc) *ender {
+	e := &ender{c: c, heard: c.heard, start: now, patience: patience, cut: cut}
 	if bound > 0 {
 		e.kill = now.Add(bound)
 	}
@@ -115,10 +112,6 @@ func (w *watchdog) fire() {
 			e.done = make(chan struct{})
 			go w.send(e)
 		}
-		if !e.cut.IsZero() && !e.cut.After(now) {
-			e.cut, e.gone = time.Time{}, true
-			_ = e.c.line.Close()
-		}
 		if !e.ask.IsZero() && !e.ask.After(now) {
 			e.ask = time.Time{}
 			w.silent = append(w.silent, e)
@@ -150,7 +143,7 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 	w.mu.Lock()
 	delete(w.waits, e)
 	done := e.done
-	e.c.broken = e.c.broken || e.gone || e.silent
+	e.c.broken = e.c.broken || e.silent
 	w.mu.Unlock()
 	switch {
 	case done == nil:

@@ -109,7 +109,7 @@ func (w *watchdog) judge(list []*ender) {
 	}
 	w.mu.Unlock()
 	for _, e := range cut {
-		e.cutOff()
+		e.cut()
 	}
 	for _, e := range cut { // their callers go on meanwhile
 		q.end(ctx, e)
@@ -177,21 +177,12 @@ func (q *answer) dead(e *ender) bool {
 // and port together name one. Behind a proxy the ports differ.
 func (q *answer) end(ctx context.Context, e *ender) {
 	p, there := q.at[e.c.id]
-	if !there || q.server != e.c.server || e.c.line == nil {
+	if !there || q.server != e.c.server || e.c.net == nil {
 		return
 	}
-	if own, ok := e.c.line.LocalAddr().(*net.TCPAddr); ok && strings.HasSuffix(p.host, fmt.Sprintf(":%d", own.Port)) {
+	if own, ok := e.c.net.LocalAddr().(*net.TCPAddr); ok && strings.HasSuffix(p.host, fmt.Sprintf(":%d", own.Port)) {
 		q.conn.s.statements.Add(1)
 		_, _ = q.conn.sc.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", e.c.id))
-	}
-}
-
-// cutOff closes the connection below, or makes the driver do so.
-func (e *ender) cutOff() {
-	if e.c.line != nil {
-		_ = e.c.line.Close()
-	} else {
-		e.cancel()
 	}
 }
 

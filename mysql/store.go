@@ -110,7 +110,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
 	}
-	connector, err := newLineConnector(config)
+	connector, err := newNetConnector(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
 	}

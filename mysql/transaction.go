@@ -138,14 +138,14 @@ func (t *transaction) exec(ctx context.Context, text string) error {
 }
 
 // finish commits or rolls back. The methods of sql.Tx have no context, so a silent
-// server would keep them for ever: the line below is cut when ctx ends. Where that
-// is not known the same is sent as a statement, one trip more.
+// server would keep them for ever: the network connection is closed when ctx ends. Where
+// that is not known the same is sent as a statement, one trip more.
 func (t *transaction) finish(ctx context.Context, text string, method func() error) error {
 	c := t.n.c
-	if c.line == nil {
+	if c.net == nil {
 		return t.exec(ctx, text)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.line.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = c.net.Close() })
 	err := t.send(method)
 	if !stop() {
 		c.broken = true

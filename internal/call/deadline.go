@@ -29,9 +29,6 @@ func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }
 
 func (d *deadline) Done() <-chan struct{} { return d.real().Done() }
 
-// Untimed is for driver.Untimed.
-func (d *deadline) Untimed() context.Context { return d.Context }
-
 func (d *deadline) Err() error {
 	d.mu.Lock()
 	real := d.done

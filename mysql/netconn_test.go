@@ -14,15 +14,6 @@ import (
 	"github.com/rowlock/rowlock/internal/testserver"
 )
 
-// timed is a context as the engine makes them.
-type timed struct {
-	context.Context
-	at time.Time
-}
-
-func (t timed) Deadline() (time.Time, bool) { return t.at, true }
-func (t timed) Untimed() context.Context    { return t.Context }
-
 // TestCallEndsWithItsContext: on a frozen server each call returns when its context
 // ends, for whatever reason, on the Store's own connections and on the caller's.
 func TestCallEndsWithItsContext(t *testing.T) {
@@ -32,24 +23,15 @@ func TestCallEndsWithItsContext(t *testing.T) {
 		name string
 		make func() (context.Context, context.CancelFunc)
 		want error
-		own  bool // only where the Store ends the wait: Done never closes
 	}{
 		{"time-out", func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(context.Background(), ends)
-		}, context.DeadlineExceeded, false},
+		}, context.DeadlineExceeded},
 		{"cancel", func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(ends, cancel)
 			return ctx, cancel
-		}, context.Canceled, false},
-		{"deadline of the engine", func() (context.Context, context.CancelFunc) {
-			return timed{context.Background(), time.Now().Add(ends)}, func() {}
-		}, context.DeadlineExceeded, true},
-		{"end of the engine", func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(ends, cancel)
-			return timed{ctx, time.Now().Add(time.Hour)}, cancel
-		}, context.Canceled, false},
+		}, context.Canceled},
 	}
 	server := testserver.Start(t, testserver.MySQL)
 	l := newLabAt(t, testserver.MySQL, server.DSN(), UniqueInsert)
@@ -60,9 +42,6 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	for name, s := range map[string]*Store{"own": own, "pool": pooled} {
 		c := client{t: t, Store: s}
 		for _, way := range contexts {
-			if way.own && s != own {
-				continue
-			}
 			n := 0
 			key := func(name string) string { n++; return fmt.Sprint(name, " ", n) }
 			h := c.granted(key("a"), time.Minute)
@@ -103,7 +82,8 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestRegisteredNetworkIsDialled by the driver's function: the Store knows nothing of the line.
+// TestRegisteredNetworkIsDialled by the driver's function: the Store does not know the
+// network connection.
 func TestRegisteredNetworkIsDialled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, testserver.MySQL, VersionColumn)
@@ -125,8 +105,8 @@ func TestRegisteredNetworkIsDialled(t *testing.T) {
 		t.Error("the registered function was not called")
 	}
 	for _, conn := range s.acquires.idle {
-		if conn.line != nil {
-			t.Error("the line of a registered network is not ours to close")
+		if conn.net != nil {
+			t.Error("the network connection of a registered network is not ours to close")
 		}
 	}
 }

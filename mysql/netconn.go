@@ -1,0 +1,77 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"net"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// On connections of its own pool a Store knows the network connection below. Its port
+// tells the server's sessions apart (see silence.go), and closing it ends a commit that
+// no context ends (see transaction.finish).
+
+// netConn is a connection of the driver that knows its network connection.
+type netConn struct {
+	driverConn
+	net net.Conn
+}
+
+// driverConn is what the driver's connections can do.
+type driverConn interface {
+	sqldriver.Conn
+	sqldriver.ConnBeginTx
+	sqldriver.ConnPrepareContext
+	sqldriver.ExecerContext
+	sqldriver.NamedValueChecker
+	sqldriver.Pinger
+	sqldriver.QueryerContext
+	sqldriver.SessionResetter
+	sqldriver.Validator
+}
+
+type dialKey struct{}
+
+// netConnector makes netConns. A network that the program registered with the driver is
+// dialled by the driver, and has connections of the usual kind.
+type netConnector struct{ sqldriver.Connector }
+
+func newNetConnector(config *mysql.Config) (sqldriver.Connector, error) {
+	if config.DialFunc == nil && (config.Net == "tcp" || config.Net == "unix") {
+		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			var d net.Dialer
+			nc, err := d.DialContext(ctx, network, address)
+			if into, ok := ctx.Value(dialKey{}).(*net.Conn); ok {
+				*into = nc
+			}
+			return nc, err
+		}
+	}
+	c, err := mysql.NewConnector(config)
+	return netConnector{c}, err
+}
+
+func (n netConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	var nc net.Conn
+	c, err := n.Connector.Connect(context.WithValue(ctx, dialKey{}, &nc))
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := c.(driverConn); ok && nc != nil {
+		return &netConn{driverConn: d, net: nc}, nil
+	}
+	return c, nil
+}
+
+// netConnOf is the network connection below, nil if it is not known.
+func netConnOf(sc *sql.Conn) (nc net.Conn, err error) {
+	err = sc.Raw(func(dc any) error {
+		if n, ok := dc.(*netConn); ok {
+			nc = n.net
+		}
+		return nil
+	})
+	return nc, err
+}
