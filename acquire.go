@@ -37,7 +37,7 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	}
 	l, err := c.wait(ctx, key, s, s.noWait)
 	if err == nil {
-		l.took()
+		l.noteCallSite()
 	}
 	return l, err
 }
@@ -56,7 +56,7 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	c.awaitOwnRelease(ctx, key)
 	l, err := c.wait(ctx, key, s, true)
 	if err == nil {
-		l.took()
+		l.noteCallSite()
 	}
 	return l, err
 }
@@ -106,7 +106,7 @@ func (c *Client) prepare(ctx context.Context, key string, opts []Option) (settin
 	return s, nil
 }
 
-// waitError is ctx's error joined with what stood in the way.
+// waitError is ctx's error joined with the cause of the wait.
 func waitError(ctx context.Context, last error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != nil && cause != err {
@@ -118,8 +118,8 @@ func waitError(ctx context.Context, last error) error {
 	return err
 }
 
-// inTheWay is last, what was last seen to stand in the way, or else what the store sees.
-func (c *Client) inTheWay(last error) error {
+// waitCause is last, the last cause that is known, or else what the store can explain.
+func (c *Client) waitCause(last error) error {
 	if e, ok := c.store.Driver().(driver.Explainer); ok && last == nil {
 		return e.Explain()
 	}
@@ -163,7 +163,7 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 	}
 	if !driver.IsNotApplied(r.Err) {
 		c.report.Unknown.Fail(ctx, 1, "key", req.Key, "hold", req.ID, "err", r.Err)
-		c.undoer.Add(undo.Task{
+		c.unresolved.Add(undo.Task{
 			Hold: driver.Hold{
 				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.MinHold,
 				Guarded: s.Guarded, Undo: true,
@@ -187,14 +187,15 @@ type granted struct {
 	lease Lease
 }
 
-// hold takes on what was granted. If the client was closed meanwhile it is given back.
+// hold makes the lease of a grant. If the client was closed meanwhile the grant is given
+// back.
 func (c *Client) hold(new *granted, hint driver.Hint) (*Lease, error) {
 	g, l := &new.grant, &new.lease
 	l.c, l.g, l.token, l.began = c, g, g.Hold.Token, g.Began
-	c.keeper.Add(g, (*user)(l)) // before the look at closed: Close ends what it finds here
+	c.renewer.Add(g, (*user)(l)) // before closed is read: Close ends what it finds here
 	c.mu.Lock()
 	closed := c.closed
-	c.began(g, hint)
+	c.grantBegan(g, hint)
 	if !closed {
 		c.startReaping()
 	}

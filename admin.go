@@ -81,7 +81,7 @@ func (c *Client) adminError(ctx context.Context, what string, err error) error {
 	case err == nil:
 		return nil
 	case err == ctx.Err():
-		err = waitError(ctx, c.inTheWay(nil))
+		err = waitError(ctx, c.waitCause(nil))
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -42,36 +42,36 @@ type Client struct {
 	now    func() time.Duration // the clock of trust
 	number uint32               // the client's, in hints
 
-	longHold time.Duration // Options.LongHold; 0: nobody would read of it
+	longHold time.Duration // Options.LongHold; 0: there is no log
 
-	acquires *batch.Batcher[driver.Request]
-	pinned   *batch.Batcher[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
-	keeper   *grant.Keeper
-	undoer   *undo.Undoer
+	acquires   *batch.Batcher[driver.Request]
+	pinned     *batch.Batcher[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
+	renewer    *grant.Renewer
+	unresolved *undo.Unresolved
 
-	mu        sync.Mutex
-	prober    prober
-	watcher   watcher
-	queuer    driver.Queuer     // nil: the store has no queue that grants
-	turner    driver.Turner     // nil: nor one for turns
-	keys      map[string]*keyed // that callers wait for, or that this client has, or had just now
-	waiting   int               // callers that wait for them
-	hints     int               // keys whose hint is renewed
-	idleKeys  int               // that are kept for what is known of them
-	spare     []*waiter         // for reuse
-	spareKeys []*keyed
-	doing     map[*leaseContext]struct{} // functions of Do that run
-	attempts  attempts                   // on their way
-	closed    bool
-	doneAll   chan struct{} // closed when Close has begun and no function of Do runs
-	done      chan struct{} // closed when Close has finished
-	closeErr  error         // its answer; read after done
-	reaping   sync.Once
+	mu       sync.Mutex
+	prober   prober
+	watcher  watcher
+	queuer   driver.Queuer        // nil: the store has no queue that grants
+	turner   driver.Turner        // nil: nor one for turns
+	keys     map[string]*keyEntry // that callers wait for, or that this client has, or had just now
+	waiting  int                  // callers that wait for them
+	hints    int                  // keys whose hint is renewed
+	idleKeys int                  // entries that are kept only for their hint or yield time
+	free     []*waiter            // for reuse
+	freeKeys []*keyEntry
+	doing    map[*leaseContext]struct{} // functions of Do that run
+	attempts attempts                   // on their way
+	closed   bool
+	doneAll  chan struct{} // closed when Close has begun and no function of Do runs
+	done     chan struct{} // closed when Close has finished
+	closeErr error         // its answer; read after done
+	reaping  sync.Once
 
-	open    context.Context // ends when Close begins
-	endOpen context.CancelFunc
-	keeping context.Context // ends when Close has ended every lease: until then they are renewed
-	endKeep context.CancelFunc
+	open        context.Context // ends when Close begins
+	endOpen     context.CancelFunc
+	renewing    context.Context // ends when Close has ended every lease: until then they are renewed
+	endRenewing context.CancelFunc
 }
 
 // New makes a Client on store, for example mysqllock's or mongolock's. It does no
@@ -101,7 +101,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		store:   call.New(store, limits, now),
 		opts:    o,
 		now:     now,
-		keys:    make(map[string]*keyed),
+		keys:    make(map[string]*keyEntry),
 		number:  1 + rand.Uint32N(driver.MaxClient),
 		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),
@@ -112,12 +112,12 @@ func New(store driver.Store, o Options) (*Client, error) {
 	}
 	c.report.Init(c.log, now)
 	c.open, c.endOpen = context.WithCancel(context.Background())
-	c.keeping, c.endKeep = context.WithCancel(context.Background())
+	c.renewing, c.endRenewing = context.WithCancel(context.Background())
 	c.acquires, c.pinned = acquires(c.store), acquires(c.store)
-	c.undoer = undo.New(c.store, &c.report, c.log)
-	c.keeper = grant.NewKeeper(grant.Config{
-		Store: c.store, Undoer: c.undoer, Report: &c.report, Log: c.log, Keeping: c.keeping, Lost: lostError,
-		Releasing: c.releasing, Over: c.over,
+	c.unresolved = undo.New(c.store, &c.report, c.log)
+	c.renewer = grant.NewRenewer(grant.Config{
+		Store: c.store, Unresolved: c.unresolved, Report: &c.report, Log: c.log, Open: c.renewing, Lost: lostError,
+		Releasing: c.grantReleasing, Ended: c.grantEnded,
 	})
 	c.prober.init(c)
 	c.watcher.c = c
@@ -137,7 +137,7 @@ func acquires(store *call.Store) *batch.Batcher[driver.Request] {
 	return batch.New(batch.Config[driver.Request]{
 		Store: store, Send: store.Acquire,
 		Key:  func(r *driver.Request) string { return r.Key },
-		Size: l.Batch, Alone: l.Flights == 0, AtOnce: l.Flights, Most: batch.Most, Slow: l.SlowFlight, Gather: true,
+		Size: l.Batch, Alone: l.InFlight == 0, AtOnce: l.InFlight, Most: batch.Most, Slow: l.SlowBatch, Gather: true,
 	})
 }
 

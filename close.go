@@ -65,20 +65,20 @@ func (c *Client) Close(ctx context.Context) error {
 	c.closeOthers()
 	waitFor(ctx, c.doneAll)
 	running := c.giveUp()
-	c.endKeep()
+	c.endRenewing()
 	workDone := c.store.Work.Close()
 	var left []string
 	idle := waitFor(ctx, workDone)
 	if !idle {
 		left = c.underWay()
 	}
-	undone, refusal := c.undoer.Wait(ctx)
+	undone, refusal := c.unresolved.Wait(ctx)
 	c.closeErr = cutOff(ctx, running, append(left, undone...), idle, refusal)
 	return c.closeErr
 }
 
-// closes begins Close: nothing new is taken, and functions of Do hear of it. false: it
-// had begun.
+// closes begins Close: nothing new begins, and the contexts of functions of Do end. false:
+// it had begun.
 func (c *Client) closes() bool {
 	c.mu.Lock()
 	if c.closed {
@@ -132,7 +132,7 @@ func (c *Client) closeOthers() {
 			under[ctx.lease.g] = true
 		}
 	}
-	for _, g := range c.keeper.All() {
+	for _, g := range c.renewer.All() {
 		if !under[g] {
 			g.End(grant.Closed, nil)
 		}

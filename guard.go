@@ -19,7 +19,7 @@ func BeginGuard(l *Lease, s driver.Store) (driver.Hold, error) {
 	if l == nil {
 		return driver.Hold{}, fmt.Errorf("guard: %w", errNilLease)
 	}
-	if !stands(l.c.store.Driver(), s) {
+	if !wraps(l.c.store.Driver(), s) {
 		return driver.Hold{}, fmt.Errorf("guard %q: %w: the lease was granted by another Store (%T): use the one that its Client was made with", l.Key(), ErrInvalid, l.c.store.Driver())
 	}
 	if err := l.Err(); err != nil { // looks at the clock
@@ -32,9 +32,9 @@ func BeginGuard(l *Lease, s driver.Store) (driver.Hold, error) {
 	return h, nil
 }
 
-// stands reports whether the Store of a client is s, or one that wraps it and says
-// so by a method Unwrap.
-func stands(of, s driver.Store) bool {
+// wraps reports whether the Store of a client is s, or wraps it and says so by a method
+// Unwrap.
+func wraps(of, s driver.Store) bool {
 	for of != s {
 		w, ok := of.(interface{ Unwrap() driver.Store })
 		if !ok {

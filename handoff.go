@@ -30,21 +30,21 @@ func (c *Client) handoff(ctx context.Context, l *Lease) bool {
 		return false
 	}
 	now := c.now()
-	if k.Step(key.Event{Kind: key.Releasing}, now, k.env()).Do != key.Pass {
+	if k.Step(key.Event{Kind: key.Releasing}, now, k.env()).Do != key.HandOff {
 		return false
 	}
 	next := &Lease{c: c, g: l.g, began: now}
-	passed := l.g.Pass((*user)(l), k.waiters[0].set.Terms, func(token int64) grant.User {
+	handedOff := l.g.HandOff((*user)(l), k.waiters[0].set.Terms, func(token int64) grant.User {
 		next.token = token
 		return (*user)(next)
 	})
-	if !passed {
+	if !handedOff {
 		return false
 	}
 	if c.debug(ctx) {
 		c.log.DebugContext(ctx, "handed off", "key", l.Key(), "token", l.token, "hold", l.g.Hold.ID)
 	}
 	k.pop(next, nil)
-	k.do(k.Passed(now, k.env()))
+	k.do(k.HandedOff(k.env()))
 	return true
 }

@@ -37,7 +37,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	info, err := c.store.AskInspect(ctx, c.open, key, inspectPatience)
 	if err != nil {
 		if err == ctx.Err() {
-			err = waitError(ctx, c.inTheWay(nil))
+			err = waitError(ctx, c.waitCause(nil))
 		}
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, err)
 	}
@@ -64,12 +64,12 @@ func (c *Client) Stats() Stats {
 	waiting := c.waiting
 	c.mu.Unlock()
 	return Stats{
-		Held:         c.keeper.Len(),
+		Held:         c.renewer.Len(),
 		Waiting:      waiting,
-		Unresolved:   c.undoer.Len(),
-		Renewals:     c.keeper.Renewed(),
-		Losses:       c.keeper.Losses(),
-		LateReleases: c.keeper.Late(),
+		Unresolved:   c.unresolved.Len(),
+		Renewals:     c.renewer.Renewed(),
+		Losses:       c.renewer.Losses(),
+		LateReleases: c.renewer.Late(),
 		Statements:   c.store.Statements(),
 	}
 }

@@ -12,39 +12,39 @@ import (
 	"github.com/rowlock/rowlock/internal/key"
 )
 
-// keyed is a key that callers of the client wait for, or that it has, or that it was
-// asked to leave to another just now. What happens to it goes through its State, and what
-// the State says is done here. However many callers wait, one attempt is on its way.
+// keyEntry is a key that callers of the client wait for, or that it has, or that it has just
+// left to another client. Every event goes through its State (internal/key), whose actions
+// are carried out here. However many callers wait, one attempt is on its way.
 // Guarded by Client.mu.
-type keyed struct {
+type keyEntry struct {
 	key.State
 	c       *Client
 	name    string
 	waiters []*waiter          // the first is served first
 	room    []*waiter          // where waiters began, for reuse
 	sent    *waiter            // whose attempt is on its way
-	place   place              // in the prober
+	probe   probeEntry         // in the prober
 	leave   context.CancelFunc // of the server's queue, while the client is in it
 	turn    func()             // ends the client's turn in it
 	holder  *grant.Grant       // the last grant of this client
-	failing bool               // the last attempt or look was not answered
+	failing bool               // the last attempt or probe was not answered
 	hints   bool               // its hint is renewed
 	queued  bool               // was in the server's queue: its goroutine may come back
-	looking bool               // a look at it is on its way
-	idle    bool               // kept only for what is known of it
+	probing bool               // a probe of it is on its way
+	idle    bool               // kept only for its hint or yield time
 }
 
 const (
-	// maxIdleKeys bounds the keys that are kept only for what is known of them, which is
-	// of use for two seconds at most.
+	// maxIdleKeys bounds the entries that are kept only for the hint or the yield time in
+	// them, which end after two seconds.
 	maxIdleKeys = 1024
 
-	// maxHints is for how many keys a client renews its hint.
+	// maxHints is the number of keys whose hint a client renews.
 	maxHints = 16
 )
 
-// key finds what is known of a key, or begins it. Called under c.mu.
-func (c *Client) key(name string) *keyed {
+// key finds the entry of a key, or makes one. Called under c.mu.
+func (c *Client) key(name string) *keyEntry {
 	k := c.keys[name]
 	if k != nil {
 		if k.idle {
@@ -53,10 +53,10 @@ func (c *Client) key(name string) *keyed {
 		}
 		return k
 	}
-	if n := len(c.spareKeys); n > 0 {
-		k, c.spareKeys = c.spareKeys[n-1], c.spareKeys[:n-1]
+	if n := len(c.freeKeys); n > 0 {
+		k, c.freeKeys = c.freeKeys[n-1], c.freeKeys[:n-1]
 	} else {
-		k = &keyed{c: c, room: make([]*waiter, 0, 4)}
+		k = &keyEntry{c: c, room: make([]*waiter, 0, 4)}
 		k.waiters = k.room
 	}
 	k.name = name
@@ -64,32 +64,32 @@ func (c *Client) key(name string) *keyed {
 	return k
 }
 
-// forget ends a key of which nothing is worth knowing. Called under c.mu.
-func (c *Client) forget(k *keyed) {
+// forget removes the entry of a key of which nothing is worth keeping. Called under c.mu.
+func (c *Client) forget(k *keyEntry) {
 	if k.Waiting > 0 || k.Held > 0 || k.idle || c.keys[k.name] != k {
 		return
 	}
 	if k.Knows(c.now()) {
 		k.idle = true
 		if c.idleKeys++; c.idleKeys > maxIdleKeys {
-			maps.DeleteFunc(c.keys, func(_ string, k *keyed) bool { return k.idle })
+			maps.DeleteFunc(c.keys, func(_ string, k *keyEntry) bool { return k.idle })
 			c.idleKeys = 0
 		}
 		return
 	}
 	delete(c.keys, k.name)
-	if k.sent == nil && !k.queued && !k.looking && len(c.spareKeys) < maxSpare { // nothing on its way comes back to it
-		*k = keyed{c: c, waiters: k.room[:0], room: k.room[:0]}
-		c.spareKeys = append(c.spareKeys, k)
+	if k.sent == nil && !k.queued && !k.probing && len(c.freeKeys) < maxFree { // nothing on its way comes back to it
+		*k = keyEntry{c: c, waiters: k.room[:0], room: k.room[:0]}
+		c.freeKeys = append(c.freeKeys, k)
 	}
 }
 
-// step moves the key, and does what is to be done. Called under c.mu.
-func (k *keyed) step(e key.Event) {
+// step moves the state of the key by e, and carries out the action. Called under c.mu.
+func (k *keyEntry) step(e key.Event) {
 	k.do(k.Step(e, k.c.now(), k.env()))
 }
 
-func (k *keyed) env() key.Env {
+func (k *keyEntry) env() key.Env {
 	c := k.c
 	return key.Env{
 		Client: c.number, Handoff: max(c.opts.Handoff, defaultHandoff), Queue: c.queuer != nil, Turns: c.turner != nil,
@@ -97,7 +97,7 @@ func (k *keyed) env() key.Env {
 	}
 }
 
-func (k *keyed) do(a key.Action) {
+func (k *keyEntry) do(a key.Action) {
 	c := k.c
 	switch {
 	case a.Do == key.Nothing:
@@ -116,28 +116,28 @@ func (k *keyed) do(a key.Action) {
 		c.submit(k.name, k.sent, k.pinning())
 	default:
 		if a.Do == key.Queue {
-			k.lineUp()
+			k.waitTurn()
 		}
-		c.prober.add(k, spread(a))
+		c.prober.add(k, jittered(a))
 	}
 }
 
-// spread draws the time of an action.
-func spread(a key.Action) time.Duration {
+// jittered draws the time of an action.
+func jittered(a key.Action) time.Duration {
 	switch {
 	case a.After <= 0:
 		return 0
-	case a.Spread == key.Third:
+	case a.Jitter == key.JitterThird:
 		return a.After*2/3 + rand.N(a.After*2/3+1)
-	case a.Spread == key.Within:
+	case a.Jitter == key.JitterFull:
 		return rand.N(a.After)
 	}
 	return a.After
 }
 
-// stop ends what goes on for a key that nobody waits for. An attempt that has not left is
-// withdrawn; one on its way is answered to nobody, and given back.
-func (k *keyed) stop() {
+// stop ends what goes on for a key for which no caller waits. An attempt that has not left
+// is withdrawn; the grant of one on its way is given back.
+func (k *keyEntry) stop() {
 	c := k.c
 	k.fails(false)
 	c.prober.remove(k)
@@ -159,9 +159,9 @@ func (k *keyed) stop() {
 	c.forget(k)
 }
 
-// detach leaves an attempt that is on its way to be answered to nobody: callers that come
-// now do not meet it.
-func (k *keyed) detach() {
+// detach takes the entry out of the map while an attempt or the server's queue may still
+// answer to it: callers that come now get an entry of their own.
+func (k *keyEntry) detach() {
 	c := k.c
 	if c.keys[k.name] != k {
 		return
@@ -174,18 +174,18 @@ func (k *keyed) detach() {
 	}
 }
 
-// pop takes the first caller out and answers it.
-func (k *keyed) pop(l *Lease, err error) {
+// pop removes the first caller and answers it.
+func (k *keyEntry) pop(l *Lease, err error) {
 	w := k.waiters[0]
 	k.waiters[0] = nil
 	k.waiters = k.waiters[1:]
 	k.c.waiting--
-	w.tell(l, err)
+	w.answer(l, err)
 }
 
-// answered moves the key after an attempt for a caller with the settings s, which took so
-// long. ctx is that caller's.
-func (k *keyed) answered(ctx context.Context, s settings, lease *Lease, err error, took time.Duration) {
+// answered moves the key after the answer to an attempt for a caller with the settings s.
+// took is how long the attempt took, ctx is that caller's.
+func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err error, took time.Duration) {
 	c := k.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +203,7 @@ func (k *keyed) answered(ctx context.Context, s settings, lease *Lease, err erro
 	}
 	switch {
 	case lease != nil:
-		// The caller may have left; the next one takes what it would have asked for.
+		// The caller may have left; the next one gets the lease if it asked for the same.
 		if len(k.waiters) > 0 && k.waiters[0].set == s {
 			k.pop(lease, nil)
 			k.Waiting--
@@ -220,14 +220,14 @@ func (k *keyed) answered(ctx context.Context, s settings, lease *Lease, err erro
 		k.pop(nil, err)
 		k.step(key.Event{Kind: key.Left})
 		if len(k.waiters) > 0 {
-			k.step(key.Event{Kind: key.Again}) // each hears it from its own attempt
+			k.step(key.Event{Kind: key.Again}) // the next caller gets the error of an attempt of its own
 		}
 	case held != nil:
 		c.watcher.start()
-		k.blocked(held)
+		k.noteCause(held)
 		k.step(key.Event{Kind: key.Refused, Left: held.Left, Pinned: held.Pinned, Apart: unsure(err)})
 	default:
-		k.blocked(err)
+		k.noteCause(err)
 		k.fails(true)
 		c.report.Acquire.Fail(ctx, 0, "key", k.name, "err", err)
 		k.step(key.Event{Kind: key.Failed, Silent: driver.IsSilent(err), Took: took})
@@ -239,51 +239,51 @@ func (c *Client) giveBack(l *Lease) {
 	c.store.Work.Fork(func() { l.g.End(grant.Unwanted, nil) })
 }
 
-// looked moves the key after a look at it.
-func (k *keyed) looked(info driver.Info, err error) {
+// probed moves the key after a probe of it.
+func (k *keyEntry) probed(info driver.Info, err error) {
 	c := k.c
 	switch {
-	case k.Mode != key.Resting && k.Mode != key.Queued || k.place.index > 0 || len(k.waiters) == 0:
+	case k.Mode != key.Resting && k.Mode != key.Queued || k.probe.index > 0 || len(k.waiters) == 0:
 		return // moved on meanwhile
 	case err != nil:
-		k.blocked(err)
+		k.noteCause(err)
 		k.fails(true)
 		c.report.Acquire.Fail(context.Background(), 0, "key", k.name, "err", err)
-		k.step(key.Event{Kind: key.LookFailed, Lasting: driver.IsLasting(err)})
+		k.step(key.Event{Kind: key.ProbeFailed, Lasting: driver.IsLasting(err)})
 		return
 	}
 	k.fails(false)
 	if info.Held {
-		k.blocked(&HeldError{Key: k.name, Owner: info.Owner, Left: info.Left, Pinned: info.Pinned})
+		k.noteCause(&HeldError{Key: k.name, Owner: info.Owner, Left: info.Left, Pinned: info.Pinned})
 		if k.Held == 0 {
 			c.watcher.start()
 		}
 	}
-	k.step(key.Event{Kind: key.Looked, Free: !info.Held, Token: info.Token, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
+	k.step(key.Event{Kind: key.Probed, Free: !info.Held, Token: info.Token, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
 }
 
-// began notes that a grant of this client has begun. Called under c.mu.
-func (c *Client) began(g *grant.Grant, hint driver.Hint) {
+// grantBegan notes that a grant of this client has begun. Called under c.mu.
+func (c *Client) grantBegan(g *grant.Grant, hint driver.Hint) {
 	k := c.key(g.Hold.Key)
 	k.holder = g
 	k.step(key.Event{Kind: key.Began, Hint: hint, Known: hint.Client != 0})
 }
 
-// releasing notes that the release of a grant is about to be sent. It reports whether it
+// grantReleasing notes that the release of a grant is about to be sent. It reports whether it
 // is of use to know whether another wants the key.
-func (c *Client) releasing(g *grant.Grant) (asks bool) {
+func (c *Client) grantReleasing(g *grant.Grant) (asks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[g.Hold.Key]
 	if k == nil {
 		return false
 	}
-	k.step(key.Event{Kind: key.Pushing})
-	return k.Waiting > 0 || k.Contested(c.now())
+	k.step(key.Event{Kind: key.ReleaseSent})
+	return k.Waiting > 0 || k.Hinted(c.now())
 }
 
-// over notes that a grant has ended, and that its release was answered.
-func (c *Client) over(g *grant.Grant, end grant.Over) {
+// grantEnded notes that a grant has ended, and that its release was answered.
+func (c *Client) grantEnded(g *grant.Grant, o grant.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[g.Hold.Key]
@@ -293,12 +293,12 @@ func (c *Client) over(g *grant.Grant, end grant.Over) {
 	if k.holder == g {
 		k.holder = nil
 	}
-	k.step(key.Event{Kind: key.Ended, Lost: end.Lost, Hint: end.Hint, Known: end.Known})
+	k.step(key.Event{Kind: key.Ended, Lost: o.Lost, Hint: o.Hint, Known: o.Known})
 	c.forget(k)
 }
 
-// heldHere says what stands in the way of key within this client, if anything does: a
-// lease of another caller, or a release that is not answered. Called under c.mu.
+// heldHere is why key cannot be had within this client: it is a lease of another caller,
+// or its release is not answered; nil: neither. Called under c.mu.
 func (c *Client) heldHere(name string) error {
 	k := c.keys[name]
 	if k == nil || k.Held == 0 {
@@ -312,7 +312,7 @@ func (c *Client) heldHere(name string) error {
 	return errReleasing
 }
 
-// errReleasing: who has the key is not known.
+// errReleasing: it is not known whether the key is held.
 var errReleasing = errors.New("the release of the hold that this client had of the key is not answered")
 
 // refusal is the *HeldError in err; nil: there is none.
@@ -326,7 +326,7 @@ func refusal(err error) *HeldError {
 }
 
 // fails notes whether the database answers about the key.
-func (k *keyed) fails(now bool) {
+func (k *keyEntry) fails(now bool) {
 	switch {
 	case now && !k.failing:
 		k.c.report.Acquire.More(1)
@@ -336,8 +336,8 @@ func (k *keyed) fails(now bool) {
 	k.failing = now
 }
 
-// blocked notes what stands in the way, for the error of a wait that ends.
-func (k *keyed) blocked(err error) {
+// noteCause notes why the key cannot be had now, for the error of a wait that ends.
+func (k *keyEntry) noteCause(err error) {
 	for _, w := range k.waiters {
 		w.last = err
 	}

@@ -17,13 +17,13 @@ type Lease struct {
 	token int64
 	began time.Duration // when the caller got it
 
-	mu       sync.Mutex
-	ended    error // nil while held
-	passed   bool  // released, and the grant went on to another caller of the client
-	answer   error // of Release, once a loss was told by it
-	done     chan struct{}
-	contexts map[*leaseContext]struct{}
-	takers   takers
+	mu        sync.Mutex
+	ended     error // nil while held
+	handedOff bool  // released, and the grant went on to another caller of the client
+	answer    error // of Release, once its answer was a loss
+	done      chan struct{}
+	contexts  map[*leaseContext]struct{}
+	callSite  callSite
 }
 
 // user is a Lease as the grant sees it.
@@ -35,8 +35,8 @@ func (u *user) Ended(reason grant.Reason, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch reason {
-	case grant.Passed:
-		l.passed, l.ended = true, ErrReleased
+	case grant.HandedOff:
+		l.handedOff, l.ended = true, ErrReleased
 	case grant.Released, grant.Unwanted:
 		l.ended = ErrReleased
 	default:
@@ -52,7 +52,7 @@ func (u *user) Ended(reason grant.Reason, cause error) {
 }
 
 // Renewed implements grant.User.
-func (u *user) Renewed(now time.Duration) { (*Lease)(u).heldLong(now) }
+func (u *user) Renewed(now time.Duration) { (*Lease)(u).logLongHold(now) }
 
 // Key is what is held.
 func (l *Lease) Key() string { return l.g.Hold.Key }
@@ -127,7 +127,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 		if ctx.Err() != nil {
 			err = waitError(ctx, nil)
 		} else if err = l.g.Renew(ctx); err != nil && err == ctx.Err() {
-			err = waitError(ctx, l.c.inTheWay(nil))
+			err = waitError(ctx, l.c.waitCause(nil))
 		}
 		if ended := l.Err(); ended != nil {
 			err = ended
@@ -170,14 +170,14 @@ func (l *Lease) Release(ctx context.Context) error {
 // releaseAnswer waits for the answer, and is what every Release gives.
 func (l *Lease) releaseAnswer() error {
 	l.mu.Lock()
-	ended, passed, answer := l.ended, l.passed, l.answer
+	ended, handedOff, answer := l.ended, l.handedOff, l.answer
 	l.mu.Unlock()
 	switch {
 	case answer != nil:
 		return answer
 	case ended != ErrReleased:
 		return ended
-	case passed:
+	case handedOff:
 		return nil
 	}
 	reason, cause := l.g.Answer()

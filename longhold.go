@@ -8,35 +8,36 @@ import (
 	"time"
 )
 
-// A lease that its holder forgot is renewed for as long as the program lives, and
-// nobody else gets the key. Nothing tells it from one that is in use; so after a while
-// the log says who took it.
+// A lease that its holder forgot is renewed for as long as the program lives, and no other
+// caller gets the key. It cannot be told from a lease that is in use. So after LongHold the
+// log names the line that acquired it.
 
 // defaultLongHold is Options.LongHold if it is not set.
 const defaultLongHold = time.Hour
 
-// takers is where a lease was taken: program counters, resolved only if they are
-// logged. Enough to look past Do and a few Lockers around a Client.
-type takers [5]uintptr
+// callSite is where a lease was acquired: program counters, resolved only if they are
+// logged, and enough of them to skip Do and a few Lockers around a Client.
+type callSite [5]uintptr
 
-// took notes who took the lease, if that may be logged. Called by what users call.
-func (l *Lease) took() {
+// noteCallSite notes where the lease was acquired, if that may be logged. Called by the
+// functions that users call.
+func (l *Lease) noteCallSite() {
 	if l.c.longHold <= 0 || l.g.Terms.NoRenew || l.g.Terms.MaxHold > 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	runtime.Callers(3, l.takers[:]) // the caller of Acquire or TryAcquire
+	runtime.Callers(3, l.callSite[:]) // the caller of Acquire or TryAcquire
 }
 
-// heldLong logs a lease that is held for long, once.
-func (l *Lease) heldLong(now time.Duration) {
+// logLongHold logs a lease that is held for long, once.
+func (l *Lease) logLongHold(now time.Duration) {
 	if l.c.longHold <= 0 || now-l.began < l.c.longHold {
 		return
 	}
 	l.mu.Lock()
-	by := l.takers
-	l.takers = takers{}
+	by := l.callSite
+	l.callSite = callSite{}
 	held := l.ended == nil
 	l.mu.Unlock()
 	if by[0] == 0 || !held {
@@ -48,7 +49,7 @@ func (l *Lease) heldLong(now time.Duration) {
 
 // String is the file and line of the call of Do, Acquire or TryAcquire: the first that
 // is neither in this package nor in a method of these names, of a program's own Locker.
-func (t takers) String() string {
+func (t callSite) String() string {
 	n := 0
 	for n < len(t) && t[n] != 0 {
 		n++

@@ -230,7 +230,7 @@ func TestReasonsOfALoss(t *testing.T) {
 				if err := l.Release(ctx); reason(err) != want {
 					t.Errorf("Release = %v", err)
 				}
-				synctest.Wait() // the keeper counts after it has told
+				synctest.Wait() // the renewer counts after it has told
 				if s := c.Stats(); s.Losses != 1 || s.Held != 0 {
 					t.Errorf("stats %+v", s)
 				}

@@ -2,10 +2,10 @@ package rowlock
 
 import "errors"
 
-// A key that a transaction pins goes in batches of its own (Client.pinned), because a
-// batch is answered when its slowest key is. Which keys are pinned the Store tells. Where
-// there are too many to tell in the batch in which they came with others, it is not sure,
-// and they are sent again at once, apart from the others.
+// A key that a transaction pins goes in batches of its own (Client.pinned), because a batch
+// is answered when its slowest key is. The Store says which keys are pinned. Where a batch
+// has too many of them among others for the Store to say in time, the Store is not sure, and
+// the engine sends them again at once, in a batch without the others (Request.Apart).
 
 // pinning is what the last answer to an attempt said.
 type pinning uint8
@@ -16,7 +16,8 @@ const (
 	isPinned
 )
 
-// unsureError is the refusal of a key that goes again at once, apart from others.
+// unsureError is the refusal of a key that the engine sends again at once, in a batch without
+// keys that are not pinned.
 type unsureError struct{ *HeldError }
 
 func (e *unsureError) Unwrap() error { return e.HeldError }
@@ -27,11 +28,11 @@ func unsure(err error) bool {
 }
 
 // pinning is what the last attempt for a key said of it.
-func (k *keyed) pinning() pinning {
+func (k *keyEntry) pinning() pinning {
 	switch {
 	case k.Apart:
 		return maybePinned
-	case k.Pace.Pinned:
+	case k.Backoff.Pinned:
 		return isPinned
 	}
 	return notPinned

@@ -9,21 +9,21 @@ import (
 )
 
 // prober asks, for all keys that somebody waits for, whether they are free: one
-// statement for all that are due, paced so that a client sends at most about
+// statement for all that are due, with a budget: a client sends at most about
 // probeRate a second for any number of keys and waiters. It runs only while there
 // are such keys. Guarded by Client.mu.
 type prober struct {
 	c       *Client
-	places  placeHeap
+	entries probeHeap
 	running bool
 	wake    chan struct{}
-	tokens  float64 // statements that may be sent now
+	budget  float64 // statements that may be sent now
 	counted time.Duration
 }
 
-// place is where a key is in the prober.
-type place struct {
-	k     *keyed
+// probeEntry says when a key is due in the prober.
+type probeEntry struct {
+	k     *keyEntry
 	due   time.Duration
 	index int // in the heap, + 1; 0: not in it
 }
@@ -37,22 +37,22 @@ const (
 func (p *prober) init(c *Client) {
 	p.c = c
 	p.wake = make(chan struct{}, 1)
-	p.tokens = probeBurst
+	p.budget = probeBurst
 }
 
 // add plans what is due for k after d.
-func (p *prober) add(k *keyed, d time.Duration) {
-	s := &k.place
-	s.k, s.due = k, p.c.now()+d
-	if s.index > 0 {
-		heap.Fix(&p.places, s.index-1)
+func (p *prober) add(k *keyEntry, d time.Duration) {
+	e := &k.probe
+	e.k, e.due = k, p.c.now()+d
+	if e.index > 0 {
+		heap.Fix(&p.entries, e.index-1)
 	} else {
-		heap.Push(&p.places, s)
+		heap.Push(&p.entries, e)
 	}
 	if !p.running {
 		p.running = true
 		p.c.store.Work.Fork(p.run)
-	} else if s.index == 1 {
+	} else if e.index == 1 {
 		select {
 		case p.wake <- struct{}{}:
 		default:
@@ -60,13 +60,13 @@ func (p *prober) add(k *keyed, d time.Duration) {
 	}
 }
 
-func (p *prober) remove(k *keyed) {
-	if k.place.index > 0 {
-		heap.Remove(&p.places, k.place.index-1)
+func (p *prober) remove(k *keyEntry) {
+	if k.probe.index > 0 {
+		heap.Remove(&p.entries, k.probe.index-1)
 	}
 }
 
-// run looks at what is due until nothing waits.
+// run probes what is due until nothing waits.
 func (p *prober) run() {
 	c := p.c
 	timer := time.NewTimer(time.Hour)
@@ -77,7 +77,7 @@ func (p *prober) run() {
 			return
 		}
 		if len(due) > 0 {
-			p.look(due)
+			p.probe(due)
 			continue
 		}
 		timer.Reset(sleep)
@@ -89,39 +89,39 @@ func (p *prober) run() {
 	}
 }
 
-// collect takes the keys that are to be looked at now, with those that would be soon, and
+// collect takes the keys whose probe is due, with those of which it would be soon, and
 // starts the attempts that are due. Otherwise it says how long to sleep.
-func (p *prober) collect() (due []*keyed, sleep time.Duration, end bool) {
+func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 	c := p.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(p.places) == 0 {
+	if c.closed || len(p.entries) == 0 {
 		p.running = false
 		return nil, 0, true
 	}
 	now := c.now()
-	p.tokens = min(probeBurst, p.tokens+(now-p.counted).Seconds()*probeRate)
+	p.budget = min(probeBurst, p.budget+(now-p.counted).Seconds()*probeRate)
 	p.counted = now
-	for len(p.places) > 0 && p.places[0].due <= now && p.places[0].k.Planned() == key.Try {
-		p.places[0].k.step(key.Event{Kind: key.Due}) // removes it
+	for len(p.entries) > 0 && p.entries[0].due <= now && p.entries[0].k.Planned() == key.Try {
+		p.entries[0].k.step(key.Event{Kind: key.Due}) // removes it
 	}
-	if len(p.places) == 0 {
+	if len(p.entries) == 0 {
 		return nil, 0, false
 	}
-	if wait := p.places[0].due - now; wait > 0 {
+	if wait := p.entries[0].due - now; wait > 0 {
 		return nil, wait, false
 	}
-	if p.tokens < 1 {
-		return nil, time.Duration((1-p.tokens)/probeRate*float64(time.Second)) + time.Millisecond, false
+	if p.budget < 1 {
+		return nil, time.Duration((1-p.budget)/probeRate*float64(time.Second)) + time.Millisecond, false
 	}
 	tried := false
-	for len(p.places) > 0 && len(due) < c.store.Limits.Batch {
-		s := p.places[0]
-		if s.due > now+key.LastProbe/2 || s.k.Planned() == key.Try {
+	for len(p.entries) > 0 && len(due) < c.store.Limits.Batch {
+		e := p.entries[0]
+		if e.due > now+key.LastProbe/2 || e.k.Planned() == key.Try {
 			break
 		}
-		heap.Pop(&p.places)
-		k := s.k
+		heap.Pop(&p.entries)
+		k := e.k
 		if !k.hints && c.hints < maxHints {
 			k.hints = true
 			c.hints++
@@ -130,21 +130,21 @@ func (p *prober) collect() (due []*keyed, sleep time.Duration, end bool) {
 			tried = true
 			k.do(key.Action{Do: key.Try})
 		} else {
-			k.looking = true
+			k.probing = true
 			due = append(due, k)
 		}
 	}
 	if tried {
-		p.tokens--
+		p.budget--
 	}
 	if len(due) > 0 {
-		p.tokens--
+		p.budget--
 	}
 	return due, 0, false
 }
 
-// look asks for the state of keys, and moves them.
-func (p *prober) look(due []*keyed) {
+// probe asks for the state of keys, and moves their machines.
+func (p *prober) probe(due []*keyEntry) {
 	c := p.c
 	keys := make([]string, len(due))
 	for i, k := range due {
@@ -158,35 +158,35 @@ func (p *prober) look(due []*keyed) {
 		if err == nil {
 			info = infos[i]
 		}
-		k.looking = false
-		k.looked(info, err)
+		k.probing = false
+		k.probed(info, err)
 	}
 	if err == nil {
 		c.report.Acquire.OK()
 	}
 }
 
-// placeHeap is a container/heap by due.
-type placeHeap []*place
+// probeHeap is a container/heap by due.
+type probeHeap []*probeEntry
 
-func (h placeHeap) Len() int           { return len(h) }
-func (h placeHeap) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h placeHeap) Swap(i, j int) {
+func (h probeHeap) Len() int           { return len(h) }
+func (h probeHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h probeHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i+1, j+1
 }
 
-func (h *placeHeap) Push(x any) {
-	s := x.(*place)
-	*h = append(*h, s)
-	s.index = len(*h)
+func (h *probeHeap) Push(x any) {
+	e := x.(*probeEntry)
+	*h = append(*h, e)
+	e.index = len(*h)
 }
 
-func (h *placeHeap) Pop() any {
+func (h *probeHeap) Pop() any {
 	old := *h
-	s := old[len(old)-1]
+	e := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	s.index = 0
-	return s
+	e.index = 0
+	return e
 }

@@ -93,7 +93,7 @@ func TestRenewalsTakeTurns(t *testing.T) {
 		before := len(f.seen("renew"))
 		time.Sleep(2 * time.Minute)
 		calls := f.seen("renew")[before:]
-		flights := f.Limits().Flights
+		flights := f.Limits().InFlight
 		for i := flights; i < len(calls); i++ {
 			if apart := calls[i].at - calls[i-flights].at; apart < slow {
 				t.Fatalf("renewal %d of %d left %v after the one %d before it, which took %v", i, len(calls), apart, flights, slow)
@@ -134,7 +134,7 @@ func stuckRenewals(t *testing.T, withShort bool) {
 		if len(sent) == 0 {
 			began = c.at
 		}
-		hang := len(sent) < f.Limits().Flights*f.Limits().Batch
+		hang := len(sent) < f.Limits().InFlight*f.Limits().Batch
 		for _, key := range c.keys {
 			if _, again := sent[key]; !again {
 				sent[key], stuck[key] = c.at-began, hang
@@ -284,7 +284,7 @@ type oneBatch struct{ *faultStore }
 
 func (s oneBatch) Limits() driver.Limits {
 	l := s.faultStore.Limits()
-	l.Flights = 1
+	l.InFlight = 1
 	return l
 }
 

@@ -11,7 +11,7 @@ import (
 // enqueue waits for the key in the server's own queue (driver.Queuer), for the first
 // caller. It ends with an answer, or when nobody waits here any more. Called under
 // Client.mu.
-func (k *keyed) enqueue() {
+func (k *keyEntry) enqueue() {
 	c := k.c
 	caller, s := k.waiters[0].ctx, k.waiters[0].set
 	req := c.newRequest(k.name, s, notPinned, true)
@@ -30,7 +30,7 @@ func (k *keyed) enqueue() {
 }
 
 // noPlace goes on without the server's queue.
-func (k *keyed) noPlace() {
+func (k *keyEntry) noPlace() {
 	c := k.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,9 +42,9 @@ func (k *keyed) noPlace() {
 	k.step(key.Event{Kind: key.NoPlace})
 }
 
-// lineUp waits for the client's turn in the server's queue (driver.Turner), unless it does
+// waitTurn waits for the client's turn in the server's queue (driver.Turner), unless it does
 // so already. A turn that it has ends. Called under Client.mu.
-func (k *keyed) lineUp() {
+func (k *keyEntry) waitTurn() {
 	k.endTurn()
 	if k.leave != nil {
 		return
@@ -76,7 +76,7 @@ func (k *keyed) lineUp() {
 }
 
 // leaveQueue leaves the server's queue.
-func (k *keyed) leaveQueue() {
+func (k *keyEntry) leaveQueue() {
 	if k.leave != nil {
 		k.leave()
 		k.leave = nil
@@ -84,7 +84,7 @@ func (k *keyed) leaveQueue() {
 }
 
 // endTurn gives the turn to the next client.
-func (k *keyed) endTurn() {
+func (k *keyEntry) endTurn() {
 	if k.turn != nil {
 		k.turn()
 		k.turn = nil

@@ -16,23 +16,23 @@ import (
 // waiter is one caller of Acquire or TryAcquire, and its attempt.
 type waiter struct {
 	c   *Client
-	key *keyed          // nil: TryAcquire
+	key *keyEntry       // nil: TryAcquire
 	ctx context.Context // the caller's; only for what is logged
 	set settings
 	try batch.Call[driver.Request]
 	by  *batch.Batcher[driver.Request] // which sends it
 
 	// Of TryAcquire. Guarded by Client.mu.
-	silence call.Silence
-	ghost   bool          // an attempt of its own may hold the key: it is being undone
-	pinned  pinning       // what the last attempt said of the key
-	first   time.Duration // when the first attempt was sent
+	silence   call.Silence
+	maybeHeld bool          // an earlier attempt of this caller may hold the key: it is being undone
+	pinned    pinning       // what the last attempt said of the key
+	first     time.Duration // when the first attempt was sent
 
 	// Guarded by Client.mu.
 	gone  bool // the caller has left
 	lease *Lease
 	err   error
-	last  error // what stood in the way last
+	last  error // why the key could not be had last
 
 	prev, next *waiter // in Client.attempts
 
@@ -42,17 +42,17 @@ type waiter struct {
 // newWaiter reuses one that was answered. (Not by a sync.Pool: a channel belongs
 // to its testing/synctest bubble, as the client does.) Called under Client.mu.
 func (c *Client) newWaiter(ctx context.Context, s settings) *waiter {
-	if n := len(c.spare); n > 0 {
-		w := c.spare[n-1]
-		c.spare = c.spare[:n-1]
+	if n := len(c.free); n > 0 {
+		w := c.free[n-1]
+		c.free = c.free[:n-1]
 		w.ctx, w.set = ctx, s
 		return w
 	}
 	return &waiter{c: c, ctx: ctx, set: s, ready: make(chan struct{}, 1)}
 }
 
-// maxSpare bounds the waiters kept for reuse.
-const maxSpare = 64
+// maxFree bounds the waiters kept for reuse.
+const maxFree = 64
 
 // wait gets key for one caller.
 func (c *Client) wait(ctx context.Context, name string, s settings, once bool) (*Lease, error) {
@@ -65,7 +65,7 @@ func (c *Client) wait(ctx context.Context, name string, s settings, once bool) (
 	case <-w.ready:
 	case <-ctx.Done():
 		if c.leave(w) {
-			left = waitError(ctx, c.inTheWay(w.last))
+			left = waitError(ctx, c.waitCause(w.last))
 		} else {
 			<-w.ready // answered at the same moment
 		}
@@ -81,9 +81,9 @@ func (c *Client) wait(ctx context.Context, name string, s settings, once bool) (
 	}
 	lease, err := w.lease, w.err
 	c.mu.Lock()
-	if len(c.spare) < maxSpare {
+	if len(c.free) < maxFree {
 		*w = waiter{c: c, ready: w.ready}
-		c.spare = append(c.spare, w)
+		c.free = append(c.free, w)
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -165,7 +165,7 @@ func (a *attempts) remove(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-// leave takes a caller that gave up out; false: it has been answered.
+// leave removes a caller that gave up; false: it has been answered.
 func (c *Client) leave(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *Client) leave(w *waiter) bool {
 	if here := c.heldHere(k.name); here != nil {
 		w.last = here
 	} else if k.Mode == key.Queued && w.last == nil {
-		w.last = &HeldError{Key: k.name} // a place in the server's queue is behind another
+		w.last = &HeldError{Key: k.name} // in the server's queue behind another client
 	}
 	c.waiting--
 	if i := slices.Index(k.waiters, w); i >= 0 {
@@ -191,8 +191,8 @@ func (c *Client) leave(w *waiter) bool {
 	return true
 }
 
-// tell ends w's wait. Called under Client.mu.
-func (w *waiter) tell(l *Lease, err error) {
+// answer ends w's wait. Called under Client.mu.
+func (w *waiter) answer(l *Lease, err error) {
 	w.lease, w.err = l, err
 	w.ready <- struct{}{}
 }
@@ -210,17 +210,17 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 	c.attempts.remove(w)
 	gone := w.gone
 	if !gone && lease == nil {
-		if pause, again := w.goesAgain(err, sent, got); again {
-			w.sendAgain(pause)
+		if pause, again := w.retries(err, sent, got); again {
+			w.resend(pause)
 			c.mu.Unlock()
 			return
 		}
 		if c.closed && driver.IsSilent(err) {
-			err = ErrClosed // as a caller hears that left in time
+			err = ErrClosed // as for a caller that left in time
 		}
 	}
 	if !gone {
-		w.tell(lease, err)
+		w.answer(lease, err)
 	}
 	c.mu.Unlock()
 	if gone && lease != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/rowlock/rowlock/internal/key"
 )
 
-// watcher hears from the store, where it can tell (driver.Waiter), that a waited
-// key may be free: one stream for all keys of the client, open only while somebody
-// waits. What it says only wakes; probing goes on underneath, slowly while the
-// stream lives. Guarded by Client.mu.
+// watcher is told by the store, where that is a driver.Waiter, that a waited key may be
+// free: one stream for all keys of the client, open only while a caller waits. It only
+// wakes; probes go on, slower while the stream is open. Guarded by Client.mu.
 type watcher struct {
 	c       *Client
 	store   driver.Waiter // nil: the store has no push
 	running bool
-	live    bool // nothing that happens is missed
+	live    bool // the stream is open: it misses no release
 }
 
 const (
@@ -91,8 +90,8 @@ func (w *watcher) linger(ctx context.Context, end context.CancelFunc) {
 	end()
 }
 
-// set notes whether the stream lives. Whatever was freed before it did is looked at once
-// more.
+// set notes whether the stream is open. Keys that were released before it opened are probed
+// once more.
 func (w *watcher) set(live bool) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()

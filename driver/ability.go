@@ -27,7 +27,7 @@ type Forcer interface {
 	ForceRelease(ctx context.Context, key string) (Info, error)
 }
 
-// Closer frees what the Store holds. Whoever opened a Store closes it, after the
+// Closer frees what the Store holds. The program that opened a Store closes it, after the
 // clients that use it; a Client does not.
 type Closer interface {
 	Close() error
@@ -60,8 +60,8 @@ type Turner interface {
 	WaitTurn(ctx context.Context, key string) (waited bool, end func(), err error)
 }
 
-// Waiter tells when keys may be free: a push, so that waiters need not probe
-// often. It only wakes; whether a key is free decides the acquire.
+// Waiter tells when keys may be free, so that callers that wait need not probe often. It
+// only wakes them; whether a key is free decides the acquire.
 type Waiter interface {
 	// Watch calls free for each key that may have become free, until ctx ends or the
 	// stream fails. It calls ready when nothing that happens from then on is missed.

@@ -39,8 +39,9 @@
 //  7. A step waits for another transaction at most [Limits].LockWait, then
 //     answers Pinned (acquire) or Unknown (others). One blocked key of a batch
 //     must not keep the others from their answers, and never makes another
-//     process lose a lease. Where it would take long to tell which of many keys
-//     are pinned, all of them are Pinned with Apart, and are asked for again alone.
+//     process lose a lease. Where it would take long to find out which of many
+//     keys are pinned, all of them are Pinned with Apart, and are asked for again in a call
+//     without keys that are not.
 //
 //  8. An answer is given only for what the server acknowledged durably. No reply,
 //     or one that does not say, is Unknown: neither success nor refusal. A row
@@ -64,9 +65,9 @@
 //     the silent one is dead: close it (and end its session on the server, where that
 //     can be done), distrust other idle connections that are as old, and answer with
 //     an [Error] that says Silent, at once. If it does not answer either, the server
-//     is slow or silent itself: wait on, and look again after 5 s, twice as long after
+//     is slow or silent itself: wait on, and ask again after 5 s, twice as long after
 //     each connection given up, until the context ends. An attempt is Silent only
-//     after such a look, never because time has passed; NotApplied beside it only
+//     after such a question, never because time has passed; NotApplied beside it only
 //     where nothing can have been sent. The engine sends at once what was Silent: an
 //     acquire under a new ID, while it undoes the old one, a renewal, release or undo
 //     as it was. A Store itself sends an acquire again only as rule 4 allows.
@@ -75,9 +76,9 @@
 //     sent anyway. It decides nothing: no answer but Wanted depends on it. A refused
 //     attempt with Wants leaves it, a grant clears the grantee's own, a release leaves
 //     it where it is (a Store that removes released rows keeps one with a hint that
-//     stands), and nothing else touches it. One exception: who was granted the key out of
-//     a queue of the server, after a wait, cannot see who stands behind; a Store may then
-//     leave the hint of client 1, which is nobody's. A hint that is lost, late or left by a
+//     is not over), and nothing else touches it. One exception: a client that was granted
+//     the key by a queue of the server, after a wait, cannot see which clients wait behind
+//     it; a Store may then leave the hint of client 1, which is no client's number. A hint that is lost, late or left by a
 //     client that died costs a little time and nothing else.
 //
 //  14. A Store logs nothing and does not retry for long: errors come back raw,

@@ -46,7 +46,7 @@ type Request struct {
 	Client uint32
 
 	// Wants says that a caller waits: if the key is refused (Held), the attempt leaves
-	// the hint of Client on the key for HintTime, where none stands. It renews its own
+	// the hint of Client on the key for HintTime, where there is none. It renews its own
 	// when half of it is gone, and never touches another's before that is over. An
 	// attempt without Wants writes nothing when it is refused.
 	Wants bool
@@ -65,7 +65,7 @@ type Request struct {
 type Hold struct {
 	Key    string
 	ID     HoldID
-	Token  int64 // the fencing token that the holder was told
+	Token  int64 // the fencing token of the holder's lease
 	Stored int64 // the token under which the database keeps the hold (Result.Stored); a guard names this one
 
 	TTL     time.Duration // Renew: the hold is good for this long from the server's now
@@ -119,8 +119,8 @@ type Result struct {
 	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
 
 	// Apart, of an acquire that is Pinned in a call of several keys: other keys of the
-	// call are, and which of them would take too long to tell while those that are not
-	// wait for their answers. The engine sends the key again at once, with Request.Apart.
+	// call are, and it would take too long to find out which, while those that are
+	// not wait for their answers. The engine sends the key again at once, with Request.Apart.
 	Apart bool
 
 	// Final, of a Release with Undo: the attempt can never take effect any more,
@@ -149,11 +149,11 @@ type Info struct {
 // and an operator that somebody waits. Of several clients that wait one is named.
 type Hint struct {
 	Client uint32        // its number; 0: there is no hint
-	Left   time.Duration // how long the hint still stands
+	Left   time.Duration // until the hint is over
 }
 
 const (
-	// HintTime is how long a hint stands, by the database's clock.
+	// HintTime is how long a hint lasts, by the database's clock.
 	HintTime = 2 * time.Second
 
 	// MaxHintTime bounds what is taken for a hint: one that ends later was left by a
@@ -173,14 +173,14 @@ type Limits struct {
 	MinTTL   time.Duration // smallest TTL
 	LockWait time.Duration // the longest a step waits for another transaction
 
-	// Flights is how many batches of acquires, and how many of releases, are best
+	// InFlight is how many batches of acquires, and how many of releases, are best
 	// under way at once: concurrent calls then share statements. When the oldest has
-	// been away for SlowFlight the engine sends one more, up to 4. 0: a batch of keys
+	// been away for SlowBatch the engine sends one more, up to 4. 0: a batch of keys
 	// is not cheaper here than each alone, so each goes alone and at once.
 	// Of renewals there are as many under way, and one more while one of them has been
 	// away for 100 ms; those with less than a second of trust left wait for none.
-	Flights    int
-	SlowFlight time.Duration
+	InFlight  int
+	SlowBatch time.Duration
 
 	// Queue says that the Store's AcquireWait works: see Queuer. Turns says that its
 	// WaitTurn does: see Turner. A Store has one of them, or none.

@@ -22,8 +22,8 @@ var ErrNoPlace = errors.New("no place in the server's queue")
 // *Error is taken as passing and unknown, the careful reading.
 type Error struct {
 	// Lasting: it will fail the same way next time (wrong credentials, missing
-	// table, a server that is read-only by configuration), so a waiting caller is
-	// told at once. Otherwise (connection lost, failover, too many connections)
+	// table, a server that is read-only by configuration), so a waiting caller
+	// gets it at once. Otherwise (connection lost, failover, too many connections)
 	// it is tried again while the caller waits.
 	Lasting bool
 

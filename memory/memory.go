@@ -53,7 +53,7 @@ func New() *Store {
 
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: time.Millisecond, Flights: 2, SlowFlight: time.Millisecond}
+	return driver.Limits{Batch: 1000, MinTTL: time.Millisecond, InFlight: 2, SlowBatch: time.Millisecond}
 }
 
 // Now implements driver.Clock.
@@ -218,10 +218,10 @@ func (r *row) hint(now time.Time) driver.Hint {
 	return driver.Hint{Client: r.wantedBy, Left: left}
 }
 
-// want leaves the hint of a client that was refused, unless another's stands.
+// want leaves the hint of a client that was refused, unless there is another's.
 func (r *row) want(q driver.Request, now time.Time) {
-	stands := r.hint(now)
-	if q.Wants && q.Client > 0 && (stands.Client == 0 || stands.Client == q.Client && stands.Left < driver.HintTime/2) {
+	present := r.hint(now)
+	if q.Wants && q.Client > 0 && (present.Client == 0 || present.Client == q.Client && present.Left < driver.HintTime/2) {
 		r.wantedBy, r.wantedTo = q.Client, now.Add(driver.HintTime)
 	}
 }

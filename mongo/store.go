@@ -117,7 +117,7 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 func (s *Store) Limits() driver.Limits {
 	return driver.Limits{
 		Batch: maxBatch, Renewals: maxRenewals, MinTTL: 20 * time.Millisecond, LockWait: time.Second,
-		Flights: 1, SlowFlight: 50 * time.Millisecond, // one batch at a time is best: the server is busy with documents, not with waiting
+		InFlight: 1, SlowBatch: 50 * time.Millisecond, // one batch at a time is best: the server is busy with documents, not with waiting
 	}
 }
 

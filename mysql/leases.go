@@ -49,7 +49,7 @@ func newLeases(l leases) *leases {
 const batchWait = 5 * lockWait
 
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, Flights: 2, SlowFlight: time.Millisecond, Turns: l.locks != nil}
+	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond, Turns: l.locks != nil}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }

@@ -1,5 +1,11 @@
-// Package batch sends the calls of many callers to the store in shared statements:
-// while batches are on their way the next one gathers. A lone caller waits for nobody.
+// Package batch sends the calls of many callers to the store in shared statements, one
+// batch after the other: while batches are in flight the next one fills. The call of a lone
+// caller leaves at once.
+//
+// batch.go has the batcher: which calls go together, in which order, and how many batches are
+// in flight. delay.go is the group-commit delay: how long a batch waits for the calls of
+// callers that come together. The bounds are set where a batcher is made: acquires in
+// client.go of package rowlock, renewals and releases in internal/grant.
 package batch
 
 import (
@@ -28,7 +34,7 @@ type Batcher[Q any] struct {
 	waiting  []*Call[Q]
 	unsorted bool        // see order
 	sending  []*batch[Q] // the oldest first
-	spare    []*batch[Q]
+	free     []*batch[Q] // for reuse
 	timer    *time.Timer // starts one more batch
 	delay    delay
 }
@@ -40,13 +46,13 @@ type Config[Q any] struct {
 	Key   func(*Q) string // a batch has no key twice
 
 	Size   int           // calls in a batch, at most
-	Alone  bool          // each call goes alone and at once
+	Alone  bool          // each call is a batch, and leaves at once
 	AtOnce int           // batches on their way
 	Slow   time.Duration // when the oldest has been away for so long one more may start
 	Most   int           // batches on their way, at most
 	Dead   time.Duration // a batch away for so long counts no more; 0: it does
 	Urgent time.Duration // a call with less time left than this waits for no batch; 0: each waits
-	Gather bool          // callers in step wait for each other for a moment: see delay
+	Gather bool          // a batch waits a moment for callers that come together: see delay
 }
 
 // Most is how many batches of acquires, and how many of releases, are on their way at
@@ -77,12 +83,12 @@ type Owner interface {
 // ErrTooLate: a call waited in its batcher for as long as its answer was worth.
 var ErrTooLate = &driver.Error{NotApplied: true, Err: errors.New("the database did not answer the statements before it in time")}
 
-// batch is on its way, or about to leave. It is reused, with its memory.
+// batch is in flight, or about to leave. It is reused, with its memory.
 type batch[Q any] struct {
 	of    *Batcher[Q]
 	since time.Duration
-	extra bool          // it left although others were on their way, for an urgent call
-	full  chan struct{} // not nil: before it leaves it waits for this, at most so long
+	extra bool          // it left beside as many as may be in flight, for an urgent call
+	full  chan struct{} // not nil: before it leaves it waits for this, for at most wait
 	wait  time.Duration
 	calls []*Call[Q]
 	qs    []Q
@@ -144,8 +150,8 @@ func (b *Batcher[Q]) start() *batch[Q] {
 		return nil
 	}
 	var next *batch[Q]
-	if n := len(b.spare); n > 0 {
-		next, b.spare = b.spare[n-1], b.spare[:n-1]
+	if n := len(b.free); n > 0 {
+		next, b.free = b.free[n-1], b.free[:n-1]
 	} else {
 		next = &batch[Q]{of: b}
 		next.start = next.run
@@ -170,7 +176,7 @@ func (b *Batcher[Q]) mayStart(now time.Duration) (may, extra bool) {
 		return true, true
 	}
 	if b.timer == nil && wait < forever {
-		b.timer = time.AfterFunc(wait, b.again)
+		b.timer = time.AfterFunc(wait, b.startLater)
 	}
 	return false, false
 }
@@ -227,7 +233,7 @@ func order[Q any](x, y *Call[Q]) int {
 	return cmp.Compare(x.Deadline, y.Deadline)
 }
 
-func (b *Batcher[Q]) again() {
+func (b *Batcher[Q]) startLater() {
 	b.mu.Lock()
 	b.timer = nil
 	next := b.start()
@@ -293,7 +299,7 @@ func (s *batch[Q]) take() bool {
 		more, s.extra = b.mayStart(now)
 	}
 	if !more {
-		b.spare = append(b.spare, s)
+		b.free = append(b.free, s)
 		return false
 	}
 	b.sort()

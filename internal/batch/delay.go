@@ -6,7 +6,7 @@ import "time"
 // group commit of a database does.
 //
 // Callers whose batch was answered come with their next calls one right after the
-// other. If the first left at once it would leave alone, and so would the second; soon
+// other. If the first left at once its batch would have one call, and so the second; soon
 // every batch has a few calls and the rest must wait for one to come back: that costs
 // the server more work for each call, and on a slow disk the callers twice the time. So
 // the first waits for the others, until all are here, or for a small part of the time

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Silence paces the repeats of one call. A connection that gives no byte while the
+// Silence is the backoff of the repeats of one call. A connection that gives no byte while the
 // server answers on a new one is dead, as a firewall leaves it that has forgotten it.
 // The Store finds out, closes it, and says so by driver.Error.Silent. That is no answer
-// of the database, so nobody is told: what was sent goes again at once. An acquire gets
-// a new hold ID and the old one is undone, because a firewall may also have swallowed
-// the reply only; a renewal, a release or an undo names its hold, and can simply be
-// repeated.
+// of the database, so no caller gets it: what was sent is sent again at once. An acquire
+// gets a new hold ID and the old one is undone, because a firewall may also have swallowed
+// the reply only; a renewal, a release or an undo names its hold, and can be repeated as it
+// is.
 type Silence struct {
 	quick int // in a row
 }
 
 const (
 	// silentAtLeast is how long a Store waits for a byte at least: one that was silent
-	// for so long has paced its repeat itself.
+	// for so long has delayed its repeat by that.
 	silentAtLeast = 100 * time.Millisecond
 
 	// The pauses of repeats that come sooner, after the first.
@@ -26,7 +26,7 @@ const (
 	lastPause  = time.Second
 )
 
-// Pause is how long to wait before what was silent after that time goes again.
+// Pause is how long to wait before a call is repeated that was silent after took.
 func (s *Silence) Pause(took time.Duration) time.Duration {
 	if took >= silentAtLeast {
 		s.quick = 0

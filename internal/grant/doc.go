@@ -6,7 +6,7 @@
 // client in memory (handoff): it goes on, with its renewals and their outcomes, and the
 // next caller gets a token and a handle of its own.
 //
-//	        ┌── Pass: to the next user
+//	        ┌── HandOff: to the next user
 //	        │  ┌── a renewal was acknowledged: the deadline moves
 //	        ▼  ▼
 //	Add ──▶ USED ──Release──▶ RELEASING ──answer──▶ over
@@ -19,9 +19,9 @@
 //	        └─ no caller wants it ───────────────▶ undone
 //
 // Every arrow that leaves USED is [Grant.End] or [Grant.Release], and one is taken once. The
-// user hears of it before any statement leaves. A renewal that is on its way when the
+// user is told before any statement leaves. A renewal that is on its way when the
 // grant passes on belongs to the grant: its answer moves the grant's deadline, or ends it.
 //
-// Locks, in the order in which they are taken: Grant.mu, then that of a User; Keeper.mu,
+// Locks, in the order in which they are taken: Grant.mu, then that of a User; Renewer.mu,
 // then Grant.mu. Neither is held while a statement runs.
 package grant

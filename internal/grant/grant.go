@@ -22,7 +22,7 @@ type Grant struct {
 	Terms Terms
 	Began time.Duration // the start of the attempt that was granted: MaxHold counts from here
 
-	k *Keeper
+	rn *Renewer
 
 	mu        sync.Mutex
 	user      User          // nil: it has ended
@@ -31,17 +31,17 @@ type Grant struct {
 	renewedAt time.Duration // the start of the last statement that was acknowledged
 	shortened bool          // the renewal that set the deadline was cut short by MaxHold
 	renewals  int           // on their way
-	silence   call.Silence  // of the renewals that the keeper starts
+	silence   call.Silence  // of the renewals that the renewer starts
 	guarded   bool          // a guard was asked for: it never passes on
 	noRenew   bool          // of the user
 	cause     error         // the last failed renewal since an acknowledged one
 	release   releasing
 
-	place place // in the keeper; guarded by its mutex
+	schedule schedule // guarded by Renewer.mu
 }
 
 // User is the handle that a caller has on a grant. Its methods are called under the
-// grant's lock, or by the keeper; they do not block and do not call the grant.
+// grant's lock, or by the renewer; they do not block and do not call the grant.
 type User interface {
 	// Ended says that the grant is over for this user. cause may be nil.
 	Ended(reason Reason, cause error)
@@ -54,19 +54,19 @@ type User interface {
 type Reason uint8
 
 const (
-	Released Reason = iota // by its user
-	Passed                 // by its user, to the next one: the grant goes on
-	Expired                // it was not renewed in time
-	MaxHold                // its time was over
-	Taken                  // the database has a newer hold
-	Removed                // the database has no such hold
-	Forced                 // somebody ended it in the database
-	Closed                 // the client was closed
-	CutOff                 // the client was closed under a function that still runs
-	Unwanted               // it reached no caller
+	Released  Reason = iota // by its user
+	HandedOff               // by its user, to the next one: the grant goes on
+	Expired                 // it was not renewed in time
+	MaxHold                 // its time was over
+	Taken                   // the database has a newer hold
+	Removed                 // the database has no such hold
+	Forced                  // somebody ended it in the database
+	Closed                  // the client was closed
+	CutOff                  // the client was closed under a function that still runs
+	Unwanted                // it reached no caller
 )
 
-// New makes the grant of an attempt that began then and was answered by r. [Keeper.Add]
+// New makes the grant of an attempt that began then and was answered by r. [Renewer.Add]
 // takes it on.
 func New(key string, id driver.HoldID, t Terms, began time.Duration, r driver.Result) Grant {
 	return Grant{
@@ -94,7 +94,7 @@ func (g *Grant) Deadline() time.Duration {
 func (g *Grant) Live() (left time.Duration, live bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left = g.deadline - g.k.store.Now()
+	left = g.deadline - g.rn.store.Now()
 	return left, g.user != nil && left > 0
 }
 
@@ -114,7 +114,7 @@ func (g *Grant) Check() {
 // overLocked reports whether the deadline has passed, and why no renewal moved it.
 func (g *Grant) overLocked() (reason Reason, cause error, over bool) {
 	switch {
-	case g.user == nil || g.k.store.Now() < g.deadline:
+	case g.user == nil || g.rn.store.Now() < g.deadline:
 		return 0, nil, false
 	case g.shortened || g.maxHoldEnd() <= g.deadline:
 		return MaxHold, nil, true
@@ -152,12 +152,12 @@ type ending struct {
 	cause  error
 }
 
-// endLocked is the one end of a grant: its user hears of it. What follows from it is done
-// by after, without the lock. Called under g.mu of a grant that is in use.
+// endLocked is the one end of a grant: it tells the user. What follows from it is done by
+// after, without the lock. Called under g.mu of a grant that is in use.
 func (g *Grant) endLocked(reason Reason, cause error) ending {
 	if g.cause != nil {
 		g.cause = nil
-		g.k.report.Renew.Less(1)
+		g.rn.report.Renew.Less(1)
 	}
 	user := g.user
 	g.user = nil
@@ -166,34 +166,34 @@ func (g *Grant) endLocked(reason Reason, cause error) ending {
 }
 
 // after does what follows from an end: the loss is counted and logged, the hold taken
-// back where the database may still have it, and whoever waits here for the key told.
+// back where the database may still have it, and the machine of the key told.
 func (g *Grant) after(e ending) {
-	k := g.k
-	k.remove(g)
-	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: k.store.Now()}
+	rn := g.rn
+	rn.remove(g)
+	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: rn.store.Now()}
 	switch e.reason {
 	case Released:
 		return // its answer is still to come
 	case Unwanted:
 		undone.Hold.Undo = true
-		k.undoer.Add(undone)
+		rn.unresolved.Add(undone)
 	case Closed:
-		k.losses.Add(1)
-		k.report.Closed.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID)
-		k.undoer.Add(undone)
+		rn.losses.Add(1)
+		rn.report.Closed.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID)
+		rn.unresolved.Add(undone)
 	case CutOff:
-		k.losses.Add(1)
+		rn.losses.Add(1)
 	default:
-		k.losses.Add(1)
-		k.report.Lost.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID, "err", k.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))
+		rn.losses.Add(1)
+		rn.report.Lost.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID, "err", rn.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))
 		if e.reason == Expired || e.reason == MaxHold {
 			// Not before the margin has passed: work that looks at Done needs a moment
 			// to stop, and the key stays taken meanwhile.
 			undone.NotBefore = undone.Sent + g.Terms.Margin
-			k.undoer.Add(undone)
+			rn.unresolved.Add(undone)
 		}
 	}
-	k.over(g, Over{Lost: true})
+	rn.ended(g, Outcome{Lost: true})
 }
 
 // holdLocked is the hold as statements name it. One that was guarded may have a
@@ -219,40 +219,40 @@ func (g *Grant) BeginGuard(user User) (driver.Hold, bool) {
 	return h, true
 }
 
-// Pass hands the grant from one user, who hears Passed, to the next, who asked for t and
-// gets a token of its own. next makes it. false, and nothing has changed: the grant cannot
+// HandOff hands the grant from one user, which is told HandedOff, to the next, which asked
+// for t and gets a token of its own. next makes it. false, and nothing has changed: the grant cannot
 // pass, or is not from's.
-func (g *Grant) Pass(from User, t Terms, next func(token int64) User) bool {
+func (g *Grant) HandOff(from User, t Terms, next func(token int64) User) bool {
 	g.mu.Lock()
-	if g.user != from || !g.mayPassLocked(t) {
+	if g.user != from || !g.mayHandOffLocked(t) {
 		g.mu.Unlock()
 		return false
 	}
-	from.Ended(Passed, nil)
+	from.Ended(HandedOff, nil)
 	g.token++
 	g.user = next(g.token)
-	renew, at := g.noRenew, g.renewedAt+g.k.every(t.TTL)
+	renew, at := g.noRenew, g.renewedAt+g.rn.interval(t.TTL)
 	g.noRenew = false
 	g.mu.Unlock()
 	if renew { // from now on
-		g.k.plan(g, at)
+		g.rn.plan(g, at)
 	}
 	return true
 }
 
-// renews reports whether the keeper renews the grant.
+// renews reports whether the renewer renews the grant.
 func (g *Grant) renews() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.noRenew && g.maxHoldEnd() > g.deadline
 }
 
-func (g *Grant) mayPassLocked(t Terms) bool {
+func (g *Grant) mayHandOffLocked(t Terms) bool {
 	return t.TTL == g.Terms.TTL && t.Margin == g.Terms.Margin && t.Guarded == g.Terms.Guarded &&
 		g.Terms.MinHold == 0 && t.MinHold == 0 && // its end is written by the release
 		g.Terms.MaxHold == 0 && t.MaxHold == 0 && // the database counts it from its own grant
 		!t.NoRenew && // it would not get its whole TTL
 		!g.guarded && // its transaction may be open: the next grant must wait for it in the database
-		g.deadline-g.k.store.Now() >= (t.TTL-t.Margin)/2 &&
+		g.deadline-g.rn.store.Now() >= (t.TTL-t.Margin)/2 &&
 		g.token+1-g.Hold.Token < driver.TokenRange
 }

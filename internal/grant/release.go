@@ -18,7 +18,7 @@ func releases(store *call.Store) *batch.Batcher[driver.Hold] {
 	return batch.New(batch.Config[driver.Hold]{
 		Store: store, Send: store.Release,
 		Key:  func(h *driver.Hold) string { return h.Key },
-		Size: l.Batch, Alone: l.Flights == 0, AtOnce: l.Flights, Most: batch.Most, Slow: l.SlowFlight, Gather: true,
+		Size: l.Batch, Alone: l.InFlight == 0, AtOnce: l.InFlight, Most: batch.Most, Slow: l.SlowBatch, Gather: true,
 	})
 }
 
@@ -26,24 +26,24 @@ func releases(store *call.Store) *batch.Batcher[driver.Hold] {
 // user waits.
 type releasing struct {
 	call     batch.Call[driver.Hold]
-	by       time.Duration // until then the answer is worth waiting for
+	by       time.Duration // until when the answer is worth waiting for
 	silence  call.Silence
 	repeated bool            // what was sent first may have worked: then a repeat finds nothing
 	async    bool            // nobody waits for the answer
 	ctx      context.Context // of the first Release; only for what is logged
 
 	answered bool
-	reason   Reason // Released, or that of the loss that the answer told of
+	reason   Reason // Released, or that of the loss that was the answer
 	cause    error
-	done     chan struct{} // made by who must wait
+	done     chan struct{} // made by the first that must wait
 }
 
-// Release ends the grant for its user, who hears Released, and sends the release with
+// Release ends the grant for its user, which is told Released, and sends the release with
 // those of other grants. It waits for the answer, for at most patience and never past the
 // trust deadline; without one by then the release is repeated in the background. With
-// async it does not wait. For one who is not the user any more it does nothing.
+// async it does not wait. If user is not the grant's user any more it does nothing.
 func (g *Grant) Release(ctx context.Context, user User, patience time.Duration, async bool) {
-	k := g.k
+	rn := g.rn
 	g.mu.Lock()
 	if reason, cause, over := g.overLocked(); over {
 		end := g.endLocked(reason, cause)
@@ -57,27 +57,27 @@ func (g *Grant) Release(ctx context.Context, user User, patience time.Duration, 
 	}
 	trusted := g.deadline
 	end := g.endLocked(Released, nil)
-	now := k.store.Now()
+	now := rn.store.Now()
 	g.release.ctx, g.release.by, g.release.async = ctx, min(now+patience, trusted), async
 	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
 	g.mu.Unlock()
 	g.after(end)
-	g.release.call.Q.Asks = k.releasing(g)
+	g.release.call.Q.Asks = rn.releasing(g)
 	switch {
 	case async:
 		if trusted < now+patience {
 			g.release.call.Class = deadlineClass(trusted - now)
 		}
-		k.releases.Submit(&g.release.call)
+		rn.releases.Submit(&g.release.call)
 		return
 	case trusted >= now+patience:
-		k.releases.SubmitHere(&g.release.call)
+		rn.releases.SubmitHere(&g.release.call)
 	default:
 		// Little trust is left. A batch ends with the smallest deadline of its calls, so
 		// this one goes with its like; and it waits neither for other batches nor with one
 		// of them for longer than that.
 		g.release.call.Class = deadlineClass(trusted - now)
-		k.releases.Submit(&g.release.call)
+		rn.releases.Submit(&g.release.call)
 		g.withdrawAt(trusted)
 	}
 	if done := g.releaseDone(); done != nil {
@@ -108,7 +108,7 @@ func (g *Grant) AwaitRelease(ctx context.Context, d time.Duration) {
 }
 
 // Answer waits for the answer to the release: Released, also where there was none in
-// time and where nobody was to wait for it, or the loss that it told of.
+// time and where no caller was to wait for it, or the loss that it was.
 func (g *Grant) Answer() (Reason, error) {
 	g.mu.Lock()
 	async := g.release.async
@@ -136,13 +136,13 @@ func (g *Grant) withdrawAt(by time.Duration) {
 	if done == nil {
 		return
 	}
-	timer := time.NewTimer(by - g.k.store.Now())
+	timer := time.NewTimer(by - g.rn.store.Now())
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
-		if g.k.releases.Withdraw(&g.release.call) {
-			now := g.k.store.Now()
+		if g.rn.releases.Withdraw(&g.release.call) {
+			now := g.rn.store.Now()
 			(*releaseCall)(g).Answered(driver.Result{Err: batch.ErrTooLate}, now, now)
 		}
 	}
@@ -157,7 +157,7 @@ func (r *releaseCall) Patience(now time.Duration) time.Duration { return r.relea
 // Answered implements batch.Owner.
 func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 	g := (*Grant)(r)
-	k, ctx, h := g.k, g.release.ctx, &g.release.call.Q
+	rn, ctx, h := g.rn, g.release.ctx, &g.release.call.Q
 	if res.Status == driver.Unknown && g.repeat(res.Err, got-sent) {
 		return
 	}
@@ -168,40 +168,40 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 	reason, cause := Released, error(nil)
 	switch status {
 	case driver.Released:
-		k.report.Release.OK()
-		if k.log.Enabled(ctx, slog.LevelDebug) {
-			k.log.DebugContext(ctx, "released", "key", h.Key, "token", h.Token, "hold", h.ID)
+		rn.report.Release.OK()
+		if rn.log.Enabled(ctx, slog.LevelDebug) {
+			rn.log.DebugContext(ctx, "released", "key", h.Key, "token", h.Token, "hold", h.ID)
 		}
 	case driver.Taken, driver.Forced, driver.Removed:
-		k.losses.Add(1)
+		rn.losses.Add(1)
 		reason, cause = lossOf(status), res.Err
 		if g.release.async {
-			k.report.Lost.Add("key", h.Key, "token", h.Token, "hold", h.ID, "err", k.lost(h.Key, h.Token, reason, cause))
+			rn.report.Lost.Add("key", h.Key, "token", h.Token, "hold", h.ID, "err", rn.lost(h.Key, h.Token, reason, cause))
 		}
 	default:
-		refused := k.undoer.AddFailed(undo.Task{Hold: *h, Acknowledged: true, Sent: k.store.Now()}, res.Err)
+		refused := rn.unresolved.AddFailed(undo.Task{Hold: *h, Acknowledged: true, Sent: rn.store.Now()}, res.Err)
 		if !refused {
-			k.late.Add(1)
-			k.report.Release.Fail(ctx, 1, "key", h.Key, "token", h.Token, "hold", h.ID, "err", res.Err)
+			rn.late.Add(1)
+			rn.report.Release.Fail(ctx, 1, "key", h.Key, "token", h.Token, "hold", h.ID, "err", res.Err)
 		}
 	}
 	known := status == driver.Released && (h.Asks || res.Wanted.Client != 0)
-	k.over(g, Over{Hint: res.Wanted, Known: known})
+	rn.ended(g, Outcome{Hint: res.Wanted, Known: known})
 	g.releaseAnswered(reason, cause)
 }
 
 // repeat sends the release once more if its connection was silent and its caller still
 // waits.
 func (g *Grant) repeat(err error, took time.Duration) bool {
-	k, r := g.k, &g.release
+	rn, r := g.rn, &g.release
 	pause := r.silence.Pause(took)
-	if !driver.IsSilent(err) || k.store.Now()+pause >= r.by {
+	if !driver.IsSilent(err) || rn.store.Now()+pause >= r.by {
 		return false
 	}
 	r.repeated = r.repeated || !driver.IsNotApplied(err)
-	k.store.Work.ForkAfter(pause, func() {
-		r.call.Class = deadlineClass(r.by - k.store.Now())
-		k.releases.Submit(&r.call)
+	rn.store.Work.ForkAfter(pause, func() {
+		r.call.Class = deadlineClass(r.by - rn.store.Now())
+		rn.releases.Submit(&r.call)
 	})
 	return true
 }

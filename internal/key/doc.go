@@ -1,73 +1,81 @@
-// Package key is the machine of a key that callers of a client wait for, or had just now:
-// one pure function, [State.Step], from (state, event, time) to (state, action). It sends
-// nothing, starts nothing and has no clock. Who calls it does what the action says.
+// Package key is the state machine of a key that callers of a client wait for, or had just
+// now: one pure function, [State.Step], from (state, event, time) to (state, action). It
+// sends nothing, starts nothing and has no clock; package rowlock does what the action says.
 //
 //	              ┌──────────────── Granted, nobody waits ───────────────┐
 //	              ▼                                                      │
 //	Join ──▶ [None] ──Try──▶ [Trying] ──Refused──▶ [Resting] ◀──┐        │
 //	                            ▲  │                   │ Due    │ held   │
 //	                            │  └─▶ Granted         ▼        │        │
-//	                            │                   a look ─────┘        │
+//	                            │                   a probe ────┘        │
 //	                            └──────── free ────────┘                 │
 //	         [Queued]: in the server's queue instead of Resting, where the store has one ─┘
+//
+// A probe is a cheap read: is the key free? The probe backoff is the time between two probes
+// of a key that another client has, the retry backoff the time after a failure ([Backoff]).
 //
 // Transitions. Every row is a case of the test of Step.
 //
 //	mode      event                                   mode      action
-//	None      Join, this client has the key           Resting   Look after Handoff, or half as long again
-//	None      Join, wanted by another, tenure over    Resting   Try after the rest of the pause; Queued: Queue
+//	None      Join, this client has the key           Resting   Probe after Handoff
+//	None      Join, wanted by another, tenure over    Resting   Try after the rest of the yield time; Queued: Queue
 //	None      Join                                    Trying    Try
 //	any       Join                                    -         None
-//	Trying    Granted, others wait here               Resting   Look after Handoff
+//	Trying    Granted, others wait here               Resting   Probe after Handoff
 //	Trying    Granted                                 None      None
-//	Trying    Refused, the store is not sure          Trying    Try, apart from keys that are not pinned
+//	Trying    Refused, the store is not sure          Trying    Try, in no batch with keys that are not pinned
 //	Trying    Refused, the store has a queue          Queued    Queue
-//	Trying    Refused                                 Resting   Look after the pace
-//	Queued    Refused                                 Resting   Look after the pace
-//	Trying    Failed                                  Resting   Try after the backoff
-//	Trying    Refused, the store has turns            Queued    Queue; Look meanwhile, now and then
-//	Trying    Refused, it is this client's turn       Resting   Look after the pace
+//	Trying    Refused                                 Resting   Probe after the probe backoff
+//	Queued    Refused                                 Resting   Probe after the probe backoff
+//	Trying    Failed                                  Resting   Try after the retry backoff
+//	Trying    Refused, the store has turns            Queued    Queue; Probe meanwhile, each queueProbe
+//	Trying    Refused, this client has the turn       Resting   Probe after the probe backoff
 //	Queued    Turn                                    Trying    Try
-//	Queued    Due                                     Queued    Look now
-//	Queued    Looked: free, as at the last look       Trying    Try
-//	Queued    Looked: free                            Queued    Look soon
-//	Queued    Looked: held, no hint stands            Trying    Try
-//	Queued    Looked, LookFailed                      Queued    Look now and then; none in a queue that grants
-//	Queued    NoPlace, after a refusal                Resting   Look after the pace
-//	Queued    NoPlace, to leave the key to another    Resting   Try after the pause
-//	other     NoPlace                                 -         None: it is asked for again after a refusal
+//	Queued    Due                                     Queued    Probe now
+//	Queued    Probed: free, as at the last probe      Trying    Try
+//	Queued    Probed: free                            Queued    Probe soon
+//	Queued    Probed: held, there is no hint          Trying    Try
+//	Queued    Probed, ProbeFailed                     Queued    Probe after queueProbe; none in a queue that grants
+//	Queued    NoPlace, after a refusal                Resting   Probe after the probe backoff
+//	Queued    NoPlace, to leave the key to another    Resting   Try after the yield time
+//	other     NoPlace                                 -         None: the queue is asked for again after a refusal
 //	Resting   Due, planned as a try                   Trying    Try
 //	Resting   Due, the hint is to be renewed          Trying    Try
-//	Resting   Due                                     Resting   Look now
-//	Resting   Looked: free                            Trying    Try
-//	Resting   Looked: held by this client             Resting   Look after Handoff, then twice as long, to a second
-//	Resting   Looked: held by another                 Resting   Look after the pace
-//	Resting   LookFailed                              Resting   Look after the backoff
-//	Resting   LookFailed, and will again              Trying    Try: its answer says why
-//	Resting   Woken by another's release              Trying    Try; a little later: who had the key last, and the less a client has waited; Queued: see Ended
+//	Resting   Due                                     Resting   Probe now
+//	Resting   Probed: free                            Trying    Try
+//	Resting   Probed: held by this client             Resting   Probe after Handoff, then twice as long, to a second
+//	Resting   Probed: held by another                 Resting   Probe after the probe backoff
+//	Resting   ProbeFailed                             Resting   Probe after the retry backoff
+//	Resting   ProbeFailed, and will again             Trying    Try: its answer says why
+//	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last; Queued: see Ended
 //	Resting   Woken by this client's own release      -         None
-//	Resting   Releasing, nobody else wants the key    Resting   Pass; Look after Handoff
-//	Resting   Releasing, the tenure is young          Resting   Pass; Look after Handoff
-//	any       Releasing                               -         Back
+//	Resting   Releasing, nobody else wants the key    Resting   HandOff; Probe after Handoff
+//	Resting   Releasing, within the tenure            Resting   HandOff; Probe after Handoff
+//	any       Releasing                               -         Release
 //	Resting   Ended: lost                             Trying    Try
 //	Resting   Ended: released, nobody else wants it   Trying    Try
-//	Resting   Ended: released, the tenure is young    Trying    Try
-//	Resting   Ended: released, wanted by another      Resting   Try after the pause; Queued: Queue
+//	Resting   Ended: released, within the tenure      Trying    Try
+//	Resting   Ended: released, wanted by another      Resting   Try after the yield time; Queued: Queue
 //	None      Ended                                   None      EndTurn
 //	any       Left, nobody waits any more             None      Stop
 //
-// Fairness. Whether another program wants the key is known from its hint, not guessed: a
-// release brings it back, a look at a key of one's own asks for it. Nobody else wants it:
-// it passes from caller to caller here without end, and a lone caller takes it again at
-// once. Somebody does: when the tenure of this client, which is the time since it got the
-// key from another, is older than Handoff, the key goes back to the database, and this
-// client leaves it alone for a pause in which the other must have looked at it. A hint for
-// which nobody came in two pauses does not count any more until it is renewed, or over.
+// Fairness (fairness.go). Whether another client wants the key is known from its hint: a
+// release brings it back, a probe of a key that this client has reads it. If nobody else
+// wants the key it is handed off from caller to caller here without end, and a lone caller
+// takes it again at once. If another does, this client keeps the key for its tenure, which
+// lasts Handoff from the moment at which it got the key from another; then the key goes back
+// to the database, and this client leaves it alone for the yield time, in which the other
+// must have probed it. A hint for which nobody took the key in two yield times does not count
+// any more until it is renewed, or over.
 //
-// Where the store has turns (driver.Turner) clients that wait are in order, and the one
-// whose turn it is keeps it with the key, until the key goes back. A turn that had to be
-// waited for, or in which the key had to be, says that others want the key, as a hint does. Those behind it look at the key
-// now and then, and leave one that is free to the client whose turn it is, unless that does
-// not take it. The tenure is then shorter, the longer the others had the key: so many of
-// them wait.
+// Where the store gives turns (driver.Turner) clients wait in the server's queue. The client
+// that has the turn keeps it with the key, until the key goes back. If another client had the
+// turn before, it may wait again, which counts as a hint does. The clients behind probe the
+// key now and then, and leave a free one to the client that has the turn, unless that client
+// does not take it. The longer the others had the key, the more of them wait, and the shorter
+// is the next tenure.
+//
+// Where to change what: the times in backoff.go and at the head of step.go and fairness.go;
+// what is sent, and when, in step.go; who gets a released key in fairness.go. A new event or
+// mode is a row above, a case of TestStep, then the code.
 package key

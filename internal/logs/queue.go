@@ -1,5 +1,6 @@
 // Package logs is between the engine and the Logger of a client: no log call of the engine
-// blocks, and what fails together is one line.
+// blocks ([Queue], queue.go), and failures of one kind share a line ([Failures], report.go).
+// A new kind of failure is a field of [Report] and a row in its Init and Flush.
 package logs
 
 import (
@@ -9,15 +10,15 @@ import (
 	"time"
 )
 
-// Queue stands between a client and the handler of its Logger, which is user code:
-// it may block, and it may call the client. So a record is only put down here, also
-// under a lock and in the goroutine that keeps deadlines, and a goroutine that runs
-// while there are any hands them over, one after the other.
+// Queue is between a client and the handler of its Logger, which is user code: it may
+// block, and it may call the client. So a log call only queues the record, also under a
+// lock and in the goroutine that watches deadlines; a goroutine that runs while there are
+// records hands them to the handler, one after the other.
 type Queue struct {
 	mu      sync.Mutex
 	records []record
 	written int // since the client was made
-	dropped int // since the handler was told last
+	dropped int // of which no record has told the handler yet
 	running bool
 	empty   chan struct{} // closed when no record is left; nil: nobody asked
 }
@@ -67,7 +68,7 @@ func (h handler) WithGroup(name string) slog.Handler {
 	return handler{h.q, h.to.WithGroup(name)}
 }
 
-// Handle puts the record down.
+// Handle queues the record.
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	q := h.q
 	q.mu.Lock()
@@ -88,8 +89,8 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// run hands over what there is. An error of the handler is nobody's: there is no other
-// place to tell it.
+// run hands the records to the handler. An error of the handler is dropped: there is
+// nowhere to log it.
 func (q *Queue) run() {
 	for {
 		next, ok := q.next()

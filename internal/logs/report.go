@@ -10,31 +10,31 @@ import (
 
 // Failures sums up failures of one kind, so that an outage is a few lines in the log and
 // not one for each lease and try: what fails together has one line, there is at most
-// one a second, and one tells when it works again.
+// one a second, and one when it works again.
 //
 // Most kinds have a state: a lease whose last renewal failed goes on failing until one
 // is acknowledged. Its owner counts it by More and Less, and n in a line is how many
 // were failing since the line before. Kinds without one count by Fail.
 type Failures struct {
-	log    *slog.Logger
-	now    func() time.Duration
-	level  slog.Level
-	failed string // the message of a failure
-	works  string // and of its end; empty: it has none
+	log       *slog.Logger
+	now       func() time.Duration
+	level     slog.Level
+	failed    string // the message of a failure
+	recovered string // and of its end; empty: it has none
 
-	open atomic.Bool // failures were told of, their end was not: read without mu
+	open atomic.Bool // failures were logged, their end was not: read without mu
 
-	mu      sync.Mutex
-	failing int // now
-	n       int // failing since the first failure of which no line has told
-	most    int // failing at once, or in all where there is no state, since it began
-	since   time.Duration
-	told    time.Duration // of the last line; 0: none
-	untold  bool          // there are failures that no line has told of
-	over    time.Duration // when it worked again; 0: it does not
-	ctx     context.Context
-	example []any // attributes of the first of those failures
-	timer   *time.Timer
+	mu          sync.Mutex
+	failing     int // now
+	n           int // failing since the first failure that is in no line yet
+	most        int // failing at once, or in all where there is no state, since it began
+	since       time.Duration
+	lastLine    time.Duration // when the last line was written; 0: not yet
+	unlogged    bool          // there are failures that are in no line yet
+	recoveredAt time.Duration // when it worked again; 0: it does not
+	ctx         context.Context
+	example     []any // attributes of the first of those failures
+	timer       *time.Timer
 }
 
 const (
@@ -62,7 +62,7 @@ func (t *Failures) Less(n int) {
 	t.failing -= n
 }
 
-// Fail tells of failures, counted by More, or n that have no state. example are the
+// Fail logs failures, counted by More, or n that have no state. example are the
 // attributes of one of them. ctx is its caller's, or Background.
 func (t *Failures) Fail(ctx context.Context, n int, example ...any) {
 	t.mu.Lock()
@@ -72,13 +72,13 @@ func (t *Failures) Fail(ctx context.Context, n int, example ...any) {
 		t.open.Store(true)
 		t.since, t.most = now, max(t.failing, 1-n)
 	}
-	t.over = 0
-	if !t.untold {
-		t.untold, t.ctx, t.example, t.n = true, ctx, example, max(t.failing, 1-n)
+	t.recoveredAt = 0
+	if !t.unlogged {
+		t.unlogged, t.ctx, t.example, t.n = true, ctx, example, max(t.failing, 1-n)
 	}
 	t.n += n
 	t.most += n
-	t.writeIn(max(t.told+linesApart-now, gatherFor))
+	t.writeIn(max(t.lastLine+linesApart-now, gatherFor))
 }
 
 // OK notes that the database has answered: if none is failing any more it is over.
@@ -88,12 +88,12 @@ func (t *Failures) OK() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.open.Load() || t.failing > 0 || t.over > 0 {
+	if !t.open.Load() || t.failing > 0 || t.recoveredAt > 0 {
 		return
 	}
 	now := t.now()
-	t.over = max(now, 1)
-	t.writeIn(max(t.told+linesApart-now, 0))
+	t.recoveredAt = max(now, 1)
+	t.writeIn(max(t.lastLine+linesApart-now, 0))
 }
 
 // writeIn writes what there is to say after d, if that is not planned already. Called
@@ -114,22 +114,22 @@ func (t *Failures) write() {
 	t.timer.Stop()
 	t.timer = nil
 	now := t.now()
-	if t.untold {
-		t.untold = false
+	if t.unlogged {
+		t.unlogged = false
 		t.log.Log(t.ctx, t.level, t.failed, append([]any{"n", t.n}, t.example...)...)
-		t.ctx, t.example, t.told = nil, nil, max(now, 1)
-		if t.over > 0 {
+		t.ctx, t.example, t.lastLine = nil, nil, max(now, 1)
+		if t.recoveredAt > 0 {
 			t.writeIn(linesApart)
 		}
 		return
 	}
-	if t.over == 0 {
+	if t.recoveredAt == 0 {
 		return
 	}
 	t.open.Store(false)
-	if t.works != "" {
-		t.log.Log(context.Background(), slog.LevelInfo, t.works, "n", t.most, "after", t.over-t.since)
-		t.told = max(now, 1)
+	if t.recovered != "" {
+		t.log.Log(context.Background(), slog.LevelInfo, t.recovered, "n", t.most, "after", t.recoveredAt-t.since)
+		t.lastLine = max(now, 1)
 	}
 }
 
@@ -181,12 +181,12 @@ type Report struct {
 	Lost, Closed, Refused                         Losses
 }
 
-// Init prepares the kinds: their lines go to log, their times are by now.
+// Init prepares the kinds: their lines go to log, their times are those of now.
 func (t *Report) Init(log *slog.Logger, now func() time.Duration) {
 	for _, k := range []struct {
-		t             *Failures
-		level         slog.Level
-		failed, works string
+		t                 *Failures
+		level             slog.Level
+		failed, recovered string
 	}{
 		{&t.Renew, slog.LevelWarn, "renewal failed, lease still trusted", "renewals are acknowledged again"},
 		{&t.Acquire, slog.LevelWarn, "acquire failed, trying again", "acquires are answered again"},
@@ -198,7 +198,7 @@ func (t *Report) Init(log *slog.Logger, now func() time.Duration) {
 		{&t.Refused.sum, slog.LevelError, "the database refuses to release more holds; their keys stay taken until their TTLs end", ""},
 		{&t.Closed.sum, slog.LevelWarn, "client closed with more leases held; releasing them", ""},
 	} {
-		k.t.log, k.t.now, k.t.level, k.t.failed, k.t.works = log, now, k.level, k.failed, k.works
+		k.t.log, k.t.now, k.t.level, k.t.failed, k.t.recovered = log, now, k.level, k.failed, k.recovered
 	}
 	t.Lost.line, t.Lost.text = slog.LevelError, "lease lost"
 	t.Refused.line, t.Refused.text = slog.LevelError, "the database refuses to release a hold; its key stays taken until its TTL ends"

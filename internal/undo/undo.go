@@ -1,4 +1,7 @@
-// Package undo ends holds whose outcome is unknown, or that nobody wants.
+// Package undo ends, in the background, holds whose outcome is unknown and holds that no
+// caller wants, by hold ID, until they can take no effect any more: see the section on
+// unknown outcomes in docs/design.md. [Unresolved] has one [Task] for each hold. When a task
+// is over is decided in final, how often it is tried in send, what Close waits for in Wait.
 package undo
 
 import (
@@ -14,10 +17,10 @@ import (
 	"github.com/rowlock/rowlock/internal/logs"
 )
 
-// Undoer ends, in the background, the holds whose outcome is unknown or that
-// nobody wants: attempts without a reply, grants whose caller had gone, lost
-// leases, releases that were not answered. It runs only while there are any.
-type Undoer struct {
+// Unresolved has the holds whose outcome is unknown or that no caller wants: attempts
+// without a reply, grants whose caller had left, lost leases, releases that were not
+// answered. Its goroutine runs only while there are any.
+type Unresolved struct {
 	store  *call.Store
 	report *logs.Report
 	log    *slog.Logger
@@ -43,14 +46,14 @@ type Task struct {
 	NotBefore time.Duration // when the next try is due
 	pause     time.Duration // before the try after that
 	failing   bool          // the last try was not answered
-	asked     bool          // one was; guarded by Undoer.mu
+	answered  bool          // a try was; guarded by Unresolved.mu
 	silence   call.Silence
 
 	// refused: the last try was refused for good, and nothing is on its way. It is tried
 	// again now and then, because somebody may mend what it needs (a privilege), but
 	// Close does not wait for that.
 	refused error
-	told    bool // the log has it
+	logged  bool // the refusal is in the log
 }
 
 const (
@@ -61,13 +64,13 @@ const (
 	forever = time.Duration(1<<63 - 1)
 )
 
-// New makes an Undoer. It starts nothing.
-func New(store *call.Store, report *logs.Report, log *slog.Logger) *Undoer {
-	return &Undoer{store: store, report: report, log: log, wake: make(chan struct{}, 1)}
+// New makes an Unresolved. It starts nothing.
+func New(store *call.Store, report *logs.Report, log *slog.Logger) *Unresolved {
+	return &Unresolved{store: store, report: report, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Len is how many holds are to be undone.
-func (u *Undoer) Len() int {
+func (u *Unresolved) Len() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.tasks)
@@ -79,7 +82,7 @@ func isRefusal(err error) bool { return driver.IsLasting(err) && driver.IsNotApp
 
 // AddFailed is Add for a hold whose release failed with err. It reports whether the
 // database refused it for good, which it logs.
-func (u *Undoer) AddFailed(t Task, err error) (refused bool) {
+func (u *Unresolved) AddFailed(t Task, err error) (refused bool) {
 	refused = isRefusal(err)
 	if refused {
 		u.refuse(&t, err)
@@ -89,17 +92,17 @@ func (u *Undoer) AddFailed(t Task, err error) (refused bool) {
 }
 
 // refuse notes the refusal of a release or undo.
-func (u *Undoer) refuse(t *Task, err error) {
+func (u *Unresolved) refuse(t *Task, err error) {
 	t.refused = err
 	t.NotBefore, t.pause = u.store.Now()+lastPause, lastPause
-	if !t.told {
-		t.told = true
+	if !t.logged {
+		t.logged = true
 		u.report.Refused.Add("key", t.Hold.Key, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)
 	}
 }
 
 // Add takes a hold on, whose first try is due at once or at NotBefore.
-func (u *Undoer) Add(t Task) {
+func (u *Unresolved) Add(t Task) {
 	t.pause = cmp.Or(t.pause, firstPause)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -119,12 +122,12 @@ func (u *Undoer) Add(t Task) {
 }
 
 // arrival is when a statement sent before t.Sent has arrived or never will.
-func (u *Undoer) arrival(t *Task) time.Duration {
+func (u *Unresolved) arrival(t *Task) time.Duration {
 	return t.Sent + t.Hold.TTL + u.store.Limits.LockWait
 }
 
 // run sends what is due, in batches, until nothing is left.
-func (u *Undoer) run() {
+func (u *Unresolved) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -148,7 +151,7 @@ func (u *Undoer) run() {
 
 // due takes the tasks that are due, or says when the first one will be. With no
 // task left it ends the run.
-func (u *Undoer) due() (batch []*Task, next time.Duration) {
+func (u *Unresolved) due() (batch []*Task, next time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	next = forever
@@ -173,7 +176,7 @@ func (u *Undoer) due() (batch []*Task, next time.Duration) {
 	return batch, next
 }
 
-func (u *Undoer) send(batch []*Task) {
+func (u *Unresolved) send(batch []*Task) {
 	holds := make([]driver.Hold, len(batch))
 	for i, t := range batch {
 		holds[i] = t.Hold
@@ -207,7 +210,7 @@ func (u *Undoer) send(batch []*Task) {
 		}
 		if r.Status != driver.Unknown {
 			u.mu.Lock()
-			t.asked = true
+			t.answered = true
 			u.mu.Unlock()
 		}
 		if driver.IsSilent(r.Err) {
@@ -227,7 +230,7 @@ func (u *Undoer) send(batch []*Task) {
 }
 
 // fails notes whether the undo is answered.
-func (u *Undoer) fails(t *Task, now bool) {
+func (u *Unresolved) fails(t *Task, now bool) {
 	switch {
 	case now && !t.failing:
 		u.report.Undo.More(1)
@@ -239,7 +242,7 @@ func (u *Undoer) fails(t *Task, now bool) {
 
 // final reports whether the hold of t cannot exist any more after the answer r to an
 // undo that was sent at start.
-func (u *Undoer) final(t *Task, r driver.Result, start, now time.Duration) bool {
+func (u *Unresolved) final(t *Task, r driver.Result, start, now time.Duration) bool {
 	gone := u.arrival(t) + max(t.Hold.TTL, t.Hold.Keep) // even a late attempt has expired by now
 	if r.Status == driver.Unknown {
 		return now > gone
@@ -247,14 +250,14 @@ func (u *Undoer) final(t *Task, r driver.Result, start, now time.Duration) bool 
 	return r.Final || t.Acknowledged || start > u.arrival(t) || now > gone
 }
 
-// Asks reports whether there is a hold of key whose undo was not answered yet.
-func (u *Undoer) Asks(key string) bool {
+// Unanswered reports whether there is a hold of key whose undo was not answered yet.
+func (u *Unresolved) Unanswered(key string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.asked })
+	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.answered })
 }
 
-func (u *Undoer) remove(ended map[*Task]bool) {
+func (u *Unresolved) remove(ended map[*Task]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	kept := u.tasks[:0]
@@ -268,14 +271,14 @@ func (u *Undoer) remove(ended map[*Task]bool) {
 }
 
 // settled reports whether no task is left that Close should wait for. Called under u.mu.
-func (u *Undoer) settled() bool {
+func (u *Unresolved) settled() bool {
 	return !slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.refused == nil })
 }
 
 // Wait waits until no task is left but those that the database refuses. When ctx ends
 // first, or for those, it lists the keys that are left, and the last refusal. No task
 // is taken on after it.
-func (u *Undoer) Wait(ctx context.Context) (left []string, refusal error) {
+func (u *Unresolved) Wait(ctx context.Context) (left []string, refusal error) {
 	u.mu.Lock()
 	empty := u.empty
 	if empty == nil && !u.settled() {

@@ -7,10 +7,10 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// goesAgain reports whether the attempt of a caller who tries once is to be made
+// retries reports whether the attempt of TryAcquire is to be sent
 // again, and after which pause: its connection was silent; or the key is held, maybe by
 // such an attempt of its own, whose undo is waited for. Called under Client.mu.
-func (w *waiter) goesAgain(err error, sent, got time.Duration) (pause time.Duration, again bool) {
+func (w *waiter) retries(err error, sent, got time.Duration) (pause time.Duration, again bool) {
 	if w.first == 0 {
 		w.first = max(sent, 1)
 	}
@@ -23,26 +23,26 @@ func (w *waiter) goesAgain(err error, sent, got time.Duration) (pause time.Durat
 	}
 	if driver.IsSilent(err) {
 		w.last = err
-		w.ghost = w.ghost || !driver.IsNotApplied(err)
+		w.maybeHeld = w.maybeHeld || !driver.IsNotApplied(err)
 		return w.silence.Pause(got - sent), true
 	}
-	if !w.ghost || !errors.Is(err, ErrHeld) {
+	if !w.maybeHeld || !errors.Is(err, ErrHeld) {
 		return 0, false
 	}
-	w.ghost = w.c.undoer.Asks(w.try.Q.Key) // if not, this is the last try: the one before may have come too early
+	w.maybeHeld = w.c.unresolved.Unanswered(w.try.Q.Key) // if not, this is the last try: the one before may have come too early
 	return w.silence.Pause(0), true
 }
 
-// sendAgain sends the attempt of w once more, under an ID of its own. Called under
+// resend sends the attempt of w once more, under an ID of its own. Called under
 // Client.mu.
-func (w *waiter) sendAgain(pause time.Duration) {
+func (w *waiter) resend(pause time.Duration) {
 	c := w.c
 	if pause > 0 {
 		c.store.Work.ForkAfter(pause, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if !w.gone && !c.closed { // with a closed client the caller leaves
-				w.sendAgain(0)
+				w.resend(0)
 			}
 		})
 		return

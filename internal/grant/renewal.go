@@ -30,17 +30,17 @@ const (
 // renewals is the batcher of renewals: few batches at a time. All at once they need as
 // many connections as there are batches, and keep the server so busy that each takes
 // longer than all of them in turn. One that waits loses nothing: its trust is counted
-// from when it is sent, and the keeper watches the deadlines meanwhile.
+// from when it is sent, and the renewer watches the deadlines meanwhile.
 func renewals(store *call.Store) *batch.Batcher[driver.Hold] {
 	l := store.Limits
 	c := batch.Config[driver.Hold]{
 		Store: store, Send: store.Renew,
 		Key:    func(h *driver.Hold) string { return h.Key },
 		Size:   l.Renewals,
-		AtOnce: l.Flights, Most: l.Flights + 1,
+		AtOnce: l.InFlight, Most: l.InFlight + 1,
 		Slow: stuckRenewal, Dead: deadRenewal, Urgent: urgentRenewal,
 	}
-	if l.Flights == 0 {
+	if l.InFlight == 0 {
 		c.AtOnce = math.MaxInt
 	}
 	return batch.New(c)
@@ -50,7 +50,7 @@ func renewals(store *call.Store) *batch.Batcher[driver.Hold] {
 type renewal struct {
 	call   batch.Call[driver.Hold]
 	g      *Grant
-	caller *caller // nil: the keeper started it
+	caller *caller // nil: the renewer started it
 }
 
 // caller waits for a renewal of its own.
@@ -79,14 +79,14 @@ func (g *Grant) newRenewal() *renewal {
 // grant that has ended any error may come.
 func (g *Grant) Renew(ctx context.Context) error {
 	c := &caller{answer: make(chan error, 1)}
-	sent := g.k.store.Work.Do(func() {
+	sent := g.rn.store.Work.Do(func() {
 		r := g.newRenewal()
 		if r == nil {
 			c.answer <- errEnded
 			return
 		}
 		r.caller, r.call.Now = c, true
-		g.k.renewals.Submit(&r.call)
+		g.rn.renewals.Submit(&r.call)
 	})
 	if !sent {
 		return driver.ErrClosed
@@ -124,7 +124,7 @@ func (r *renewal) Patience(now time.Duration) time.Duration {
 // Answered implements batch.Owner: only an acknowledged renewal extends trust, counted
 // from before the send.
 func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
-	g, k := r.g, r.g.k
+	g, rn := r.g, r.g.rn
 	var err error
 	g.mu.Lock()
 	g.renewals--
@@ -136,7 +136,7 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 		}
 		g.extendLocked(sent, ttl, r.call.Q.TTL < g.Terms.TTL)
 		g.mu.Unlock()
-		k.renewed.Add(1)
+		rn.renewed.Add(1)
 	case driver.Taken, driver.Forced, driver.Removed, driver.Released:
 		g.mu.Unlock()
 		g.End(lossOf(res.Status), res.Err)
@@ -155,15 +155,15 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 	g.planNext(err, sent, got)
 }
 
-// answerCaller hands out the answer; what a dead connection swallowed goes again.
+// answerCaller hands out the answer; what a dead connection swallowed is sent again.
 func (r *renewal) answerCaller(err error, sent, got time.Duration) {
 	g, c := r.g, r.caller
 	if driver.IsSilent(err) && !c.left.Load() {
 		if pause := c.silence.Pause(got - sent); got+pause < g.Deadline() {
-			g.k.store.Work.ForkAfter(pause, func() {
+			g.rn.store.Work.ForkAfter(pause, func() {
 				if again := g.newRenewal(); again != nil {
 					again.caller, again.call.Now = c, true
-					g.k.renewals.Submit(&again.call)
+					g.rn.renewals.Submit(&again.call)
 				} else {
 					c.answer <- errEnded
 				}
@@ -172,19 +172,19 @@ func (r *renewal) answerCaller(err error, sent, got time.Duration) {
 		}
 	}
 	if err == nil {
-		g.k.plan(g, sent+g.k.every(g.Terms.TTL))
+		g.rn.plan(g, sent+g.rn.interval(g.Terms.TTL))
 	}
 	c.answer <- err
 }
 
-// planNext plans the next look of the keeper at a grant after a renewal that it had
-// started was answered.
+// planNext plans when the renewer checks a grant next, after a renewal that it had started
+// was answered.
 func (g *Grant) planNext(err error, sent, got time.Duration) {
-	k := g.k
+	rn := g.rn
 	g.Check()
 	g.mu.Lock()
 	user, left, h := g.user, g.deadline-got, g.holdLocked()
-	next := sent + k.every(g.Terms.TTL)
+	next := sent + rn.interval(g.Terms.TTL)
 	if err != nil {
 		// Soon again: with what is left of the trust window.
 		next = got + min(max(left/10, 5*time.Millisecond), time.Second)
@@ -193,11 +193,11 @@ func (g *Grant) planNext(err error, sent, got time.Duration) {
 		}
 	}
 	g.mu.Unlock()
-	k.plan(g, next)
+	rn.plan(g, next)
 	switch {
 	case user == nil:
 	case err != nil:
-		k.report.Renew.Fail(context.Background(), 0, "key", h.Key, "token", h.Token, "hold", h.ID, "left", left, "err", err)
+		rn.report.Renew.Fail(context.Background(), 0, "key", h.Key, "token", h.Token, "hold", h.ID, "left", left, "err", err)
 	default:
 		user.Renewed(got)
 	}
@@ -206,7 +206,7 @@ func (g *Grant) planNext(err error, sent, got time.Duration) {
 // extendLocked moves the trust deadline, never back, and never revives. last: MaxHold
 // allows no later one.
 func (g *Grant) extendLocked(start, ttl time.Duration, last bool) {
-	if g.user == nil || g.k.store.Now() >= g.deadline {
+	if g.user == nil || g.rn.store.Now() >= g.deadline {
 		return
 	}
 	g.deadline = max(g.deadline, start+ttl-g.Terms.Margin)
@@ -214,9 +214,9 @@ func (g *Grant) extendLocked(start, ttl time.Duration, last bool) {
 	g.shortened = g.shortened || last
 	if g.cause != nil {
 		g.cause = nil
-		g.k.report.Renew.Less(1)
+		g.rn.report.Renew.Less(1)
 	}
-	g.k.report.Renew.OK()
+	g.rn.report.Renew.OK()
 }
 
 func (g *Grant) failedLocked(err error) {
@@ -224,7 +224,7 @@ func (g *Grant) failedLocked(err error) {
 		return
 	}
 	if g.cause == nil {
-		g.k.report.Renew.More(1)
+		g.rn.report.Renew.More(1)
 	}
 	g.cause = err
 }

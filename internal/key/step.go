@@ -1,0 +1,257 @@
+package key
+
+import (
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+const (
+	// maxOwnProbe is the longest time between two probes of a key that this client has: an
+	// operator may have forced it free.
+	maxOwnProbe = time.Second
+
+	// wakeJitter delays the client that had the key last when the stream wakes all: two
+	// clients that are a little faster than the rest would otherwise take turns for ever.
+	wakeJitter = 2 * time.Millisecond
+
+	// queueProbe is the time between two probes of a key that this client waits for in the
+	// server's queue: the client that has the turn may be frozen, or its hint may have ended.
+	queueProbe = hintEvery
+
+	// hintEvery is the age at which a client's own hint is renewed.
+	hintEvery = driver.HintTime / 2
+)
+
+// Step moves the state by what has happened, and says what to do about it.
+func (s *State) Step(e Event, now time.Duration, env Env) Action {
+	switch e.Kind {
+	case Join:
+		s.Waiting++
+		return s.join(now, env)
+	case Left:
+		if s.Waiting--; s.Waiting == 0 {
+			return s.stop()
+		}
+	case Began:
+		s.Held++
+		if s.Since == 0 {
+			s.beginTenure(now, env)
+		}
+		if e.Known {
+			s.noteHint(e.Hint, now, env)
+		}
+	case Granted:
+		if s.yielding && !env.Queue {
+			s.hint.unclaimed++ // nobody took the key
+		}
+		s.yielding, s.ownPush, s.hadLast, s.ownProbe = false, false, true, 0
+		s.Backoff, s.Apart = Backoff{}, false
+		s.Mode = None
+		if s.Waiting > 0 {
+			return s.planOwnProbe(env)
+		}
+	case Refused:
+		return s.refused(e, now, env)
+	case Failed:
+		s.Apart = false
+		return s.plan(Try, s.Backoff.failed(e.Silent, e.Took), JitterThird)
+	case Again:
+		s.Backoff = Backoff{}
+		return s.try(now)
+	case NoPlace:
+		if s.Mode != Queued {
+			break // the queue is asked for again after the next refusal
+		}
+		s.Mode = None
+		if s.yielding {
+			return s.plan(Try, max(s.yieldUntil-now, 0), NoJitter)
+		}
+		return s.planProbe(env)
+	case Turn:
+		if s.Waiting == 0 {
+			return Action{Do: EndTurn} // nobody needs it any more
+		}
+		s.turn, s.turnWaited = true, e.Waited
+		if s.Mode == Queued {
+			return s.try(now)
+		}
+	case Due:
+		switch s.Mode {
+		case Queued:
+			return Action{Do: Probe}
+		case Resting:
+		default:
+			return Action{}
+		}
+		if s.planned == Try || s.Held == 0 && env.Hints && now-s.asked >= hintEvery {
+			return s.try(now)
+		}
+		return Action{Do: Probe}
+	case Probed, ProbeFailed:
+		if s.Mode == Queued && !env.Turns {
+			break // an attempt is on its way
+		}
+		if e.Kind == Probed {
+			return s.probed(e, now, env)
+		}
+		switch {
+		case s.Mode == Queued:
+			return Action{Do: Probe, After: queueProbe, Jitter: JitterThird}
+		case !s.resting():
+		case e.Lasting:
+			return s.try(now)
+		default:
+			return s.plan(Probe, s.Backoff.failed(false, 0), JitterThird)
+		}
+	case Woken:
+		return s.woken(now, env)
+	case Releasing:
+		return s.releasing(now, env)
+	case ReleaseSent:
+		s.ownPush = env.Push
+	case Ended:
+		s.Held--
+		if e.Known {
+			s.noteHint(e.Hint, now, env)
+		}
+		return s.ended(e, now, env)
+	case Stream:
+		s.ownPush = false
+		if s.Mode == Resting && s.Held == 0 {
+			return s.plan(Probe, FirstProbe, JitterFull) // for what was released before the stream opened
+		}
+	}
+	return Action{}
+}
+
+// Planned is what is planned in Resting: Try or Probe.
+func (s *State) Planned() Do { return s.planned }
+
+// Knows reports whether the state is worth keeping though nobody waits.
+func (s *State) Knows(now time.Duration) bool {
+	return s.Held > 0 || s.Waiting > 0 || s.Hinted(now) || s.yielding && now < s.yieldUntil
+}
+
+func (s *State) join(now time.Duration, env Env) Action {
+	switch {
+	case s.Mode != None:
+		return Action{}
+	case s.Held > 0:
+		return s.planOwnProbe(env)
+	case s.yielding && now < s.yieldUntil:
+		return s.yield(now, env)
+	}
+	return s.try(now)
+}
+
+func (s *State) try(now time.Duration) Action {
+	s.Mode, s.asked = Trying, now
+	return Action{Do: Try}
+}
+
+// plan makes the key rest until do is due.
+func (s *State) plan(do Do, after time.Duration, jitter Jitter) Action {
+	s.Mode, s.planned = Resting, do
+	return Action{Do: do, After: after, Jitter: jitter}
+}
+
+// planProbe plans a probe of a key that another client has.
+func (s *State) planProbe(env Env) Action {
+	d, jitter := s.Backoff.next(env.Push)
+	return s.plan(Probe, d, jitter)
+}
+
+// queue waits in the server's queue.
+func (s *State) queue(env Env) Action {
+	s.Mode, s.planned, s.turn, s.seen = Queued, Probe, false, seen{}
+	if env.Turns {
+		return Action{Do: Queue, After: queueProbe, Jitter: JitterThird}
+	}
+	return Action{Do: Queue}
+}
+
+// planOwnProbe plans a probe of a key that this client has: whether another wants it.
+func (s *State) planOwnProbe(env Env) Action {
+	s.ownProbe = min(max(2*s.ownProbe, env.Handoff, LastProbe/2), maxOwnProbe)
+	return s.plan(Probe, s.ownProbe, NoJitter)
+}
+
+func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
+
+func (s *State) stop() Action {
+	s.Mode, s.sawFree, s.Apart = None, false, false
+	s.turn = s.turn && s.Held > 0 // until the key is free again
+	s.Backoff = Backoff{}
+	return Action{Do: Stop}
+}
+
+// refused: another client has the key.
+func (s *State) refused(e Event, now time.Duration, env Env) Action {
+	tried := s.Mode == Trying
+	if s.Apart = e.Apart; s.Apart {
+		return s.try(now)
+	}
+	s.heldByOther(now)
+	if s.sawFree {
+		s.Backoff.outrun()
+	}
+	s.sawFree = false
+	s.Backoff.held(e.Left, e.Pinned)
+	if tried && !e.Pinned && (env.Queue || env.Turns && !s.turn) {
+		return s.queue(env)
+	}
+	return s.planProbe(env)
+}
+
+func (s *State) probed(e Event, now time.Duration, env Env) Action {
+	switch {
+	case s.Mode == Queued && s.Waiting > 0:
+		return s.probedQueued(e, now, env)
+	case !s.resting():
+		return Action{}
+	case e.Free:
+		s.sawFree = true
+		return s.try(now)
+	case s.Held > 0:
+		s.noteHint(e.Hint, now, env)
+		return s.planOwnProbe(env)
+	}
+	s.heldByOther(now)
+	s.Backoff.held(e.Left, e.Pinned)
+	return s.planProbe(env)
+}
+
+// probedQueued: a free key is about to be taken by the client that has the turn. An attempt
+// of this client would get it out of turn, and the other would have to find it by probes when
+// it is free again. So it is tried only where a second probe finds it still free after the
+// same hold: nobody takes it.
+func (s *State) probedQueued(e Event, now time.Duration, env Env) Action {
+	last := s.seen
+	s.seen = seen{}
+	switch {
+	case e.Free && last.free && last.token == e.Token:
+		return s.try(now)
+	case e.Free:
+		s.seen = seen{free: true, token: e.Token}
+		return Action{Do: Probe, After: LastProbe, Jitter: JitterThird}
+	case e.Hint.Client == 0 || e.Hint.Client == env.Client && e.Hint.Left < hintEvery:
+		return s.try(now) // there is no hint, or this client's own is to be renewed
+	}
+	return Action{Do: Probe, After: queueProbe, Jitter: JitterThird}
+}
+
+func (s *State) woken(now time.Duration, env Env) Action {
+	switch {
+	case s.ownPush:
+		s.ownPush = false
+	case s.Held > 0 || !s.resting():
+	case s.hadLast:
+		s.hadLast, s.yielding = false, false
+		return s.plan(Try, wakeJitter, JitterFull)
+	default:
+		s.yielding = false
+		return s.tryOrQueue(now, env)
+	}
+	return Action{}
+}
