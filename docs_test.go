@@ -97,6 +97,24 @@ func TestDocsNameRealTests(t *testing.T) {
 	}
 }
 
+var goFile = regexp.MustCompile("`((?:[a-z_0-9]+/)+[a-z_0-9]+\\.go)`")
+
+// TestDocsNameRealFiles: every Go file that the pages name with its folder exists.
+func TestDocsNameRealFiles(t *testing.T) {
+	named := 0
+	for _, page := range pages(t) {
+		for _, m := range goFile.FindAllStringSubmatch(read(t, page), -1) {
+			named++
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s names a file: %v", page, err)
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d names found: does the search still work?", named)
+	}
+}
+
 var logCall = regexp.MustCompile(`(?:\.log\.(Warn|Error|Info)(?:Context)?\((?:\w+, )?|slog\.Level(Warn|Error|Info), )"([^"]+)"(?:, "([^"]+)"\})?`)
 
 // TestDocsLogMessages: docs/operations.md says for each message of level Warn and Error what to do, and for no other.
