@@ -45,6 +45,6 @@ func (c *Client) handoff(ctx context.Context, l *Lease) bool {
 		c.log.DebugContext(ctx, "handed off", "key", l.Key(), "token", l.token, "hold", l.g.Hold.ID)
 	}
 	k.pop(next, nil)
-	k.do(k.HandedOff(k.env()))
+	k.do(k.HandedOff(now, k.env()))
 	return true
 }

@@ -17,7 +17,7 @@
 // Transitions. Every row is a case of the test of Step.
 //
 //	mode      event                                   mode      action
-//	None      Join, this client has the key           Resting   Probe after Handoff
+//	None      Join, this client has the key           Resting   Probe after Handoff, or half as long again beside a stream
 //	None      Join, wanted by another, tenure over    Resting   Try after the rest of the yield time; Queued: Queue
 //	None      Join                                    Trying    Try
 //	any       Join                                    -         None
@@ -47,7 +47,7 @@
 //	Resting   Probed: held by another                 Resting   Probe after the probe backoff
 //	Resting   ProbeFailed                             Resting   Probe after the retry backoff
 //	Resting   ProbeFailed, and will again             Trying    Try: its answer says why
-//	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last; Queued: see Ended
+//	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last, or not long ago; Queued: see Ended
 //	Resting   Woken by this client's own release      -         None
 //	Resting   Releasing, nobody else wants the key    Resting   HandOff; Probe after Handoff
 //	Resting   Releasing, within the tenure            Resting   HandOff; Probe after Handoff
@@ -70,7 +70,8 @@
 //
 // Where the store gives turns (driver.Turner) clients wait in the server's queue. The client
 // that has the turn keeps it with the key, until the key goes back. If another client had the
-// turn before, it may wait again, which counts as a hint does. The clients behind probe the
+// turn before, or has the key when this client gets the turn, it may wait again, which counts
+// as a hint does. The clients behind probe the
 // key now and then, and leave a free one to the client that has the turn, unless that client
 // does not take it. The longer the others had the key, the more of them wait, and the shorter
 // is the next tenure.

@@ -40,6 +40,11 @@ func (s *State) noteHint(h driver.Hint, now time.Duration, env Env) {
 	s.hint = w
 }
 
+// knows reports whether the database was asked just now whether another client wants the key.
+func (s *State) knows(now time.Duration, env Env) bool {
+	return s.hint.at > 0 && now-s.hint.at <= 2*env.Handoff
+}
+
 // beginTenure: this client got the key from another.
 func (s *State) beginTenure(now time.Duration, env Env) {
 	s.Since, s.tenure, s.unserved = max(now, 1), env.Handoff, s.Waiting
@@ -71,22 +76,24 @@ func (s *State) heldByOther(now time.Duration) {
 
 // releasing decides between handing the grant off here and releasing it to the database.
 func (s *State) releasing(now time.Duration, env Env) Action {
-	known := s.hint.at > 0 && now-s.hint.at <= 2*env.Handoff
-	if s.resting() && (s.withinTenure(now, env) || known && !s.contested(now)) {
+	if s.resting() && (s.withinTenure(now, env) || s.knows(now, env) && !s.contested(now)) {
 		return Action{Do: HandOff}
 	}
 	return Action{Do: Release}
 }
 
 // HandedOff: the first caller here got the grant and waits no more. The action says when to
-// probe the key next.
-func (s *State) HandedOff(env Env) Action {
-	s.ownProbe = 0
+// probe the key next: a probe that is planned is not put off, however short the holds are.
+func (s *State) HandedOff(now time.Duration, env Env) Action {
 	s.unserved--
 	if s.Waiting--; s.Waiting == 0 {
 		return s.stop()
 	}
-	return s.planOwnProbe(env)
+	s.ownProbe = 0
+	if s.probing || s.planned == Probe && s.ownProbeAt > 0 && s.ownProbeAt <= now+env.Handoff {
+		return Action{}
+	}
+	return s.planOwnProbe(now, env)
 }
 
 func (s *State) ended(e Event, now time.Duration, env Env) Action {

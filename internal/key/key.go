@@ -23,6 +23,8 @@ type State struct {
 	yieldUntil  time.Duration
 	asked       time.Duration // the last attempt that left or renewed the hint
 	ownProbe    time.Duration // between the last two probes of a key that this client has
+	ownProbeAt  time.Duration // Resting: when the next of them is due
+	probing     bool          // Resting: it is on its way
 	sawFree     bool          // Trying, after a probe that found the key free
 	turn        bool          // it is this client's turn in the server's queue
 	turnWaited  bool          // another client had the turn before, and may wait for it again

@@ -43,6 +43,10 @@ func saw(s *State)       { s.sawFree = true }
 func turn(s *State)      { s.turn = true }
 func sawFree(s *State)   { s.seen = seen{free: true, token: 5} }
 
+func turnWaited(s *State) { s.turnWaited = true }
+func waitsShort(s *State) { s.tenureEnded = now - 300*wakeDelayPart*time.Microsecond }
+func waitsLong(s *State)  { s.tenureEnded = now - 3*wakeDelayPart*time.Millisecond }
+
 // TestStep is the transition table of the package comment.
 func TestStep(t *testing.T) {
 	queue, turns, push, hints := Env{Queue: true}, Env{Turns: true}, Env{Push: true}, Env{Hints: true}
@@ -57,6 +61,7 @@ func TestStep(t *testing.T) {
 		want  Action
 	}{
 		{"a caller of a key that this client has", waits(None, 0, holds), Event{Kind: Join}, Env{}, Resting, Action{Probe, handoff, NoJitter}},
+		{"a caller of a key that this client has, beside an open stream", waits(None, 0, holds), Event{Kind: Join}, push, Resting, Action{Probe, handoff * 3 / 2, NoJitter}},
 		{"a caller while the key is left to another", waits(None, 0, want, yields), Event{Kind: Join}, Env{}, Resting, Action{Try, yieldTime, NoJitter}},
 		{"and the server has a queue", waits(None, 0, want, yields), Event{Kind: Join}, queue, Queued, Action{Do: Queue}},
 		{"a caller after the yield time", waits(None, 0, want, func(s *State) { s.yielding, s.yieldUntil = true, now }), Event{Kind: Join}, Env{}, Trying, Action{Do: Try}},
@@ -90,6 +95,7 @@ func TestStep(t *testing.T) {
 		{"probed: free", waits(Resting, 1), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own, free: by force", waits(Resting, 1, holds), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own", waits(Resting, 1, holds, func(s *State) { s.ownProbe = handoff }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, 2 * handoff, NoJitter}},
+		{"probed: own, wanted by another", waits(Resting, 1, holds), Event{Kind: Probed, Hint: hinted}, Env{}, Resting, Action{Probe, maxOwnProbe, NoJitter}},
 		{"probed: own, for long", waits(Resting, 1, holds, func(s *State) { s.ownProbe = time.Hour }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, maxOwnProbe, NoJitter}},
 		{"probed: another's", waits(Resting, 1), Event{Kind: Probed}, Env{}, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"probed, nobody waits any more", waits(Resting, 0), Event{Kind: Probed, Free: true}, Env{}, Resting, Action{}},
@@ -99,6 +105,8 @@ func TestStep(t *testing.T) {
 		{"woken", waits(Resting, 1), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken while it leaves the key to another", waits(Resting, 1, want, yields), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken, had it last", waits(Resting, 1, had), Event{Kind: Woken}, push, Resting, Action{Try, wakeJitter, JitterFull}},
+		{"woken, has waited for a short time", waits(Resting, 1, waitsShort), Event{Kind: Woken}, push, Resting, Action{Try, maxWakeDelay - 300*time.Microsecond, NoJitter}},
+		{"woken, has waited for long", waits(Resting, 1, waitsLong), Event{Kind: Woken}, push, Trying, Action{Do: Try}},
 		{"woken by its own release", waits(Resting, 1, own), Event{Kind: Woken}, push, Resting, Action{}},
 		{"woken, has it", waits(Resting, 1, holds), Event{Kind: Woken}, push, Resting, Action{}},
 		{"woken, others queue in the server", waits(Resting, 1, want), Event{Kind: Woken}, queue, Queued, Action{Do: Queue}},
@@ -117,6 +125,8 @@ func TestStep(t *testing.T) {
 		{"lost, others queue in the server", waits(Resting, 1, holds, want), Event{Kind: Ended, Lost: true}, queue, Queued, Action{Do: Queue}},
 		{"released, nobody else wants it", waits(Resting, 1, holds), Event{Kind: Ended, Known: true}, Env{}, Trying, Action{Do: Try}},
 		{"released, the own hint", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: mine}, Env{}, Trying, Action{Do: Try}},
+		{"released in its turn, for which it had to wait", waits(Resting, 1, holds, turn, turnWaited), Event{Kind: Ended, Known: true}, turns, Queued, Action{Queue, queueProbe, JitterThird}},
+		{"released in its turn, for which it had not to wait", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true}, turns, Trying, Action{Do: Try}},
 		{"released, not known", waits(Resting, 1, holds), Event{Kind: Ended}, Env{}, Trying, Action{Do: Try}},
 		{"released, wanted", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Resting, Action{Try, yieldTime, NoJitter}},
 		{"released, wanted, within the tenure", waits(Resting, 1, holds, early), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Trying, Action{Do: Try}},
@@ -196,6 +206,59 @@ func TestUnclaimedHints(t *testing.T) {
 	s.Step(Event{Kind: Refused}, at, env)
 	if s.Hinted(at) {
 		t.Error("another has come, and is still taken to wait")
+	}
+}
+
+// TestTurnBehindAHolder: a client that has the turn at once, but has to wait for the key,
+// knows that another had it, and releases it after its tenure.
+func TestTurnBehindAHolder(t *testing.T) {
+	env := Env{Client: me, Handoff: handoff, Turns: true}
+	s := waits(Queued, 1)
+	s.Step(Event{Kind: Turn}, now, env)
+	s.Step(Event{Kind: Refused}, now, env)
+	s.Step(Event{Kind: Probed, Free: true}, now+1, env)
+	s.Waiting = 2
+	s.Step(Event{Kind: Began}, now+1, env)
+	s.Step(Event{Kind: Granted}, now+1, env)
+	s.noteHint(driver.Hint{}, now+2*handoff, env)
+	if a := s.Step(Event{Kind: Releasing}, now+2*handoff, env); a.Do != Release {
+		t.Errorf("after its tenure: %+v, want a release", a)
+	}
+}
+
+// TestShortHolds: while callers here hand the key off, each after a short time, the probes
+// that ask whether another wants it are sent all the same.
+func TestShortHolds(t *testing.T) {
+	env := Env{Client: me, Handoff: handoff}
+	s := waits(Trying, 1000)
+	at := time.Duration(now)
+	s.Step(Event{Kind: Began}, at, env)
+	due := at + s.Step(Event{Kind: Granted}, at, env).After
+	asked, probes := time.Duration(0), 0
+	for tick := range 1000 {
+		at += time.Millisecond
+		if tick%9 == 8 {
+			if s.Step(Event{Kind: Releasing}, at, env).Do != HandOff {
+				t.Fatalf("after %v nobody else is known to want it, and it is released", at-now)
+			}
+			if a := s.HandedOff(at, env); a.Do == Probe {
+				due, asked = at+a.After, 0
+			}
+		}
+		switch {
+		case asked > 0 && at > asked: // answered
+			asked = 0
+			due = at + s.Step(Event{Kind: Probed}, at, env).After
+		case asked == 0 && due <= at:
+			if s.Step(Event{Kind: Due}, at, env).Do != Probe {
+				t.Fatal("no probe when it is due")
+			}
+			asked = at
+			probes++
+		}
+	}
+	if probes < 10 || probes > 20 {
+		t.Errorf("%d probes in a second", probes)
 	}
 }
 

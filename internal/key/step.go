@@ -15,6 +15,11 @@ const (
 	// clients that are a little faster than the rest would otherwise take turns for ever.
 	wakeJitter = 2 * time.Millisecond
 
+	// maxWakeDelay is the longest delay of a client that the stream wakes; it is shorter by
+	// this part of the time since the client had the key.
+	maxWakeDelay  = 3 * time.Millisecond
+	wakeDelayPart = 333
+
 	// queueProbe is the time between two probes of a key that this client waits for in the
 	// server's queue: the client that has the turn may be frozen, or its hint may have ended.
 	queueProbe = hintEvery
@@ -49,7 +54,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		s.Backoff, s.Apart = Backoff{}, false
 		s.Mode = None
 		if s.Waiting > 0 {
-			return s.planOwnProbe(env)
+			return s.planOwnProbe(now, env)
 		}
 	case Refused:
 		return s.refused(e, now, env)
@@ -87,6 +92,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		if s.planned == Try || s.Held == 0 && env.Hints && now-s.asked >= hintEvery {
 			return s.try(now)
 		}
+		s.probing = s.Held > 0
 		return Action{Do: Probe}
 	case Probed, ProbeFailed:
 		if s.Mode == Queued && !env.Turns {
@@ -138,7 +144,7 @@ func (s *State) join(now time.Duration, env Env) Action {
 	case s.Mode != None:
 		return Action{}
 	case s.Held > 0:
-		return s.planOwnProbe(env)
+		return s.planOwnProbe(now, env)
 	case s.yielding && now < s.yieldUntil:
 		return s.yield(now, env)
 	}
@@ -152,7 +158,7 @@ func (s *State) try(now time.Duration) Action {
 
 // plan makes the key rest until do is due.
 func (s *State) plan(do Do, after time.Duration, jitter Jitter) Action {
-	s.Mode, s.planned = Resting, do
+	s.Mode, s.planned, s.probing, s.ownProbeAt = Resting, do, false, 0
 	return Action{Do: do, After: after, Jitter: jitter}
 }
 
@@ -172,9 +178,18 @@ func (s *State) queue(env Env) Action {
 }
 
 // planOwnProbe plans a probe of a key that this client has: whether another wants it.
-func (s *State) planOwnProbe(env Env) Action {
-	s.ownProbe = min(max(2*s.ownProbe, env.Handoff, LastProbe/2), maxOwnProbe)
-	return s.plan(Probe, s.ownProbe, NoJitter)
+func (s *State) planOwnProbe(now time.Duration, env Env) Action {
+	first := max(env.Handoff, LastProbe/2)
+	if env.Push && !s.knows(now, env) {
+		first = first * 3 / 2 // most often a release comes before, and says the same
+	}
+	s.ownProbe = min(max(2*s.ownProbe, first), maxOwnProbe)
+	if s.contested(now) { // which is all that a probe could find
+		s.ownProbe = maxOwnProbe
+	}
+	a := s.plan(Probe, s.ownProbe, NoJitter)
+	s.ownProbeAt = now + s.ownProbe
+	return a
 }
 
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
@@ -193,6 +208,7 @@ func (s *State) refused(e Event, now time.Duration, env Env) Action {
 		return s.try(now)
 	}
 	s.heldByOther(now)
+	s.turnWaited = s.turnWaited || s.turn // the client that has the key may wait for it again
 	if s.sawFree {
 		s.Backoff.outrun()
 	}
@@ -215,7 +231,7 @@ func (s *State) probed(e Event, now time.Duration, env Env) Action {
 		return s.try(now)
 	case s.Held > 0:
 		s.noteHint(e.Hint, now, env)
-		return s.planOwnProbe(env)
+		return s.planOwnProbe(now, env)
 	}
 	s.heldByOther(now)
 	s.Backoff.held(e.Left, e.Pinned)
@@ -251,7 +267,18 @@ func (s *State) woken(now time.Duration, env Env) Action {
 		return s.plan(Try, wakeJitter, JitterFull)
 	default:
 		s.yielding = false
+		if d := s.wakeDelay(now); d > 0 {
+			return s.plan(Try, d, NoJitter)
+		}
 		return s.tryOrQueue(now, env)
 	}
 	return Action{}
+}
+
+// wakeDelay lets the clients that have waited for longer go first, when the stream wakes all.
+func (s *State) wakeDelay(now time.Duration) time.Duration {
+	if s.tenureEnded == 0 {
+		return 0
+	}
+	return max(0, maxWakeDelay-(now-s.tenureEnded)/wakeDelayPart)
 }
