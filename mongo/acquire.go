@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Acquire implements driver.Store. One key goes by findAndModify, several by the
@@ -58,7 +57,7 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	}
 	r, err := s.attempt(ctx, sess, q, wait)
 	if err == nil && sess.mayArrive {
-		if r.hold == q.ID {
+		if r.Hold == q.ID {
 			_, err = s.overtake(ctx, sess)
 		} else { // a sending that was late may have taken the key since
 			_, err = s.overtake(ctx, sess, driver.Hold{Key: q.Key, ID: q.ID})
@@ -79,9 +78,9 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 			s.sessions.addUnanswered(sess, q.ID)
 		}
 		return unknown(failed)
-	case r.hold != q.ID:
+	case r.Hold != q.ID:
 		s.sessions.put(sess)
-		return r.refused()
+		return r.Refused()
 	}
 	answer := s.finishGrant(ctx, q, r, min(wait, blockWait))
 	if answer.Status == driver.Unknown {
@@ -94,66 +93,37 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 
 // attempt sends the acquire until it is answered, with a document that has the
 // hold of q or is not free.
-func (s *Store) attempt(ctx context.Context, sess *session, q driver.Request, wait time.Duration) (row, error) {
+func (s *Store) attempt(ctx context.Context, sess *session, q driver.Request, wait time.Duration) (document.State, error) {
 	for tries := 0; ; tries++ {
 		start := time.Now()
-		reply, err := s.write(ctx, sess, s.findAndModify(q), s.limits.one.ofOne(wait))
+		reply, err := s.write(ctx, sess, document.TakeOne(s.leases, q, s.standalone.Load()), s.limits.one.ofOne(wait))
 		if conflicted(err) && tries < 3 {
 			continue
 		}
 		if err != nil {
-			return row{}, err
+			return document.State{}, err
 		}
 		s.limits.one.observeOne(time.Since(start))
 		doc, _ := reply.Lookup("value").DocumentOK()
-		r := parse(doc)
-		r.at = operationTime(reply.Raw)
+		r := document.Parse(doc)
+		r.At = operationTime(reply.Raw)
 		switch {
-		case r.hold == q.ID || r.left > 0:
+		case r.Hold == q.ID || r.Left > 0:
 			return r, nil
-		case r.corrupt != "":
-			return row{}, r.corruptError("acquire")
+		case r.Corrupt != "":
+			return document.State{}, r.CorruptError("acquire")
 		case tries == 3:
-			return row{}, &driver.Error{NotApplied: !sess.mayArrive, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
+			return document.State{}, &driver.Error{NotApplied: !sess.mayArrive, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
 		}
 	}
-}
-
-func (s *Store) findAndModify(q driver.Request) bson.D {
-	return bson.D{
-		{Key: "findAndModify", Value: s.leases},
-		{Key: "query", Value: op("_id", keyID(q.Key))},
-		{Key: "update", Value: bson.A{s.taking(q)}},
-		{Key: "upsert", Value: true},
-		{Key: "new", Value: true},
-		{Key: "fields", Value: fields},
-	}
-}
-
-// taking is the update that takes the key of q. What comes from the caller is
-// literal: an owner may begin with a dollar sign.
-func (s *Store) taking(q driver.Request) bson.D {
-	hold := holdID(q.ID)
-	var keep, fenced any = nil, "$fenced" // sticky; absent stays absent
-	if q.Keep > 0 {
-		keep = plus(now, millis(q.Keep))
-	}
-	if q.Guarded {
-		fenced = literal(true)
-	}
-	client, refused := int32(q.Client), any("$$ROOT")
-	if leaves(q) {
-		refused = leaveHint(hold, client)
-	}
-	return take(hold, grant(s.standalone.Load(), literal(q.Key), hold, literal(q.Owner), millis(q.TTL), keep, fenced, client), refused)
 }
 
 // heldBy looks for a live hold of another after a try that the server did not finish
 // in time.
 func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Result, bool) {
-	rows, err := s.rows(ctx, []string{q.Key}, nil)
-	if r, ok := rows[q.Key]; err == nil && ok && r.hold != q.ID && r.left > 0 {
-		return r.refused(), true
+	states, err := s.states(ctx, []string{q.Key}, nil)
+	if r, ok := states[q.Key]; err == nil && ok && r.Hold != q.ID && r.Left > 0 {
+		return r.Refused(), true
 	}
 	return driver.Result{}, false
 }
@@ -162,8 +132,8 @@ func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Res
 // that the key may have is raised. Where an open guarded transaction of an older
 // holder keeps it down, the hold is given back: it could not be used, and the next
 // acquire would have to wait for its end as well.
-func (s *Store) finishGrant(ctx context.Context, q driver.Request, r row, wait time.Duration) driver.Result {
-	g := r.granted()
+func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.State, wait time.Duration) driver.Result {
+	g := r.Granted()
 	if g.Status != driver.Granted {
 		return g
 	}
@@ -171,17 +141,17 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r row, wait t
 		failed := s.fail(ctx, fmt.Sprintf("acquire %q: look for its fence", q.Key), err)
 		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err}) // the hold is there
 	}
-	if !r.fenced {
+	if !r.Fenced {
 		return g
 	}
 	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
 	own, err := s.ownFor(q)
 	if err == nil {
-		err = s.raiseAsHolder(ctx, q.Key, r.token, own, wait)
+		err = s.raiseAsHolder(ctx, q.Key, r.Token, own, wait)
 	}
 	if err == nil {
 		s.own.add(q.ID, own)
-		return r.granted()
+		return r.Granted()
 	}
 	if !errors.Is(err, errPinned) {
 		failed := s.fail(ctx, what, err)

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 func TestOwnHoldAgain(t *testing.T) {
@@ -75,8 +76,8 @@ func TestReleasedWithADateAhead(t *testing.T) {
 	s := shared(t)
 	h := granted(t, s, request("k"))
 	release(t, s, h)
-	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID("k"),
-		op("$set", op("expiresAt", time.Now().Add(time.Hour))))
+	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID("k"),
+		document.Op("$set", document.Op("expiresAt", time.Now().Add(time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +258,7 @@ func TestBlockedByAForeignTransaction(t *testing.T) {
 	s := shared(t)
 	h := granted(t, s, request("k"))
 	release(t, s, h)
-	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("k"))
+	unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID("k"))
 	start := time.Now()
 	if r, err := s.Acquire(t.Context(), []driver.Request{request("k")}); err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) {
 		t.Errorf("%v, %v; want a passing error that says that nothing was applied", r, err)
@@ -277,7 +278,7 @@ func TestHeldAndBlocked(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	granted(t, s, request("k"))
-	blockDocument(t, s.db.Collection(s.leases), keyID("k"))
+	blockDocument(t, s.db.Collection(s.leases), document.KeyID("k"))
 	if r := acquire(t, s, request("k")); r.Status != driver.Held || r.Owner != "test" {
 		t.Errorf("%+v, want held", r)
 	}
@@ -292,7 +293,7 @@ func TestFencePinsTheKey(t *testing.T) {
 	h := granted(t, s, q)
 	fence := func() int64 {
 		var doc struct{ Token int64 }
-		if err := fences.FindOne(t.Context(), op("_id", keyID("k"))).Decode(&doc); err != nil {
+		if err := fences.FindOne(t.Context(), document.ByKey("k")).Decode(&doc); err != nil {
 			t.Fatal(err)
 		}
 		return doc.Token
@@ -303,7 +304,7 @@ func TestFencePinsTheKey(t *testing.T) {
 	if i := inspect(t, s, "k"); i.Pinned {
 		t.Errorf("pinned: %+v", i)
 	}
-	unblock := blockDocument(t, fences, keyID("k")) // the guard of an open transaction
+	unblock := blockDocument(t, fences, document.KeyID("k")) // the guard of an open transaction
 	if st := renew(t, s, h); st != driver.Alive {
 		t.Errorf("renew beside an open guard: %v", st)
 	}
@@ -340,7 +341,7 @@ func TestInspectSeesPinned(t *testing.T) {
 	q := request("k")
 	q.Guarded = true
 	h := granted(t, s, q)
-	_, err := s.db.Collection(s.fences).UpdateByID(t.Context(), keyID("k"), op("$set", op("token", h.Token-1)))
+	_, err := s.db.Collection(s.fences).UpdateByID(t.Context(), document.KeyID("k"), document.Op("$set", document.Op("token", h.Token-1)))
 	if err != nil {
 		t.Fatal(err)
 	}

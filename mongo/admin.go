@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // ForceRelease ends whatever hold key has, MinHold included, and raises its
@@ -31,17 +32,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if err != nil {
 		return driver.Info{}, s.fail(ctx, what, err)
 	}
-	reply, err := s.writeUntilDone(ctx, sess, bson.D{
-		{Key: "findAndModify", Value: s.leases},
-		{Key: "query", Value: op("_id", keyID(key))},
-		{Key: "update", Value: bson.D{
-			{Key: "$unset", Value: bson.D{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
-			{Key: "$set", Value: op("forced", true)},
-			{Key: "$inc", Value: op("token", int64(driver.TokenRange))},
-			{Key: "$currentDate", Value: op("expiresAt", true)},
-		}},
-		{Key: "fields", Value: fields},
-	})
+	reply, err := s.writeUntilDone(ctx, sess, document.Force(s.leases, key))
 	if err == nil && sess.mayArrive { // where there was no document it could end a hold that comes later
 		_, err = s.overtake(ctx, sess)
 	}
@@ -53,15 +44,15 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if !ok {
 		return driver.Info{Key: key}, nil
 	}
-	before := parse(doc)
+	before := document.Parse(doc)
 	if at := operationTime(reply.Raw); at != nil && doc.Lookup("now").Type == 0 {
 		// The command went out twice. A repeat is answered with the document that the
 		// server kept, without what fields adds to it; its logical clock is close enough.
-		before.judge(doc, int64(at.T)*1000)
+		before.Judge(doc, int64(at.T)*1000)
 	}
-	info := before.info(key)
-	if before.fenced {
-		err := s.raiseUntilDone(ctx, key, above(before.token))
+	info := before.Info(key)
+	if before.Fenced {
+		err := s.raiseUntilDone(ctx, key, document.Above(before.Token))
 		switch {
 		case err == nil:
 		case errors.Is(err, errPinned):
@@ -116,11 +107,11 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 	}
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.leases},
-		{Key: "filter", Value: op("name", names)},
-		{Key: "sort", Value: op("name", 1)},
-		{Key: "projection", Value: append(fields[:len(fields):len(fields)], bson.E{Key: "name", Value: 1})},
+		{Key: "filter", Value: document.Op("name", names)},
+		{Key: "sort", Value: document.Op("name", 1)},
+		{Key: "projection", Value: append(document.Fields[:len(document.Fields):len(document.Fields)], bson.E{Key: "name", Value: 1})},
 		{Key: "hint", Value: nameIndex},
-		{Key: "collation", Value: op("locale", "simple")},
+		{Key: "collation", Value: document.Op("locale", "simple")},
 		{Key: "limit", Value: int32(limit)},
 		{Key: "batchSize", Value: int32(limit)},
 		{Key: "singleBatch", Value: true},
@@ -128,15 +119,15 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 	if err != nil {
 		return nil, "", false, err
 	}
-	rows := make(map[string]row, len(docs))
+	states := make(map[string]document.State, len(docs))
 	for _, doc := range docs {
 		last, _ = doc.Lookup("name").StringValueOK()
-		if r := parse(doc); r.key != "" {
-			rows[r.key] = r
-			infos = append(infos, r.info(r.key))
+		if r := document.Parse(doc); r.Key != "" {
+			states[r.Key] = r
+			infos = append(infos, r.Info(r.Key))
 		}
 	}
-	return infos, last, len(docs) == limit && last > after, s.markPinned(ctx, infos, rows)
+	return infos, last, len(docs) == limit && last > after, s.markPinned(ctx, infos, states)
 }
 
 // successor is the first string after all those that begin with prefix; there is

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 func TestForceRelease(t *testing.T) {
@@ -18,7 +19,7 @@ func TestForceRelease(t *testing.T) {
 	if i, err := s.ForceRelease(t.Context(), "never"); err != nil || i.Held || i.Token != 0 || i.Key != "never" {
 		t.Errorf("a key that was never held: %+v, %v", i, err)
 	}
-	if n, _ := s.db.Collection(s.leases).CountDocuments(t.Context(), op("_id", keyID("never"))); n != 0 {
+	if n, _ := s.db.Collection(s.leases).CountDocuments(t.Context(), document.ByKey("never")); n != 0 {
 		t.Error("ForceRelease made a document")
 	}
 	q := request("k")
@@ -32,7 +33,7 @@ func TestForceRelease(t *testing.T) {
 		t.Errorf("afterwards: %+v", i)
 	}
 	var fence struct{ Token int64 }
-	if err := s.db.Collection(s.fences).FindOne(t.Context(), op("_id", keyID("k"))).Decode(&fence); err != nil || fence.Token <= h.Token {
+	if err := s.db.Collection(s.fences).FindOne(t.Context(), document.ByKey("k")).Decode(&fence); err != nil || fence.Token <= h.Token {
 		t.Errorf("P4: fence %d (%v) after force of token %d", fence.Token, err, h.Token)
 	}
 	if st := renew(t, s, h); st != driver.Forced {
@@ -46,7 +47,7 @@ func TestForceRelease(t *testing.T) {
 		t.Errorf("P3: token %d after force of %d", h2.Token, h.Token)
 	}
 	// A guarded transaction that is open does not stop force, but is told.
-	blockDocument(t, s.db.Collection(s.fences), keyID("k"))
+	blockDocument(t, s.db.Collection(s.fences), document.KeyID("k"))
 	if i, err := s.ForceRelease(t.Context(), "k"); err != nil || !i.Pinned {
 		t.Errorf("force beside an open guard: %+v, %v", i, err)
 	}
@@ -102,8 +103,8 @@ func TestList(t *testing.T) {
 // age moves the death of a key into the past.
 func age(t testing.TB, s *Store, key string, by time.Duration) {
 	t.Helper()
-	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), bson.A{op("$set", bson.D{
-		{Key: "expiresAt", Value: op("$subtract", bson.A{"$expiresAt", millis(by)})},
+	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID(key), bson.A{document.Op("$set", bson.D{
+		{Key: "expiresAt", Value: document.Op("$subtract", bson.A{"$expiresAt", document.Millis(by)})},
 	})})
 	if err != nil {
 		t.Fatal(err)
@@ -131,18 +132,18 @@ func TestP10_Reap(t *testing.T) {
 	}
 	// A hold may be older than the grace: it was renewed.
 	leases := s.db.Collection(s.leases)
-	_, err := leases.UpdateByID(ctx, keyID("live"), op("$set", op("acquiredAt", time.Now().Add(-10*time.Hour))))
+	_, err := leases.UpdateByID(ctx, document.KeyID("live"), document.Op("$set", document.Op("acquiredAt", time.Now().Add(-10*time.Hour))))
 	must(t, err)
 	// Documents that are no locks.
 	for _, doc := range []bson.D{
 		{{Key: "_id", Value: "mine"}, {Key: "expiresAt", Value: time.Now().Add(-1000 * time.Hour)}},
-		{{Key: "_id", Value: keyID("odd")}, {Key: "note", Value: "no dates"}},
+		{{Key: "_id", Value: document.KeyID("odd")}, {Key: "note", Value: "no dates"}},
 	} {
 		if _, err := leases.InsertOne(ctx, doc); err != nil {
 			t.Fatal(err)
 		}
 	}
-	unblock := blockDocument(t, s.db.Collection(s.fences), keyID("pinned"))
+	unblock := blockDocument(t, s.db.Collection(s.fences), document.KeyID("pinned"))
 	n, err := s.Reap(ctx, 2*time.Hour)
 	if err != nil || n != 3 {
 		t.Errorf("reaped %d, %v; want dead, crashed and guarded", n, err)
@@ -154,8 +155,8 @@ func TestP10_Reap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cursor.Next(ctx) {
-		if r := parse(cursor.Current); r.key != "" {
-			left = append(left, r.key)
+		if r := document.Parse(cursor.Current); r.Key != "" {
+			left = append(left, r.Key)
 		}
 	}
 	if fmt.Sprint(left) != "[live young pinned kept odd]" {
@@ -166,7 +167,7 @@ func TestP10_Reap(t *testing.T) {
 	}
 	// The fence was raised before its lease document went, and tokens go on.
 	var fence struct{ Token int64 }
-	if err := s.db.Collection(s.fences).FindOne(ctx, op("_id", keyID("guarded"))).Decode(&fence); err != nil || fence.Token <= h["guarded"].Token {
+	if err := s.db.Collection(s.fences).FindOne(ctx, document.ByKey("guarded")).Decode(&fence); err != nil || fence.Token <= h["guarded"].Token {
 		t.Errorf("P4: fence %d (%v), token %d", fence.Token, err, h["guarded"].Token)
 	}
 	time.Sleep(1100 * time.Millisecond)
@@ -215,7 +216,7 @@ func TestReapIsBounded(t *testing.T) {
 				t.Fatalf("reaped %d, %v; want at most %d", n, err, reapMost)
 			}
 			sum += n
-			of, err := s.db.Collection(s.leases).CountDocuments(t.Context(), op("owner", "gone"))
+			of, err := s.db.Collection(s.leases).CountDocuments(t.Context(), document.Op("owner", "gone"))
 			must(t, err)
 			if left = int(of); calls == 50 && left > 0 { // a server without time leaves some to the next call
 				t.Fatalf("reaped %d of %d in %d calls, %d are left", sum, dead, calls, left)
@@ -241,7 +242,7 @@ func writeDead(t testing.TB, s *Store, prefix string, n int) {
 	for i := range docs {
 		key := fmt.Sprint(prefix, i)
 		docs[i] = bson.D{
-			{Key: "_id", Value: keyID(key)}, {Key: "name", Value: key}, {Key: "owner", Value: "gone"},
+			{Key: "_id", Value: document.KeyID(key)}, {Key: "name", Value: key}, {Key: "owner", Value: "gone"},
 			{Key: "token", Value: int64(driver.TokenRange)}, {Key: "acquiredAt", Value: long}, {Key: "expiresAt", Value: long},
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // acquireMany takes several keys: one updateMany over the documents that exist,
@@ -85,7 +86,7 @@ func (b *batch) run(ctx context.Context, entries []int) error {
 // send takes the entries by an updateMany.
 func (b *batch) send(ctx context.Context, entries []int, wait time.Duration) error {
 	start := time.Now()
-	err := b.s.writeOnce(ctx, b.updateMany(entries), wait)
+	err := b.s.writeOnce(ctx, document.TakeMany(b.s.leases, b.requests(entries), b.s.standalone.Load()), wait)
 	switch {
 	case majorityLate(err):
 		return b.resend(ctx, entries, wait)
@@ -111,14 +112,14 @@ func (b *batch) resend(ctx context.Context, entries []int, _ time.Duration) erro
 // that has no document stopped nothing. One that is taken but for its fence is sent
 // again with a number, because it was sent before.
 func (b *batch) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	rows, known := b.s.afterStop(ctx, stop, b.keys(entries))
+	states, known := b.s.afterStop(ctx, stop, b.keys(entries))
 	if !known {
 		return nil, nil, false
 	}
-	_, fenced := b.assign(entries, rows)
+	_, fenced := b.assign(entries, states)
 	for _, i := range b.undecided(entries) {
-		switch r, there := rows[b.reqs[i].Key]; {
-		case r.hold == b.reqs[i].ID:
+		switch r, there := states[b.reqs[i].Key]; {
+		case r.Hold == b.reqs[i].ID:
 		case there && single == nil:
 			single = []int{i}
 		default:
@@ -160,6 +161,14 @@ func (b *batch) sentBefore(e *driver.Error) error {
 	return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
 }
 
+func (b *batch) requests(entries []int) []driver.Request {
+	some := make([]driver.Request, len(entries))
+	for n, i := range entries {
+		some[n] = b.reqs[i]
+	}
+	return some
+}
+
 func (b *batch) keys(entries []int) []string {
 	keys := make([]string, len(entries))
 	for n, i := range entries {
@@ -182,25 +191,25 @@ func (b *batch) undecided(entries []int) []int {
 // local read is enough: it cannot invent my hold, and a refusal that a deposed
 // primary makes up costs no more than another probe.
 func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err error) {
-	rows, err := b.s.rows(ctx, b.keys(entries), nil)
+	states, err := b.s.states(ctx, b.keys(entries), nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.findFences(ctx, entries, rows); err != nil {
+	if err := b.findFences(ctx, entries, states); err != nil {
 		return nil, err
 	}
-	missing, fenced := b.assign(entries, rows)
+	missing, fenced := b.assign(entries, states)
 	if len(fenced) > 0 {
-		b.raiseAll(ctx, fenced, rows)
+		b.raiseAll(ctx, fenced, states)
 	}
 	return missing, nil
 }
 
 // findFences looks for those of the keys that were taken.
-func (b *batch) findFences(ctx context.Context, entries []int, rows map[string]row) error {
-	var taken []*row
+func (b *batch) findFences(ctx context.Context, entries []int, states map[string]document.State) error {
+	var taken []*document.State
 	for _, i := range entries {
-		if r, ok := rows[b.reqs[i].Key]; ok && r.hold == b.reqs[i].ID {
+		if r, ok := states[b.reqs[i].Key]; ok && r.Hold == b.reqs[i].ID {
 			taken = append(taken, &r)
 		}
 	}
@@ -208,25 +217,25 @@ func (b *batch) findFences(ctx context.Context, entries []int, rows map[string]r
 		return err
 	}
 	for _, r := range taken {
-		rows[r.key] = *r
+		states[r.Key] = *r
 	}
 	return nil
 }
 
 // assign decides the entries whose documents leave no doubt. It lists those that have
 // none, and those that are taken but for their fence, or for a look for one.
-func (b *batch) assign(entries []int, rows map[string]row) (missing, fenced []int) {
+func (b *batch) assign(entries []int, states map[string]document.State) (missing, fenced []int) {
 	for _, i := range entries {
-		r, ok := rows[b.reqs[i].Key]
+		r, ok := states[b.reqs[i].Key]
 		switch {
 		case !ok:
 			missing = append(missing, i)
-		case r.hold == b.reqs[i].ID && (r.fenced || r.fresh) && r.corrupt == "":
+		case r.Hold == b.reqs[i].ID && (r.Fenced || r.Fresh) && r.Corrupt == "":
 			fenced = append(fenced, i)
-		case r.hold == b.reqs[i].ID:
-			b.results[i], b.done[i] = r.granted(), true
-		case r.left > 0:
-			b.results[i], b.done[i] = r.refused(), true
+		case r.Hold == b.reqs[i].ID:
+			b.results[i], b.done[i] = r.Granted(), true
+		case r.Left > 0:
+			b.results[i], b.done[i] = r.Refused(), true
 		}
 	}
 	return missing, fenced
@@ -252,7 +261,7 @@ func (b *batch) numbered(ctx context.Context, entries []int, create bool) error 
 	ids := make([]driver.HoldID, len(entries))
 	for n, i := range entries {
 		q := b.reqs[i]
-		updates[n] = bson.D{{Key: "q", Value: op("_id", keyID(q.Key))}, {Key: "u", Value: bson.A{s.taking(q)}}, {Key: "upsert", Value: create}}
+		updates[n] = bson.D{{Key: "q", Value: document.ByKey(q.Key)}, {Key: "u", Value: bson.A{document.Taking(q, s.standalone.Load())}}, {Key: "upsert", Value: create}}
 		ids[n] = q.ID
 	}
 	_, err = s.write(ctx, sess, bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 func requests(prefix string, n int) []driver.Request {
@@ -155,11 +156,11 @@ func TestMixedBatch(t *testing.T) {
 			t.Errorf("%q: %+v, want %v left for %s", reqs[i].Key, info, left, reqs[i].Owner)
 		}
 	}
-	n, err := s.db.Collection(s.leases).CountDocuments(t.Context(), op("keepUntil", op("$exists", true)))
+	n, err := s.db.Collection(s.leases).CountDocuments(t.Context(), document.Op("keepUntil", document.Op("$exists", true)))
 	if err != nil || n != 1 {
 		t.Errorf("%d documents with keepUntil (%v), want 1", n, err)
 	}
-	n, err = s.db.Collection(s.leases).CountDocuments(t.Context(), op("fenced", op("$exists", true)))
+	n, err = s.db.Collection(s.leases).CountDocuments(t.Context(), document.Op("fenced", document.Op("$exists", true)))
 	if err != nil || n != 1 {
 		t.Errorf("%d documents with fenced (%v), want 1", n, err)
 	}
@@ -254,11 +255,11 @@ func TestP15_BlockedKeyInALargeBatch(t *testing.T) {
 			}
 		}
 	}
-	unblock := blockDocument(t, s.db.Collection(s.leases), keyID(reqs[blocked].Key))
+	unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID(reqs[blocked].Key))
 	step("acquire", driver.Granted, driver.Unknown, func() ([]driver.Result, error) { return s.Acquire(t.Context(), reqs) })
 	unblock()
 	mustAll(t, s, reqs, driver.Granted)
-	defer blockDocument(t, s.db.Collection(s.leases), keyID(reqs[blocked].Key))()
+	defer blockDocument(t, s.db.Collection(s.leases), document.KeyID(reqs[blocked].Key))()
 	step("renew", driver.Alive, driver.Unknown, func() ([]driver.Result, error) { return s.Renew(t.Context(), holds) })
 	step("release", driver.Released, driver.Unknown, func() ([]driver.Result, error) { return s.Release(t.Context(), holds) })
 	for what, n := range fewest {
@@ -274,7 +275,7 @@ func TestP15_BlockedKeyInAnAcquire(t *testing.T) {
 	reqs := requests("k", 20)
 	freed(t, s, reqs)
 	for _, blocked := range []string{"k0", "k5"} {
-		unblock := blockDocument(t, s.db.Collection(s.leases), keyID(blocked))
+		unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID(blocked))
 		var reqs []driver.Request
 		var results []driver.Result
 		for try := 0; ; try++ { // a server under load may not finish the others in time either

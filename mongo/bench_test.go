@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // BenchmarkStore runs the benchmarks of the suite on a replica set of one node and
@@ -29,10 +30,10 @@ func floor(t testing.TB, uri string) func() error {
 	n := int64(0)
 	set := func() error {
 		n++
-		_, err := coll.UpdateByID(context.Background(), "a", op("$set", op("n", n)))
+		_, err := coll.UpdateByID(context.Background(), "a", document.Op("$set", document.Op("n", n)))
 		return err
 	}
-	if _, err := coll.InsertOne(context.Background(), op("_id", "a")); err != nil {
+	if _, err := coll.InsertOne(context.Background(), document.Op("_id", "a")); err != nil {
 		t.Fatal(err)
 	}
 	return func() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // busyServer is a server of the test's own whose commands can be made to end by their
@@ -34,7 +35,7 @@ func busyServer(t *testing.T) (s *Store, late func(mode any, commands ...string)
 	return s, late
 }
 
-func times(n int) bson.D { return op("times", n) }
+func times(n int) bson.D { return document.Op("times", n) }
 
 // A time-out proves nothing about other holders: a free key is granted by the next try,
 // or the error says that the server did not answer in time.
@@ -156,7 +157,7 @@ func TestATimeOutBlamesNobody(t *testing.T) {
 		_, err := s.ForceRelease(t.Context(), key)
 		must(t, err)
 	}
-	must(t, s.db.Collection(s.fences).FindOne(t.Context(), bson.D{{Key: "_id", Value: keyID("guarded")}, {Key: "token", Value: op("$gt", holds[1].Stored)}}).Err())
+	must(t, s.db.Collection(s.fences).FindOne(t.Context(), bson.D{{Key: "_id", Value: document.KeyID("guarded")}, {Key: "token", Value: document.Op("$gt", holds[1].Stored)}}).Err())
 }
 
 // answered is the error of a call about one key.

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 const (
@@ -70,7 +71,7 @@ func firstOf(checks ...func() error) error {
 }
 
 func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
-	hello, err = s.read(ctx, op("hello", 1))
+	hello, err = s.read(ctx, document.Op("hello", 1))
 	if err != nil {
 		return nil, s.fail(ctx, "check: reach the server", err)
 	}
@@ -93,7 +94,7 @@ func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
 
 // version is for messages; it may need a right that the user does not have.
 func (s *Store) version(ctx context.Context) string {
-	reply, err := s.read(ctx, op("buildInfo", 1))
+	reply, err := s.read(ctx, document.Op("buildInfo", 1))
 	if err != nil {
 		return "of an unknown version"
 	}
@@ -112,7 +113,7 @@ func (s *Store) checkKill(ctx context.Context) error {
 	}
 	id := make([]byte, 16)
 	rand.Read(id)
-	_, err := s.send(ctx, nil, killSessions(op("id", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id})), undoWait)
+	_, err := s.send(ctx, nil, killSessions(document.Op("id", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id})), undoWait)
 	switch command, _ := codes(err); {
 	case err == nil || blocked(err) || notPrimary(err):
 		return nil
@@ -131,7 +132,7 @@ func (s *Store) checkCollections(ctx context.Context) error {
 	names := bson.A{s.leases, s.fences, s.runs, s.txs}
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "listCollections", Value: 1},
-		{Key: "filter", Value: op("name", op("$in", names))},
+		{Key: "filter", Value: document.Op("name", document.Op("$in", names))},
 	})
 	if hidden(err) {
 		return nil
@@ -161,7 +162,7 @@ func (s *Store) checkCollections(ctx context.Context) error {
 }
 
 func (s *Store) checkIndexes(ctx context.Context, name string) error {
-	indexes, err := s.documents(ctx, op("listIndexes", name))
+	indexes, err := s.documents(ctx, document.Op("listIndexes", name))
 	if hidden(err) {
 		return nil
 	}

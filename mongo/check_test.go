@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 func TestNewRefusesBadCollections(t *testing.T) {
@@ -121,23 +122,23 @@ func TestSchemaThatDoesNotFit(t *testing.T) {
 			}
 		},
 		"newer layout": func(t *testing.T, db *mongo.Database) {
-			if _, err := db.Collection("locks").UpdateByID(t.Context(), layoutID, op("$set", op("layout", layout+1))); err != nil {
+			if _, err := db.Collection("locks").UpdateByID(t.Context(), layoutID, document.Op("$set", document.Op("layout", layout+1))); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"older layout": func(t *testing.T, db *mongo.Database) {
-			if _, err := db.Collection("locks").UpdateByID(t.Context(), layoutID, op("$set", op("layout", layout-1))); err != nil {
+			if _, err := db.Collection("locks").UpdateByID(t.Context(), layoutID, document.Op("$set", document.Op("layout", layout-1))); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"TTL index": func(t *testing.T, db *mongo.Database) {
 			if _, err := db.Collection("locks").Indexes().CreateOne(t.Context(),
-				mongo.IndexModel{Keys: op("expiresAt", 1), Options: options.Index().SetExpireAfterSeconds(3600)}); err != nil {
+				mongo.IndexModel{Keys: document.Op("expiresAt", 1), Options: options.Index().SetExpireAfterSeconds(3600)}); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"validator": func(t *testing.T, db *mongo.Database) {
-			if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "locks"}, {Key: "validator", Value: op("x", 1)}}).Err(); err != nil {
+			if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "locks"}, {Key: "validator", Value: document.Op("x", 1)}}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -145,7 +146,7 @@ func TestSchemaThatDoesNotFit(t *testing.T) {
 			if err := db.RunCommand(t.Context(), bson.D{{Key: "convertToCapped", Value: "locks"}, {Key: "size", Value: 1 << 20}}).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.Collection("locks").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: op("name", 1)}); err != nil {
+			if _, err := db.Collection("locks").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: document.Op("name", 1)}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -376,8 +377,8 @@ func connections(t testing.TB, c *mongo.Client, app string) int {
 	t.Helper()
 	cursor, err := c.Database("admin").Aggregate(context.Background(), mongo.Pipeline{
 		{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleConnections", Value: true}}}},
-		{{Key: "$match", Value: bson.D{{Key: "appName", Value: app}, {Key: "connectionId", Value: op("$exists", true)}}}},
-		{{Key: "$group", Value: op("_id", "$connectionId")}},
+		{{Key: "$match", Value: bson.D{{Key: "appName", Value: app}, {Key: "connectionId", Value: document.Op("$exists", true)}}}},
+		{{Key: "$group", Value: document.Op("_id", "$connectionId")}},
 	})
 	if err != nil {
 		t.Fatal(err)

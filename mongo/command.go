@@ -2,12 +2,13 @@ package mongolock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Every command of the Store goes out as a document of its own (RunCommand), not
@@ -156,16 +157,6 @@ func (s *Store) writeOnce(ctx context.Context, cmd bson.D, wait time.Duration) e
 	}
 }
 
-// answer is the reply to a write.
-type answer struct {
-	bson.Raw
-	earlier bson.Raw // the reply to the earlier sending of it that matched the most documents
-	lost    bool     // what an earlier sending matched, if it arrived, is not known
-}
-
-// matched is the number of documents that some sending of a write found.
-func (r answer) matched() int64 { return max(matched(r.Raw), matched(r.earlier)) }
-
 // doubtful is an error that says nothing about an earlier sending of the same
 // command.
 type doubtful struct{ error }
@@ -193,16 +184,7 @@ func left(ctx context.Context) time.Duration {
 }
 
 func maxTime(d time.Duration) bson.E {
-	return bson.E{Key: "maxTimeMS", Value: millis(d)}
-}
-
-// millis rounds up: the database never counts a shorter time than the client.
-func millis(d time.Duration) int64 {
-	n := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		n++
-	}
-	return n
+	return bson.E{Key: "maxTimeMS", Value: document.Millis(d)}
 }
 
 // scan is documents by a command that may have to read a whole collection.
@@ -216,34 +198,4 @@ func (s *Store) scan(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
 func (s *Store) documents(ctx context.Context, cmd bson.D) ([]bson.Raw, error) {
 	reply, err := s.read(ctx, cmd)
 	return documentsOf(cmd, reply, err)
-}
-
-func documentsOf(cmd bson.D, reply bson.Raw, err error) ([]bson.Raw, error) {
-	if err != nil {
-		return nil, err
-	}
-	docs, err := firstBatch(reply)
-	if err != nil {
-		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)
-	}
-	return docs, nil
-}
-
-func firstBatch(reply bson.Raw) ([]bson.Raw, error) {
-	cursor, _ := reply.Lookup("cursor").DocumentOK() // step by step: a path through what is cut off panics
-	batch, ok := cursor.Lookup("firstBatch").ArrayOK()
-	if !ok {
-		return nil, errors.New("no cursor.firstBatch in the reply")
-	}
-	values, err := batch.Values()
-	if err != nil {
-		return nil, err
-	}
-	docs := make([]bson.Raw, 0, len(values))
-	for _, v := range values {
-		if d, ok := v.DocumentOK(); ok {
-			docs = append(docs, d)
-		}
-	}
-	return docs, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 func TestMain(m *testing.M) {
@@ -65,15 +66,15 @@ func (h *harness) open(t testing.TB) driver.Store {
 func (h *harness) block(t testing.TB, key string) func() {
 	t.Helper()
 	var doc struct{ Token int64 }
-	err := h.db.Collection("locks").FindOneAndUpdate(context.Background(), op("_id", keyID(key)), op("$set", op("fenced", true))).Decode(&doc)
+	err := h.db.Collection("locks").FindOneAndUpdate(context.Background(), document.ByKey(key), document.Op("$set", document.Op("fenced", true))).Decode(&doc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fences := h.db.Collection("locks_fence")
-	if _, err := fences.UpdateByID(context.Background(), keyID(key), op("$set", op("token", doc.Token)), options.UpdateOne().SetUpsert(true)); err != nil {
+	if _, err := fences.UpdateByID(context.Background(), document.KeyID(key), document.Op("$set", document.Op("token", doc.Token)), options.UpdateOne().SetUpsert(true)); err != nil {
 		t.Fatal(err)
 	}
-	return blockDocument(t, fences, keyID(key))
+	return blockDocument(t, fences, document.KeyID(key))
 }
 
 // ownServer is a server with the verbs of the suite.

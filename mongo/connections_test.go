@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // inFlight counts the commands of a client that have no answer yet, and the most that
@@ -59,7 +60,7 @@ func TestP11_BatchInParts(t *testing.T) {
 	if err := sess.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = stranger.Database(db.Name()).Collection("locks").UpdateMany(mongo.NewSessionContext(t.Context(), sess), bson.D{}, op("$inc", op("foreign", 1)))
+	_, err = stranger.Database(db.Name()).Collection("locks").UpdateMany(mongo.NewSessionContext(t.Context(), sess), bson.D{}, document.Op("$inc", document.Op("foreign", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Documents that no version of the library writes, as somebody makes them by hand
@@ -26,7 +27,7 @@ import (
 // aligned is a plain document whose hold expired a minute ago.
 func aligned(key string) map[string]any {
 	return map[string]any{
-		"name": key, "hold": binary([]byte("0123456789abcdef")), "owner": "somebody:1", "token": int64(1 << 59),
+		"name": key, "hold": document.Binary([]byte("0123456789abcdef")), "owner": "somebody:1", "token": int64(1 << 59),
 		"acquiredAt": time.Now().Add(-2 * time.Minute), "expiresAt": time.Now().Add(-time.Minute), "fenced": gone,
 		"keepUntil": gone, "forced": gone, "wanted": gone,
 	}
@@ -94,13 +95,13 @@ func newCorruptLab(t *testing.T) *corruptLab {
 
 func (a *corruptLab) put(t testing.TB, collection, key string, fields map[string]any) {
 	t.Helper()
-	doc := bson.D{{Key: "_id", Value: keyID(key)}}
+	doc := bson.D{{Key: "_id", Value: document.KeyID(key)}}
 	for _, n := range append(fieldNames, "lsid", "n") {
 		if v, ok := fields[n]; ok && v != gone {
 			doc = append(doc, bson.E{Key: n, Value: v})
 		}
 	}
-	if _, err := a.s.db.Collection(collection).ReplaceOne(context.Background(), op("_id", keyID(key)), doc, options.Replace().SetUpsert(true)); err != nil {
+	if _, err := a.s.db.Collection(collection).ReplaceOne(context.Background(), document.ByKey(key), doc, options.Replace().SetUpsert(true)); err != nil {
 		t.Fatalf("%v: %v", doc, err)
 	}
 }
@@ -109,7 +110,7 @@ func (a *corruptLab) remove(t testing.TB, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
 		for _, c := range []string{a.s.leases, a.s.fences} {
-			_, err := a.s.db.Collection(c).DeleteOne(context.Background(), op("_id", keyID(k)))
+			_, err := a.s.db.Collection(c).DeleteOne(context.Background(), document.ByKey(k))
 			must(t, err)
 		}
 	}
@@ -120,10 +121,10 @@ func (a *corruptLab) remove(t testing.TB, keys ...string) {
 func (a *corruptLab) state(t testing.TB, key string) (token float64, isFree bool) {
 	t.Helper()
 	cursor, err := a.s.db.Collection(a.s.leases).Aggregate(context.Background(), bson.A{
-		op("$match", op("_id", keyID(key))),
-		op("$project", bson.D{
-			{Key: "free", Value: free},
-			{Key: "token", Value: op("$convert", bson.D{{Key: "input", Value: op("$cond", bson.A{op("$isNumber", "$token"), "$token", 0})}, {Key: "to", Value: "double"}, {Key: "onError", Value: 0.0}})},
+		document.Op("$match", document.ByKey(key)),
+		document.Op("$project", bson.D{
+			{Key: "free", Value: document.Free},
+			{Key: "token", Value: document.Op("$convert", bson.D{{Key: "input", Value: document.Op("$cond", bson.A{document.Op("$isNumber", "$token"), "$token", 0})}, {Key: "to", Value: "double"}, {Key: "onError", Value: 0.0}})},
 		}),
 	})
 	must(t, err)
@@ -334,7 +335,7 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields
 		for n, v := range fields {
 			changed[n] = v
 		}
-		changed["hold"] = holdID(holds[1].ID)
+		changed["hold"] = document.HoldID(holds[1].ID)
 		a.put(t, a.s.leases, key, changed)
 	} else {
 		copy(holds[1].ID[:], "0123456789abcdef")

@@ -10,13 +10,14 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // deleteLease removes the document of a key, as an operator at night, a restore or a
 // TTL index does. The flag that the key was guarded goes with it.
 func deleteLease(t testing.TB, s *Store, key string) {
 	t.Helper()
-	reply, err := s.db.Collection(s.leases).DeleteOne(context.Background(), op("_id", keyID(key)))
+	reply, err := s.db.Collection(s.leases).DeleteOne(context.Background(), document.ByKey(key))
 	if err != nil || reply.DeletedCount != 1 {
 		t.Fatalf("delete %q: %+v, %v", key, reply, err)
 	}

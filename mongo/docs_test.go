@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/docpage"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 const (
@@ -198,7 +199,7 @@ func tell(t *testing.T) map[string][]string {
 	step("renew several", func() bool { return renew(driver.Alive, hold(report), hold(upload)) })
 	step("release several", func() bool { return release(driver.Released, hold(report), hold(upload)) })
 	step("several new", func() bool {
-		if _, err := s.db.Collection(s.leases).DeleteMany(ctx, op("_id", op("$type", "binData"))); err != nil {
+		if _, err := s.db.Collection(s.leases).DeleteMany(ctx, document.Op("_id", document.Op("$type", "binData"))); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
@@ -261,7 +262,7 @@ func tell(t *testing.T) map[string][]string {
 	step("pinned by a transaction", func() bool { ended, err := s.endOlder(ctx, "report", 1<<62); return ended && err == nil })
 	step("inspect guarded", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("force", func() bool { _, err := s.ForceRelease(ctx, "report"); return err == nil })
-	if _, err := s.db.Collection(s.leases).UpdateOne(ctx, op("_id", keyID("report")), op("$set", op("expiresAt", time.Now().Add(-48*time.Hour)))); err != nil {
+	if _, err := s.db.Collection(s.leases).UpdateOne(ctx, document.ByKey("report"), document.Op("$set", document.Op("expiresAt", time.Now().Add(-48*time.Hour)))); err != nil {
 		t.Fatal(err)
 	}
 	step("reap", func() bool { n, err := s.Reap(ctx, 24*time.Hour); return n == 1 && err == nil })
@@ -346,7 +347,7 @@ func TestDocsNight(t *testing.T) {
 		t.Errorf("not free at once: %+v, %v", info, err)
 	}
 	var fence struct{ Token int64 }
-	if err := s.db.Collection(s.fences).FindOne(ctx, op("_id", keyID("report"))).Decode(&fence); err != nil || fence.Token <= lease.Token() {
+	if err := s.db.Collection(s.fences).FindOne(ctx, document.ByKey("report")).Decode(&fence); err != nil || fence.Token <= lease.Token() {
 		t.Errorf("the fence is %d after token %d: %v", fence.Token, lease.Token(), err)
 	}
 	select {
@@ -380,6 +381,6 @@ func TestDocsRole(t *testing.T) {
 			t.Errorf("%s is missing", c)
 		}
 	}
-	t.Cleanup(func() { s.db.RunCommand(context.Background(), op("dropRole", "rowlock")) })
+	t.Cleanup(func() { s.db.RunCommand(context.Background(), document.Op("dropRole", "rowlock")) })
 	shell(t, s.db, strings.ReplaceAll(text, `"app"`, `"`+s.db.Name()+`"`))
 }

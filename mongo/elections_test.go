@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // trio is a replica set of three nodes in which an election takes place when a test
@@ -51,7 +52,7 @@ func newTrio(t *testing.T) *trio {
 	// election before it is over.
 	var reply struct{ Config bson.M }
 	admin := x.members[x.primary].Database("admin")
-	must(t, admin.RunCommand(t.Context(), op("replSetGetConfig", 1)).Decode(&reply))
+	must(t, admin.RunCommand(t.Context(), document.Op("replSetGetConfig", 1)).Decode(&reply))
 	set := reply.Config
 	set["version"] = set["version"].(int32) + 1
 	settings := bson.M{}
@@ -60,7 +61,7 @@ func newTrio(t *testing.T) *trio {
 	}
 	settings["electionTimeoutMillis"] = int32(10 * time.Minute / time.Millisecond)
 	set["settings"] = settings
-	must(t, admin.RunCommand(t.Context(), op("replSetReconfig", set)).Err())
+	must(t, admin.RunCommand(t.Context(), document.Op("replSetReconfig", set)).Err())
 	return x
 }
 
@@ -70,7 +71,7 @@ func writable(ctx context.Context, c *mongo.Client) bool {
 	var hello struct {
 		Writable bool `bson:"isWritablePrimary"`
 	}
-	return c.Database("admin").RunCommand(ctx, op("hello", 1)).Decode(&hello) == nil && hello.Writable
+	return c.Database("admin").RunCommand(ctx, document.Op("hello", 1)).Decode(&hello) == nil && hello.Writable
 }
 
 func (x *trio) others() []int {
@@ -97,7 +98,7 @@ func (x *trio) elect(t *testing.T) {
 		for ctx.Err() == nil {
 			for _, i := range x.others() {
 				// One that has less than the other is not elected.
-				_ = x.members[i].Database("admin").RunCommand(ctx, op("replSetStepUp", 1)).Err()
+				_ = x.members[i].Database("admin").RunCommand(ctx, document.Op("replSetStepUp", 1)).Err()
 				if writable(ctx, x.members[i]) {
 					next <- i
 					return
@@ -252,8 +253,8 @@ func TestP2_FateThatNoMajorityHas(t *testing.T) {
 	mu.Lock()
 	atFind = func() {
 		x.alone()
-		_, err := alone.UpdateOne(context.Background(), op("_id", keyID("kept")),
-			op("$set", bson.D{{Key: "hold", Value: holdID(newID())}, {Key: "token", Value: above(holds[1].Stored)}}))
+		_, err := alone.UpdateOne(context.Background(), document.ByKey("kept"),
+			document.Op("$set", bson.D{{Key: "hold", Value: document.HoldID(newID())}, {Key: "token", Value: document.Above(holds[1].Stored)}}))
 		if err != nil {
 			t.Error(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // The server's error codes that mean something to the Store:
@@ -89,6 +90,17 @@ func conflicted(err error) bool {
 func conflictedLast(err error) bool {
 	command, concern := codes(err)
 	return concern == 0 && (command == codeDuplicateKey || command == codeWriteConflict)
+}
+
+// corruptDocument reports whether the server could not compute with what it found in a
+// document. That one it has not changed; of others in the command the majority may be
+// late.
+func corruptDocument(err error) bool {
+	switch command, _ := codes(err); command {
+	case 14, 15, 16554, 16555, 16556, 16612, 5166401: // types that do not fit, dates out of range
+		return true
+	}
+	return false
 }
 
 // repeatable: the connection was lost, or the primary is another one now.
@@ -184,7 +196,7 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 		advice = ": the server did not finish it in time"
 	case corruptDocument(err), command == codeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
 		e.Lasting, e.NotApplied = true, concern == 0
-		advice = ": its document" + corruptAdvice
+		advice = ": its document" + document.CorruptAdvice
 	case conflicted(err) || nothingSent(err) || noServer(err):
 		e.NotApplied = true
 	case concern != 0:

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // A guarded key has a document beside its lease: {_id: key, token, lsid, n}. A
@@ -31,18 +32,18 @@ func (s *Store) raise(ctx context.Context, key string, token int64, own *ownSess
 
 // raiseWithin is raise where an idle server has so much time.
 func (s *Store) raiseWithin(ctx context.Context, key string, token int64, own *ownSession, wait time.Duration) error {
-	var update any = op("$max", op("token", token))
+	var update any = document.Op("$max", document.Op("token", token))
 	if own != nil {
 		// A raise that comes late, behind a newer one, changes neither.
-		update = bson.A{op("$set", bson.D{
-			{Key: "token", Value: op("$max", bson.A{"$token", token})},
-			{Key: "lsid", Value: op("$cond", bson.A{op("$lt", bson.A{"$token", token}), own.id, "$lsid"})},
+		update = bson.A{document.Op("$set", bson.D{
+			{Key: "token", Value: document.Op("$max", bson.A{"$token", token})},
+			{Key: "lsid", Value: document.Op("$cond", bson.A{document.Op("$lt", bson.A{"$token", token}), own.id, "$lsid"})},
 		})}
 	}
 	cmd := bson.D{
 		{Key: "update", Value: s.fences},
 		{Key: "updates", Value: bson.A{bson.D{
-			{Key: "q", Value: op("_id", keyID(key))},
+			{Key: "q", Value: document.ByKey(key)},
 			{Key: "u", Value: update},
 			{Key: "upsert", Value: true},
 		}}},
@@ -92,15 +93,15 @@ func (s *Store) raiseAsHolder(ctx context.Context, key string, token int64, own 
 	}
 }
 
-// findFences marks those of the rows as fenced that are fresh and have a fence, as the
+// findFences marks those of the states as fenced that are fresh and have a fence, as the
 // majority has it after the moment at which they were read.
-func (s *Store) findFences(ctx context.Context, rows ...*row) error {
-	of := make(map[string]*row)
+func (s *Store) findFences(ctx context.Context, states ...*document.State) error {
+	of := make(map[string]*document.State)
 	var keys []string
 	var after *bson.Timestamp
-	for _, r := range rows {
-		if r.fresh && !r.fenced {
-			of[r.key], keys, after = r, append(keys, r.key), r.at
+	for _, r := range states {
+		if r.Fresh && !r.Fenced {
+			of[r.Key], keys, after = r, append(keys, r.Key), r.At
 		}
 	}
 	if len(keys) == 0 {
@@ -108,8 +109,8 @@ func (s *Store) findFences(ctx context.Context, rows ...*row) error {
 	}
 	cmd := bson.D{
 		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: byKeys(keys)},
-		{Key: "projection", Value: op("_id", 1)},
+		{Key: "filter", Value: document.ByKeys(keys)},
+		{Key: "projection", Value: document.Op("_id", 1)},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	}
@@ -121,11 +122,11 @@ func (s *Store) findFences(ctx context.Context, rows ...*row) error {
 		return err
 	}
 	for _, r := range of {
-		r.fresh = false
+		r.Fresh = false
 	}
 	for _, doc := range docs {
-		if r := of[parse(doc).key]; r != nil {
-			r.fenced = true
+		if r := of[document.Parse(doc).Key]; r != nil {
+			r.Fenced = true
 		}
 	}
 	return nil

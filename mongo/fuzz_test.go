@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // nasty are strings that mean something to somebody between us and the collection.
@@ -67,7 +68,7 @@ func FuzzCommands(f *testing.F) {
 			}
 			return b
 		}
-		take := raw(s.findAndModify(q))
+		take := raw(document.TakeOne(s.leases, q, false))
 		same("key", take.Lookup("query", "_id"), []byte(key))
 		grant := take.Lookup("update", "0", "$replaceWith", "$cond", "1")
 		doc, ok := grant.DocumentOK()
@@ -83,12 +84,12 @@ func FuzzCommands(f *testing.F) {
 		if ms, ok := doc.Lookup("expiresAt", "$add", "1").Int64OK(); !ok || (ms > 0) != (ttl > 0) {
 			t.Errorf("a TTL of %v became %d ms", q.TTL, ms)
 		}
-		same("key", raw(s.endingMany([]driver.Hold{h})).Lookup("updates", "0", "q", "_id"), []byte(key))
-		same("hold", raw(s.endingOne(h)).Lookup("query", "hold"), q.ID[:])
-		same("hold", raw(s.renewalOf([]driver.Hold{h})).Lookup("updates", "0", "q", "hold"), q.ID[:])
+		same("key", raw(document.EndMany(s.leases, []driver.Hold{h})).Lookup("updates", "0", "q", "_id"), []byte(key))
+		same("hold", raw(document.EndOne(s.leases, h)).Lookup("query", "hold"), q.ID[:])
+		same("hold", raw(document.Renew(s.leases, []driver.Hold{h})).Lookup("updates", "0", "q", "hold"), q.ID[:])
 		same("run", raw(runID(owner, key)).Lookup("run"), []byte(key))
 		same("name", raw(runID(owner, key)).Lookup("name"), []byte(owner))
-		if r := parse(raw(bson.D{{Key: "_id", Value: keyID(key)}, {Key: "hold", Value: holdID(q.ID)}, {Key: "owner", Value: owner}})); r.key != key || r.hold != q.ID || r.corrupt != "" || r.owner != owner[:min(len(owner), 255)] {
+		if r := document.Parse(raw(bson.D{{Key: "_id", Value: document.KeyID(key)}, {Key: "hold", Value: document.HoldID(q.ID)}, {Key: "owner", Value: owner}})); r.Key != key || r.Hold != q.ID || r.Corrupt != "" || r.Owner != owner[:min(len(owner), 255)] {
 			t.Errorf("%q came back as %+v", key, r)
 		}
 	})
@@ -102,7 +103,7 @@ func FuzzDocuments(f *testing.F) {
 			if v == gone {
 				continue
 			}
-			doc := bson.M{"_id": keyID("k"), "hold": binary([]byte("0123456789abcdef")), "token": int64(1 << 59), "now": bson.DateTime(1_800_000_000_000), "expiresAt": bson.DateTime(1_900_000_000_000)}
+			doc := bson.M{"_id": document.KeyID("k"), "hold": document.Binary([]byte("0123456789abcdef")), "token": int64(1 << 59), "now": bson.DateTime(1_800_000_000_000), "expiresAt": bson.DateTime(1_900_000_000_000)}
 			doc[name] = v
 			b, err := bson.Marshal(doc)
 			if err != nil || len(b) > 10_000 {
@@ -125,26 +126,26 @@ func FuzzDocuments(f *testing.F) {
 	s := idle(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply := bson.Raw(b)
-		_, _, _ = matched(reply), operationTime(reply), hintIn(reply)
+		_, _, _ = matched(reply), operationTime(reply), document.HintIn(reply)
 		docs, _ := firstBatch(reply)
 		for _, doc := range append(docs, reply) {
-			r := parse(doc)
-			i := r.info(r.key)
+			r := document.Parse(doc)
+			i := r.Info(r.Key)
 			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !plausibleHint(i.Wanted) {
 				t.Fatalf("%v is shown as %+v", doc, i)
 			}
-			if g := r.granted(); g.Status == driver.Granted && (g.Token <= 0 || g.Token > driver.MaxToken) {
+			if g := r.Granted(); g.Status == driver.Granted && (g.Token <= 0 || g.Token > driver.MaxToken) {
 				t.Fatalf("%v is granted as %+v", doc, g)
 			} else if g.Status != driver.Granted && (!driver.IsLasting(g.Err) || driver.IsNotApplied(g.Err)) {
 				t.Fatalf("%v: %v", doc, g.Err)
 			}
-			for _, id := range []driver.HoldID{r.hold, {}, {1}} {
-				if st := fate(r, true, driver.Hold{Key: r.key, ID: id, Token: 1}); st == driver.Alive && id != r.hold {
+			for _, id := range []driver.HoldID{r.Hold, {}, {1}} {
+				if st := document.Fate(r, true, driver.Hold{Key: r.Key, ID: id, Token: 1}); st == driver.Alive && id != r.Hold {
 					t.Fatalf("%v: another's hold is %v", doc, st)
 				}
 			}
-			if n := above(r.token); n <= 0 || n <= r.token && r.token <= driver.MaxToken-driver.TokenRange {
-				t.Fatalf("the token above %d is %d", r.token, n)
+			if n := document.Above(r.Token); n <= 0 || n <= r.Token && r.Token <= driver.MaxToken-driver.TokenRange {
+				t.Fatalf("the token above %d is %d", r.Token, n)
 			}
 		}
 		for _, err := range []error{mongo.CommandError{Raw: reply, Message: string(b)}, mongo.WriteException{Raw: reply}} {
@@ -209,7 +210,7 @@ func FuzzNames(f *testing.F) {
 		if in := b >= a && (!ok || b < next); in != strings.HasPrefix(b, a) {
 			t.Errorf("key %q, prefix %q, successor %q", b, a, next)
 		}
-		if ms := millis(time.Duration(d)); ms-d/1_000_000 < 0 || ms-d/1_000_000 > 1 {
+		if ms := document.Millis(time.Duration(d)); ms-d/1_000_000 < 0 || ms-d/1_000_000 > 1 {
 			t.Errorf("%d ns are %d ms", d, ms)
 		}
 	})

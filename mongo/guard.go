@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Guard makes the transaction of the session in ctx depend on lease: it cannot
@@ -100,7 +101,7 @@ func (s *Store) guarding(lease *rowlock.Lease) (driver.Hold, error) {
 func (s *Store) guard(ctx context.Context, sess *mongo.Session, lease *rowlock.Lease, h driver.Hold) error {
 	what := fmt.Sprintf("guard %q", h.Key)
 	reply, err := s.inside(sess, s.fences).UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: keyID(h.Key)}, {Key: "token", Value: h.Stored}}, op("$inc", op("n", int64(1))))
+		bson.D{{Key: "_id", Value: document.KeyID(h.Key)}, {Key: "token", Value: h.Stored}}, document.Op("$inc", document.Op("n", int64(1))))
 	if err != nil {
 		return s.insideFailed(ctx, what, err)
 	}
@@ -124,11 +125,11 @@ func (s *Store) tooOld(ctx context.Context, lease *rowlock.Lease, h driver.Hold)
 	}
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: op("_id", keyID(h.Key))},
-		{Key: "projection", Value: op("token", 1)},
+		{Key: "filter", Value: document.ByKey(h.Key)},
+		{Key: "projection", Value: document.Op("token", 1)},
 		{Key: "singleBatch", Value: true},
 	})
-	return err == nil && len(docs) == 1 && parse(docs[0]).token == h.Stored
+	return err == nil && len(docs) == 1 && document.Parse(docs[0]).Token == h.Stored
 }
 
 // errTooOld has the label with which the driver begins a transaction again.
@@ -171,9 +172,9 @@ func (s *Store) outdated(ctx context.Context, lease *rowlock.Lease, h driver.Hol
 		return err
 	}
 	lost := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonTaken}
-	if rows, err := s.rows(ctx, []string{h.Key}, nil); err == nil {
-		r, there := rows[h.Key]
-		switch fate(r, there, h) {
+	if states, err := s.states(ctx, []string{h.Key}, nil); err == nil {
+		r, there := states[h.Key]
+		switch document.Fate(r, there, h) {
 		case driver.Forced:
 			lost.Reason = rowlock.ReasonForced
 		case driver.Removed:

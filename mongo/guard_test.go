@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // The guard comes first or last in the transaction, before or after the takeover,
@@ -275,7 +276,7 @@ func TestP8_GuardInATransactionOlderThanItsLease(t *testing.T) {
 			calls := 0
 			_, err = sess.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
 				calls++
-				must(t, data(s).FindOne(ctx, op("_id", "read")).Err())
+				must(t, data(s).FindOne(ctx, document.Op("_id", "read")).Err())
 				if lease == nil {
 					lease = guarded(t, c, key)
 				}

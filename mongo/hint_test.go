@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // waiterOf is a request of a client that waits.
@@ -37,8 +38,8 @@ func refused(t testing.TB, s *Store, key string, client uint32) {
 // leaves, where a test has much to do meanwhile.
 func leave(t testing.TB, s *Store, key string, client uint32, d time.Duration) {
 	t.Helper()
-	hint := bson.D{{Key: "by", Value: int32(client)}, {Key: "until", Value: plus(now, millis(d))}}
-	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), bson.A{op("$set", op("wanted", hint))})
+	hint := bson.D{{Key: "by", Value: int32(client)}, {Key: "until", Value: document.Op("$add", bson.A{document.Now, document.Millis(d)})}}
+	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID(key), bson.A{document.Op("$set", document.Op("wanted", hint))})
 	must(t, err)
 }
 
@@ -72,10 +73,10 @@ func inTime(t *testing.T, d time.Duration, test func(fail func(format string, ar
 	t.Logf("the machine was never fast enough for what takes %v", d)
 }
 
-// document is that of a key, without its hint.
-func document(t testing.TB, s *Store, key string) string {
+// storedDocument is that of a key, without its hint.
+func storedDocument(t testing.TB, s *Store, key string) string {
 	t.Helper()
-	doc, err := s.db.Collection(s.leases).FindOne(t.Context(), op("_id", keyID(key)), options.FindOne().SetProjection(op("wanted", 0))).Raw()
+	doc, err := s.db.Collection(s.leases).FindOne(t.Context(), document.ByKey(key), options.FindOne().SetProjection(document.Op("wanted", 0))).Raw()
 	must(t, err)
 	return doc.String()
 }
@@ -89,7 +90,7 @@ func TestHintOfARefusal(t *testing.T) {
 	q.Keep, q.Guarded = time.Hour, true
 	h := granted(t, s, q)
 	granted(t, s, q2)
-	was := document(t, s, "k")
+	was := storedDocument(t, s, "k")
 	wrote := func(call func()) int64 {
 		t.Helper()
 		before := writes(t, s, s.leases)
@@ -132,7 +133,7 @@ func TestHintOfARefusal(t *testing.T) {
 			fail("the hint is %+v, want a new one of the same client", h)
 		}
 	})
-	if is := document(t, s, "k"); is != was {
+	if is := storedDocument(t, s, "k"); is != was {
 		t.Errorf("hints changed more than themselves:\n%s\n%s", was, is)
 	}
 	// The holder's own attempt again, however it waits.
@@ -331,7 +332,7 @@ func TestHintOfAnotherClock(t *testing.T) {
 	} {
 		put := func() {
 			t.Helper()
-			_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(what), op("$set", op("wanted", c.hint())))
+			_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID(what), document.Op("$set", document.Op("wanted", c.hint())))
 			must(t, err)
 		}
 		h := granted(t, s, request(what))
@@ -355,7 +356,7 @@ func TestHintOfAnotherClock(t *testing.T) {
 		}
 		granted(t, s, request(what))
 		var doc struct{ Wanted any }
-		must(t, s.db.Collection(s.leases).FindOne(t.Context(), op("_id", keyID(what))).Decode(&doc))
+		must(t, s.db.Collection(s.leases).FindOne(t.Context(), document.ByKey(what)).Decode(&doc))
 		if kept := doc.Wanted != nil; kept != (c.client > 0) {
 			t.Errorf("%s: after a grant: %v", what, doc.Wanted)
 		}
@@ -376,7 +377,7 @@ func TestWatchHints(t *testing.T) {
 		for _, key := range []string{"kept", "held"} {
 			leave(t, s, key, 1, -time.Second) // one that is over becomes a new one
 			refused(t, s, key, 2)
-			_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), keyID(key), op("$unset", op("wanted", 1)))
+			_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID(key), document.Op("$unset", document.Op("wanted", 1)))
 			must(t, err)
 			refused(t, s, key, 3)
 		}
@@ -460,7 +461,7 @@ func TestHintOfARelease(t *testing.T) {
 			holds[i].Asks = true
 		}
 		const blocked = 30 * time.Second
-		failCommand(t, s, "hints", "find", how, bson.E{Key: "blockTimeMS", Value: millis(blocked)})
+		failCommand(t, s, "hints", "find", how, bson.E{Key: "blockTimeMS", Value: document.Millis(blocked)})
 		start := time.Now()
 		results, err := s.Release(t.Context(), holds)
 		must(t, err)

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Inspect implements driver.Store. It reads without waiting for anybody's
@@ -15,27 +16,27 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 	if err := s.enter(ctx, "inspect", len(keys)); err != nil {
 		return nil, err
 	}
-	rows, err := s.rows(ctx, keys, nil)
+	states, err := s.states(ctx, keys, nil)
 	if err != nil {
 		return nil, s.fail(ctx, "inspect", err)
 	}
 	infos := make([]driver.Info, len(keys))
 	for i, k := range keys {
-		infos[i] = rows[k].info(k)
+		infos[i] = states[k].Info(k)
 	}
-	if err := s.markPinned(ctx, infos, rows); err != nil {
+	if err := s.markPinned(ctx, infos, states); err != nil {
 		return nil, s.fail(ctx, "inspect", err)
 	}
 	return infos, nil
 }
 
-// rows reads the documents of keys. With a moment in time it reads what the
+// states reads the documents of keys. With a moment in time it reads what the
 // majority has, not before that moment.
-func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) (map[string]row, error) {
+func (s *Store) states(ctx context.Context, keys []string, after *bson.Timestamp) (map[string]document.State, error) {
 	cmd := bson.D{
 		{Key: "find", Value: s.leases},
-		{Key: "filter", Value: byKeys(keys)},
-		{Key: "projection", Value: fields},
+		{Key: "filter", Value: document.ByKeys(keys)},
+		{Key: "projection", Value: document.Fields},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	}
@@ -48,25 +49,20 @@ func (s *Store) rows(ctx context.Context, keys []string, after *bson.Timestamp) 
 		return nil, err
 	}
 	at := operationTime(reply)
-	rows := make(map[string]row, len(docs))
+	states := make(map[string]document.State, len(docs))
 	for _, doc := range docs {
-		r := parse(doc)
-		r.at = at
-		rows[r.key] = r
+		r := document.Parse(doc)
+		r.At = at
+		states[r.Key] = r
 	}
-	return rows, nil
-}
-
-// majorityAfter is the read concern for what the majority has, not before a moment.
-func majorityAfter(moment *bson.Timestamp) bson.E {
-	return bson.E{Key: "readConcern", Value: bson.D{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *moment}}}
+	return states, nil
 }
 
 // markPinned looks whether the grants of guarded leases have passed their fence.
-func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[string]row) error {
+func (s *Store) markPinned(ctx context.Context, infos []driver.Info, states map[string]document.State) error {
 	var keys []string
 	for _, i := range infos {
-		if r := rows[i.Key]; r.fenced && r.held() {
+		if r := states[i.Key]; r.Fenced && r.Held() {
 			keys = append(keys, i.Key)
 		}
 	}
@@ -75,8 +71,8 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[st
 	}
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: byKeys(keys)},
-		{Key: "projection", Value: op("token", 1)},
+		{Key: "filter", Value: document.ByKeys(keys)},
+		{Key: "projection", Value: document.Op("token", 1)},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	})
@@ -85,24 +81,13 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, rows map[st
 	}
 	fences := make(map[string]int64, len(docs))
 	for _, doc := range docs {
-		f := parse(doc)
-		fences[f.key] = f.token
+		f := document.Parse(doc)
+		fences[f.Key] = f.Token
 	}
 	for i := range infos {
-		if r := rows[infos[i].Key]; r.fenced && r.held() {
-			infos[i].Pinned = fences[infos[i].Key] < r.token
+		if r := states[infos[i].Key]; r.Fenced && r.Held() {
+			infos[i].Pinned = fences[infos[i].Key] < r.Token
 		}
 	}
 	return nil
-}
-
-func byKeys(keys []string) bson.D {
-	if len(keys) == 1 {
-		return op("_id", keyID(keys[0]))
-	}
-	ids := make(bson.A, len(keys))
-	for i, k := range keys {
-		ids[i] = keyID(k)
-	}
-	return op("_id", op("$in", ids))
 }

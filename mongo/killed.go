@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // endOlder ends the session that the fence names, if the fence is of an older
@@ -26,9 +28,9 @@ func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) 
 	ids := bson.A{}
 	var killed []string
 	for _, doc := range docs {
-		fence := parse(doc)
-		if i := slices.Index(keys, fence.key); i >= 0 && fence.token < tokens[i] {
-			ids, killed = append(ids, op("id", doc.Lookup("lsid"))), append(killed, sessionOf(doc))
+		fence := document.Parse(doc)
+		if i := slices.Index(keys, fence.Key); i >= 0 && fence.Token < tokens[i] {
+			ids, killed = append(ids, document.Op("id", doc.Lookup("lsid"))), append(killed, sessionOf(doc))
 		}
 	}
 	if len(ids) == 0 {
@@ -49,7 +51,7 @@ func (s *Store) endAllOlder(ctx context.Context, keys []string, tokens []int64) 
 func (s *Store) fencesWithSession(ctx context.Context, keys []string) ([]bson.Raw, error) {
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: byKeys(keys)},
+		{Key: "filter", Value: document.ByKeys(keys)},
 		{Key: "projection", Value: bson.D{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // A connection breaks while a command is on its way, and its repeat is answered.
@@ -247,8 +248,8 @@ func TestP6_LatePartOfABatch(t *testing.T) {
 		reqs := requests("k", 4*parallel)
 		freed(t, s, reqs)
 		locks := beside.db.Collection(s.leases)
-		unblock1, unblock2 := blockDocument(t, locks, keyID("k0")), blockDocument(t, locks, keyID("k20")) // k1 to k19 are between them
-		p.keep("ordered")                                                                                 // as the parts are: before them go all, then all but k0, and k0
+		unblock1, unblock2 := blockDocument(t, locks, document.KeyID("k0")), blockDocument(t, locks, document.KeyID("k20")) // k1 to k19 are between them
+		p.keep("ordered")                                                                                                   // as the parts are: before them go all, then all but k0, and k0
 		reqs = requests("k", len(reqs))
 		results, err := s.Acquire(p.untilKept(parallel), reqs)
 		late := p.keeps(1, 0)
@@ -275,7 +276,7 @@ func TestP6_LateRestOfABatch(t *testing.T) {
 	onAFreshProxy(t, func(p *proxy, s, beside *Store) bool {
 		reqs := requests("k", 10)
 		freed(t, s, reqs)
-		unblock := blockDocument(t, beside.db.Collection(s.leases), keyID("k4"))
+		unblock := blockDocument(t, beside.db.Collection(s.leases), document.KeyID("k4"))
 		p.keepAfter(1, "replaceWith")
 		reqs = requests("k", len(reqs))
 		results, err := s.Acquire(p.untilKept(2), reqs) // k4, and those behind it

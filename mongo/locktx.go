@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // A key of LockTx is a document that every transaction under it writes: two such
@@ -43,7 +45,7 @@ func (s *Store) LockTx(ctx context.Context, keys ...string) error {
 	}
 	locks := make([]mongo.WriteModel, len(keys))
 	for i, k := range keys {
-		locks[i] = mongo.NewUpdateOneModel().SetFilter(op("_id", keyID(k))).SetUpdate(op("$inc", op("n", int64(1)))).SetUpsert(true)
+		locks[i] = mongo.NewUpdateOneModel().SetFilter(document.ByKey(k)).SetUpdate(document.Op("$inc", document.Op("n", int64(1)))).SetUpsert(true)
 	}
 	if _, err := s.inside(sess, s.txs).BulkWrite(ctx, locks); err != nil {
 		return s.insideFailed(ctx, "lock "+names(keys), err)
@@ -73,14 +75,14 @@ func (s *Store) WaitTx(ctx context.Context, keys ...string) error {
 	// document. It says nothing to anybody, so the majority need not have it.
 	updates := make(bson.A, len(keys))
 	for i, k := range keys {
-		updates[i] = bson.D{{Key: "q", Value: op("_id", keyID(k))}, {Key: "u", Value: op("$inc", op("waits", int64(1)))}, {Key: "upsert", Value: true}}
+		updates[i] = bson.D{{Key: "q", Value: document.ByKey(k)}, {Key: "u", Value: document.Op("$inc", document.Op("waits", int64(1)))}, {Key: "upsert", Value: true}}
 	}
 	for tries := 0; ; tries++ {
 		_, err := s.run(ctx, nil, bson.D{ // beside the commands that are counted: it may wait for long
 			{Key: "update", Value: s.txs},
 			{Key: "updates", Value: updates},
 			{Key: "ordered", Value: true},
-			{Key: "writeConcern", Value: op("w", int32(1))},
+			{Key: "writeConcern", Value: document.Op("w", int32(1))},
 			maxTime(left(ctx)),
 		})
 		switch {

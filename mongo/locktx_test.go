@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // lockAndAdd adds one to the number id by reading and writing it, under its lock. The
@@ -26,7 +27,7 @@ func lockAndAdd(ctx context.Context, s *Store, keys ...string) error {
 		if err := s.LockTx(ctx, keys...); err != nil {
 			return nil, err
 		}
-		n, err := data(s).CountDocuments(ctx, op("of", keys[0]))
+		n, err := data(s).CountDocuments(ctx, document.Op("of", keys[0]))
 		if err != nil {
 			return nil, err
 		}

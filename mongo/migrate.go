@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // layout is the number of the documents' form, kept in a document of the lease
@@ -49,9 +50,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 	_, err := s.write(ctx, nil, bson.D{
 		{Key: "createIndexes", Value: s.leases},
 		{Key: "indexes", Value: bson.A{bson.D{
-			{Key: "key", Value: op("name", 1)},
+			{Key: "key", Value: document.Op("name", 1)},
 			{Key: "name", Value: nameIndex},
-			{Key: "collation", Value: op("locale", "simple")},
+			{Key: "collation", Value: document.Op("locale", "simple")},
 		}}},
 	}, ddlWait)
 	if err != nil {
@@ -61,8 +62,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 		_, err := s.write(ctx, nil, bson.D{
 			{Key: "update", Value: s.leases},
 			{Key: "updates", Value: bson.A{bson.D{
-				{Key: "q", Value: op("_id", layoutID)},
-				{Key: "u", Value: op("$setOnInsert", op("layout", int64(layout)))},
+				{Key: "q", Value: document.Op("_id", layoutID)},
+				{Key: "u", Value: document.Op("$setOnInsert", document.Op("layout", int64(layout)))},
 				{Key: "upsert", Value: true},
 			}}},
 		}, ddlWait)
@@ -88,7 +89,7 @@ func (s *Store) checkLayout(ctx context.Context) error {
 func (s *Store) checkNumber(ctx context.Context) error {
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.leases},
-		{Key: "filter", Value: op("_id", layoutID)},
+		{Key: "filter", Value: document.Op("_id", layoutID)},
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {
@@ -110,10 +111,10 @@ func (s *Store) checkNumber(ctx context.Context) error {
 func (s *Store) checkNameIndex(ctx context.Context) error {
 	_, err := s.read(ctx, bson.D{
 		{Key: "find", Value: s.leases},
-		{Key: "filter", Value: op("name", op("$gt", ""))},
-		{Key: "projection", Value: op("_id", 1)},
+		{Key: "filter", Value: document.Op("name", document.Op("$gt", ""))},
+		{Key: "projection", Value: document.Op("_id", 1)},
 		{Key: "hint", Value: nameIndex},
-		{Key: "collation", Value: op("locale", "simple")},
+		{Key: "collation", Value: document.Op("locale", "simple")},
 		{Key: "limit", Value: 1},
 		{Key: "singleBatch", Value: true},
 	})

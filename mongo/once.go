@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // The mark of a run is a document that its transaction writes: effects and mark
@@ -86,7 +87,7 @@ func validRun(run string) error {
 }
 
 func runID(key, run string) bson.D {
-	return bson.D{{Key: "name", Value: keyID(key)}, {Key: "run", Value: binary([]byte(run))}}
+	return bson.D{{Key: "name", Value: document.KeyID(key)}, {Key: "run", Value: document.Binary([]byte(run))}}
 }
 
 // mark writes the mark in the transaction. It is no insert, because a duplicate key
@@ -94,9 +95,9 @@ func runID(key, run string) bson.D {
 // changes nothing.
 func (s *Store) mark(ctx context.Context, sess *mongo.Session, h driver.Hold, run string) error {
 	what := fmt.Sprintf("mark run %q of %q", run, h.Key)
-	reply, err := s.inside(sess, s.runs).UpdateOne(ctx, op("_id", runID(h.Key, run)), bson.A{op("$set", bson.D{
-		{Key: "token", Value: op("$ifNull", bson.A{"$token", h.Stored})},
-		{Key: "at", Value: op("$ifNull", bson.A{"$at", now})},
+	reply, err := s.inside(sess, s.runs).UpdateOne(ctx, document.Op("_id", runID(h.Key, run)), bson.A{document.Op("$set", bson.D{
+		{Key: "token", Value: document.Op("$ifNull", bson.A{"$token", h.Stored})},
+		{Key: "at", Value: document.Op("$ifNull", bson.A{"$at", document.Now})},
 	})}, options.UpdateOne().SetUpsert(true))
 	if err != nil {
 		return s.insideFailed(ctx, what, err)
@@ -116,7 +117,7 @@ func (s *Store) marked(ctx context.Context, sess *mongo.Session, h driver.Hold, 
 	}
 	docs, err := s.documents(ctx, bson.D{
 		{Key: "find", Value: s.runs},
-		{Key: "filter", Value: op("_id", runID(h.Key, run))},
+		{Key: "filter", Value: document.Op("_id", runID(h.Key, run))},
 		{Key: "singleBatch", Value: true},
 		{Key: "readConcern", Value: concern},
 	})

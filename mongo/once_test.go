@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Schedulers race for runs, each with a client of its own: every run has its
@@ -126,7 +127,7 @@ func TestReapRuns(t *testing.T) {
 		must(t, s.Once(t.Context(), lease, run, none))
 	}
 	marks := s.db.Collection(s.runs)
-	_, err := marks.UpdateOne(t.Context(), op("_id", runID("k", "old")), op("$set", op("at", time.Now().Add(-48*time.Hour))))
+	_, err := marks.UpdateOne(t.Context(), document.Op("_id", runID("k", "old")), document.Op("$set", document.Op("at", time.Now().Add(-48*time.Hour))))
 	must(t, err)
 	var many []any // older than old ones, more than a call removes
 	for i := range reapMost {

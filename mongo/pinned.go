@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // A key is pinned while an open transaction of an older holder has written its fence.
@@ -31,9 +32,9 @@ func (s *Store) fenceWritten(ctx context.Context, keys ...string) (bool, error) 
 	sess.number++
 	updates := bson.A{}
 	for _, key := range keys {
-		updates = append(updates, bson.D{{Key: "q", Value: op("_id", keyID(key))}, {Key: "u", Value: op("$inc", op("n", int64(1)))}})
+		updates = append(updates, bson.D{{Key: "q", Value: document.ByKey(key)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}})
 	}
-	never := bson.D{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$set", op("_id", "another"))}, {Key: "upsert", Value: true}}
+	never := bson.D{{Key: "q", Value: document.Op("_id", barrier)}, {Key: "u", Value: document.Op("$set", document.Op("_id", "another"))}, {Key: "upsert", Value: true}}
 	_, err = s.send(ctx, sess.sess, bson.D{
 		{Key: "update", Value: s.fences},
 		{Key: "updates", Value: append(updates, never)},
@@ -77,8 +78,8 @@ func (s *Store) findWritten(ctx context.Context, keys []string, open []bool) err
 // raiseAll answers for entries that are taken but for their fences. Not by one command,
 // which would stop at the first that is kept down; and none is waited for of which it is
 // known that a transaction has written it, unless that could be ended.
-func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row) {
-	raise, back, apart := b.partitionWritten(ctx, entries, rows)
+func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]document.State) {
+	raise, back, apart := b.partitionWritten(ctx, entries, states)
 	holds := make([]driver.Hold, len(back))
 	all := make([]int, len(back))
 	for n, i := range back {
@@ -88,7 +89,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row
 		func() {
 			inParallel(len(raise), parallel, func(n int) {
 				i := raise[n]
-				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], rows[b.reqs[i].Key], fenceWait), true
+				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], states[b.reqs[i].Key], fenceWait), true
 			})
 		},
 		func() {
@@ -112,7 +113,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, rows map[string]row
 // each: of many only where all came for that, otherwise all are sent back to come apart
 // from the keys that nobody pins. Of those that it cannot ask about it leaves the answer
 // to the raise.
-func (b *batch) partitionWritten(ctx context.Context, entries []int, rows map[string]row) (not, written []int, apart bool) {
+func (b *batch) partitionWritten(ctx context.Context, entries []int, states map[string]document.State) (not, written []int, apart bool) {
 	s, keys := b.s, b.keys(entries)
 	if some, err := s.fenceWritten(ctx, keys...); err != nil || !some {
 		return entries, nil, false
@@ -122,7 +123,7 @@ func (b *batch) partitionWritten(ctx context.Context, entries []int, rows map[st
 	}
 	tokens := make([]int64, len(keys))
 	for n, key := range keys {
-		tokens[n] = rows[key].token
+		tokens[n] = states[key].Token
 	}
 	_, _ = s.endAllOlder(ctx, keys, tokens)
 	open, err := s.fencesWritten(ctx, keys)
@@ -168,16 +169,16 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	for n, i := range entries {
 		keys[n] = reqs[i].Key
 	}
-	rows, err := s.rows(ctx, keys, nil)
+	states, err := s.states(ctx, keys, nil)
 	if err != nil || s.standalone.Load() {
 		return entries
 	}
 	var fenced []int
 	for _, i := range entries {
-		switch r := rows[reqs[i].Key]; {
-		case r.left > 0 && r.hold != reqs[i].ID:
-			results[i] = r.refused()
-		case r.fenced:
+		switch r := states[reqs[i].Key]; {
+		case r.Left > 0 && r.Hold != reqs[i].ID:
+			results[i] = r.Refused()
+		case r.Fenced:
 			fenced = append(fenced, i)
 		default:
 			rest = append(rest, i)
@@ -234,7 +235,7 @@ func (s *Store) endable(ctx context.Context, reqs []driver.Request, entries []in
 	docs, _ := s.fencesWithSession(ctx, keys)
 	endable := make(map[string]bool)
 	for _, doc := range docs {
-		endable[parse(doc).key] = !s.killed.has(sessionOf(doc))
+		endable[document.Parse(doc).Key] = !s.killed.has(sessionOf(doc))
 	}
 	return endable
 }

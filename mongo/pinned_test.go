@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // pin has n keys guarded by transactions of the caller that hang, as long as unpin is
@@ -177,7 +178,7 @@ func TestFencesWritten(t *testing.T) {
 	which := func(open ...int) {
 		t.Helper()
 		for _, i := range open {
-			defer blockDocument(t, s.db.Collection(s.fences), keyID(keys[i]))()
+			defer blockDocument(t, s.db.Collection(s.fences), document.KeyID(keys[i]))()
 		}
 		sent := s.Statements()
 		written, err := s.fencesWritten(t.Context(), keys)
@@ -242,7 +243,7 @@ func TestP14_ALookAtAPinnedKey(t *testing.T) {
 		t.Errorf("there is no such fence: %v, %v", open, err)
 	}
 	before := fenceOf(t, s, "k")
-	unblock := blockDocument(t, s.db.Collection(s.fences), keyID("k"))
+	unblock := blockDocument(t, s.db.Collection(s.fences), document.KeyID("k"))
 	if open, err := s.fenceWritten(t.Context(), "k"); !open || err != nil {
 		t.Errorf("a transaction is open: %v, %v", open, err)
 	}
@@ -274,7 +275,7 @@ func BenchmarkPinnedKeys(b *testing.B) {
 				var trips []time.Duration
 				for range 100 {
 					start := time.Now()
-					must(b, s.db.RunCommand(b.Context(), op("ping", 1)).Err())
+					must(b, s.db.RunCommand(b.Context(), document.Op("ping", 1)).Err())
 					trips = append(trips, time.Since(start))
 				}
 				middle := func(d []time.Duration) float64 { slices.Sort(d); return float64(d[len(d)/2]) / 1e6 }

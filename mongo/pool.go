@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // The Store uses a few connections of its client's pool, however many callers, keys and
@@ -96,7 +97,7 @@ func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 			_, _ = s.send(ctx, nil, bson.D{
 				{Key: "hello", Value: 1},
 				{Key: "topologyVersion", Value: version},
-				{Key: "maxAwaitTimeMS", Value: millis(occupied)},
+				{Key: "maxAwaitTimeMS", Value: document.Millis(occupied)},
 			}, 0)
 		})
 	}
@@ -120,7 +121,7 @@ func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
 func (s *Store) noConnection() error {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	return s.db.RunCommand(callContext{gone}, op("ping", 1)).Err()
+	return s.db.RunCommand(callContext{gone}, document.Op("ping", 1)).Err()
 }
 
 // Explain implements driver.Explainer: a pool that other work keeps exhausted lets a

@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // documentedConns is what docs/operations.md says: the connections of one Store at a time.
@@ -115,7 +116,7 @@ func TestPoolUsedUp(t *testing.T) {
 	}
 
 	var hello bson.Raw
-	must(t, client.Database("admin").RunCommand(t.Context(), op("hello", 1)).Decode(&hello))
+	must(t, client.Database("admin").RunCommand(t.Context(), document.Op("hello", 1)).Decode(&hello))
 	ctx, free := context.WithCancel(t.Context())
 	defer free()
 	var others sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // reapMost is the number of documents one call removes, minGrace the shortest
@@ -43,8 +44,8 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {
 	docs, err := s.scan(ctx, bson.D{
 		{Key: "find", Value: s.leases},
-		{Key: "filter", Value: append(op("_id", op("$type", "binData")), dead(olderThan)...)},
-		{Key: "projection", Value: fields},
+		{Key: "filter", Value: append(document.Op("_id", document.Op("$type", "binData")), document.Dead(olderThan)...)},
+		{Key: "projection", Value: document.Fields},
 		{Key: "limit", Value: int32(reapMost)},
 		{Key: "batchSize", Value: int32(reapMost)},
 		{Key: "singleBatch", Value: true},
@@ -52,22 +53,22 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	if err != nil {
 		return 0, s.fail(ctx, "reap", err)
 	}
-	rows := make([]row, len(docs))
+	states := make([]document.State, len(docs))
 	var fenced []int
 	for i, doc := range docs {
-		if rows[i] = parse(doc); rows[i].fenced {
+		if states[i] = document.Parse(doc); states[i].Fenced {
 			fenced = append(fenced, i)
 		}
 	}
-	down := make([]atomic.Bool, len(rows)) // the fence could not be raised
+	down := make([]atomic.Bool, len(states)) // the fence could not be raised
 	inParallel(len(fenced), parallel, func(n int) {
-		r := rows[fenced[n]]
-		down[fenced[n]].Store(s.raise(ctx, r.key, above(r.token), nil) != nil)
+		r := states[fenced[n]]
+		down[fenced[n]].Store(s.raise(ctx, r.Key, document.Above(r.Token), nil) != nil)
 	})
 	deletes := bson.A{}
-	for i, r := range rows {
+	for i, r := range states {
 		if !down[i].Load() {
-			deletes = append(deletes, bson.D{{Key: "q", Value: s.deadRow(r, olderThan)}, {Key: "limit", Value: 1}})
+			deletes = append(deletes, bson.D{{Key: "q", Value: document.DeadAs(r, olderThan)}, {Key: "limit", Value: 1}})
 		}
 	}
 	return s.remove(ctx, deletes)
@@ -92,27 +93,4 @@ func (s *Store) remove(ctx context.Context, deletes bson.A) (int, error) {
 		deletes = deletes[n:]
 	}
 	return removed, nil
-}
-
-// dead matches documents that have been free for longer than grace. Documents
-// without a date are none of ours, or not locks: the larger of two dates that are
-// not there is less than any date.
-func dead(grace time.Duration) bson.D {
-	return bson.D{
-		{Key: "expiresAt", Value: op("$type", "date")},
-		{Key: "$expr", Value: op("$lte", bson.A{op("$max", bson.A{"$expiresAt", "$keepUntil"}), op("$subtract", bson.A{now, millis(grace)})})},
-	}
-}
-
-// deadRow matches a document that is dead and as it was read.
-func (s *Store) deadRow(r row, grace time.Duration) bson.D {
-	var hold any // null: absent
-	if r.held() {
-		hold = holdID(r.hold)
-	}
-	return append(bson.D{
-		{Key: "_id", Value: keyID(r.key)},
-		{Key: "token", Value: r.token},
-		{Key: "hold", Value: hold},
-	}, dead(grace)...)
 }

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Release implements driver.Store: one command for all holds, and one for each
@@ -80,7 +79,7 @@ type ending struct {
 
 func (e *ending) send(ctx context.Context, entries []int, wait time.Duration) error {
 	s, holds, start := e.s, pickHolds(e.holds, entries), time.Now()
-	reply, err := s.write(ctx, nil, s.endingMany(holds), wait)
+	reply, err := s.write(ctx, nil, document.EndMany(s.leases, holds), wait)
 	if err != nil {
 		return stopOf(err)
 	}
@@ -121,13 +120,13 @@ func (e *ending) notLost(entries []int) {
 }
 
 func (e *ending) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	rows, known := e.s.afterStop(ctx, stop, keysOf(pickHolds(e.holds, entries)))
+	states, known := e.s.afterStop(ctx, stop, keysOf(pickHolds(e.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
 	for _, i := range entries {
-		doc, there := rows[e.holds[i].Key]
-		switch st := fate(doc, there, e.holds[i]); {
+		doc, there := states[e.holds[i].Key]
+		switch st := document.Fate(doc, there, e.holds[i]); {
 		case st != driver.Alive:
 			e.results[i] = e.s.ended(st, e.holds[i])
 			e.notLost([]int{i})
@@ -157,12 +156,12 @@ func (e *ending) fail(ctx context.Context, entries []int, err error) {
 func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("release %q", h.Key)
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, nil, s.endingOne(h), wait)
+		reply, err := s.write(ctx, nil, document.EndOne(s.leases, h), wait)
 		switch {
 		case err == nil && reply.matched() > 0:
 			r := s.ended(driver.Released, h)
-			if r.Wanted = hintIn(reply.Raw); matched(reply.Raw) == 0 {
-				r.Wanted = hintIn(reply.earlier)
+			if r.Wanted = document.HintIn(reply.Raw); matched(reply.Raw) == 0 {
+				r.Wanted = document.HintIn(reply.earlier)
 			}
 			return r
 		case err == nil:
@@ -193,36 +192,27 @@ func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.standalone.Load()}
 }
 
-// endingOne removes a hold, and brings back the hint of a client that waits for the key.
-func (s *Store) endingOne(h driver.Hold) bson.D {
-	return bson.D{
-		{Key: "findAndModify", Value: s.leases},
-		{Key: "query", Value: byHolds([]driver.Hold{h})},
-		{Key: "update", Value: removal(h.Undo)},
-		{Key: "fields", Value: bson.D{{Key: "wanted", Value: 1}, {Key: "now", Value: now}}},
+// readHints completes the answers to releases that were sent in one command, whose reply
+// has no documents. A hint that cannot be read in time counts as none.
+func (s *Store) readHints(ctx context.Context, holds []driver.Hold, group []int, results []driver.Result) {
+	var keys []string
+	for _, i := range group {
+		if holds[i].Asks && results[i].Status == driver.Released {
+			keys = append(keys, holds[i].Key)
+		}
 	}
-}
-
-// ending removes several holds.
-func (s *Store) endingMany(holds []driver.Hold) bson.D {
-	return bson.D{
-		{Key: "update", Value: s.leases},
-		{Key: "updates", Value: bson.A{bson.D{
-			{Key: "q", Value: byHolds(holds)},
-			{Key: "u", Value: removal(holds[0].Undo)},
-			{Key: "multi", Value: true},
-		}}},
+	if len(keys) == 0 {
+		return
 	}
-}
-
-// removal is what happens to a document whose hold ends: plain operators, not a
-// pipeline, so that a change stream always sees which field went. keepUntil, which
-// MinHold wrote at the grant, outlives the release of a lease, but not an undo.
-// A lease that is released was granted to its end, so the document is not fresh any more.
-func removal(undo bool) bson.D {
-	gone := bson.D{{Key: "hold", Value: ""}, {Key: "fresh", Value: ""}}
-	if undo {
-		gone[1].Key = "keepUntil"
+	ctx, cancel := context.WithTimeout(ctx, longWait)
+	defer cancel()
+	states, err := s.states(ctx, keys, nil)
+	if err != nil {
+		return
 	}
-	return bson.D{{Key: "$unset", Value: gone}, {Key: "$currentDate", Value: op("expiresAt", true)}}
+	for _, i := range group {
+		if holds[i].Asks && results[i].Status == driver.Released {
+			results[i].Wanted = states[holds[i].Key].Wanted
+		}
+	}
 }

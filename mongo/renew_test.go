@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 func TestRenewalNeverShortens(t *testing.T) {
@@ -91,7 +92,7 @@ func TestLossHasAReason(t *testing.T) {
 	if _, err := s.ForceRelease(t.Context(), "k3"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.Collection(s.leases).DeleteOne(t.Context(), op("_id", keyID("k4"))); err != nil {
+	if _, err := s.db.Collection(s.leases).DeleteOne(t.Context(), document.ByKey("k4")); err != nil {
 		t.Fatal(err)
 	}
 	results, err := s.Renew(t.Context(), holds)
@@ -139,7 +140,7 @@ func TestP15_BlockedKeyInARenewal(t *testing.T) {
 	for i := range holds {
 		holds[i].TTL = time.Hour
 	}
-	unblock := blockDocument(t, s.db.Collection(s.leases), keyID("k0"))
+	unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID("k0"))
 	// A server under load may not finish the others in time either.
 	all := func(name string, call func(context.Context, []driver.Hold) ([]driver.Result, error), want driver.Status) {
 		done := make([]bool, n)

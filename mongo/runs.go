@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // ReapRuns removes the marks of runs that were made longer than olderThan ago, by
@@ -28,13 +29,13 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		return 0, err
 	}
 	old := bson.D{
-		{Key: "at", Value: op("$type", "date")},
-		{Key: "$expr", Value: op("$lte", bson.A{"$at", op("$subtract", bson.A{now, millis(olderThan)})})},
+		{Key: "at", Value: document.Op("$type", "date")},
+		{Key: "$expr", Value: document.Op("$lte", bson.A{"$at", document.Op("$subtract", bson.A{document.Now, document.Millis(olderThan)})})},
 	}
 	docs, err := s.scan(ctx, bson.D{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
-		{Key: "projection", Value: op("_id", 1)},
+		{Key: "projection", Value: document.Op("_id", 1)},
 		{Key: "limit", Value: int32(reapMost)},
 		{Key: "batchSize", Value: int32(reapMost)},
 		{Key: "singleBatch", Value: true},
@@ -52,7 +53,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	removed, err := s.write(ctx, nil, bson.D{
 		{Key: "delete", Value: s.runs},
 		{Key: "deletes", Value: bson.A{bson.D{
-			{Key: "q", Value: append(op("_id", op("$in", ids)), old...)},
+			{Key: "q", Value: append(document.Op("_id", document.Op("$in", ids)), old...)},
 			{Key: "limit", Value: 0},
 		}}},
 	}, undoWait)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // A connection can die without a word: a firewall forgets it, and what is sent on it is
@@ -77,7 +79,7 @@ func (s *Store) watchSilence(ctx context.Context, limit time.Duration) (watched 
 // ping fails if the server does not answer, whatever it says.
 func (s *Store) ping(ctx context.Context) error {
 	s.statements.Add(1)
-	err := s.db.RunCommand(callContext{ctx}, op("ping", 1)).Err()
+	err := s.db.RunCommand(callContext{ctx}, document.Op("ping", 1)).Err()
 	if command, _ := codes(err); command != 0 {
 		return nil
 	}

@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // One document that a foreign transaction has written stops the whole command it
@@ -133,37 +131,15 @@ func stopped(err error) bool {
 // afterStop reads, after a command was stopped, the documents of keys as the majority
 // has them, not before the moment of the stop. false: it could not. A standalone
 // server has no such moment, and no other node either.
-func (s *Store) afterStop(ctx context.Context, stop error, keys []string) (map[string]row, bool) {
+func (s *Store) afterStop(ctx context.Context, stop error, keys []string) (map[string]document.State, bool) {
 	after := operationTimeOf(stop)
 	if after == nil && !s.standalone.Load() {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWait) // the majority may be far behind
 	defer cancel()
-	rows, err := s.rows(ctx, keys, after)
-	return rows, err == nil
-}
-
-// operationTimeOf is the server's logical time at which it answered with err.
-func operationTimeOf(err error) *bson.Timestamp {
-	var raw bson.Raw
-	var c mongo.CommandError
-	var w mongo.WriteException
-	switch {
-	case errors.As(err, &c):
-		raw = c.Raw
-	case errors.As(err, &w):
-		raw = w.Raw
-	}
-	return operationTime(raw)
-}
-
-// operationTime is the server's logical time of a reply; nil if it has none.
-func operationTime(reply bson.Raw) *bson.Timestamp {
-	if t, i, ok := reply.Lookup("operationTime").TimestampOK(); ok {
-		return &bson.Timestamp{T: t, I: i}
-	}
-	return nil
+	states, err := s.states(ctx, keys, after)
+	return states, err == nil
 }
 
 // inOrder lists the indexes of n keys in the order of the index on _id, in which

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // stamp writes the token of a lease over that of the one who wrote before. If that
@@ -19,7 +20,7 @@ import (
 // transaction.
 func stamp(ctx context.Context, s *Store, lease *rowlock.Lease) error {
 	var before struct{ Token int64 }
-	err := data(s).FindOneAndUpdate(ctx, op("_id", "stamp"), op("$set", op("token", lease.Token()))).Decode(&before)
+	err := data(s).FindOneAndUpdate(ctx, document.Op("_id", "stamp"), document.Op("$set", document.Op("token", lease.Token()))).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		_, err = data(s).InsertOne(ctx, bson.D{{Key: "_id", Value: "stamp"}, {Key: "token", Value: lease.Token()}})
 		return err

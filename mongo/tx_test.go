@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // Helpers for the tests of guarded transactions. The data that transactions write
@@ -60,8 +61,8 @@ func beside(t testing.TB, s *Store, uri string, opts ...*options.ClientOptions) 
 // not renewed it. The client knows nothing.
 func expire(t testing.TB, s *Store, key string) {
 	t.Helper()
-	_, err := s.db.Collection(s.leases).UpdateOne(context.Background(), op("_id", keyID(key)),
-		op("$set", op("expiresAt", time.Now().Add(-time.Hour))))
+	_, err := s.db.Collection(s.leases).UpdateOne(context.Background(), document.ByKey(key),
+		document.Op("$set", document.Op("expiresAt", time.Now().Add(-time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func data(s *Store) *mongo.Collection { return s.db.Collection("data") }
 
 // add adds one to the number id. In a transaction it belongs to that.
 func add(ctx context.Context, s *Store, id string) error {
-	_, err := data(s).UpdateOne(ctx, op("_id", id), op("$inc", op("n", int64(1))), options.UpdateOne().SetUpsert(true))
+	_, err := data(s).UpdateOne(ctx, document.Op("_id", id), document.Op("$inc", document.Op("n", int64(1))), options.UpdateOne().SetUpsert(true))
 	return err
 }
 
@@ -79,7 +80,7 @@ func add(ctx context.Context, s *Store, id string) error {
 func number(t testing.TB, s *Store, id string) int64 {
 	t.Helper()
 	var doc struct{ N int64 }
-	err := data(s).FindOne(context.Background(), op("_id", id)).Decode(&doc)
+	err := data(s).FindOne(context.Background(), document.Op("_id", id)).Decode(&doc)
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func fenceOf(t testing.TB, s *Store, key string) (fence struct {
 	N     int64
 }) {
 	t.Helper()
-	if err := s.db.Collection(s.fences).FindOne(t.Context(), op("_id", keyID(key))).Decode(&fence); err != nil {
+	if err := s.db.Collection(s.fences).FindOne(t.Context(), document.ByKey(key)).Decode(&fence); err != nil {
 		t.Fatal(err)
 	}
 	return fence

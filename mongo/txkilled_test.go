@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // inside stays in a transaction for ever.
@@ -164,7 +165,7 @@ func TestDeadTransactionBehindAnother(t *testing.T) {
 			sess := dying.own.find(q.ID).sess
 			must(t, sess.StartTransaction(ownTransactions))
 			_, err := dying.inside(sess, dying.fences).UpdateOne(mongo.NewSessionContext(t.Context(), sess),
-				op("_id", keyID(q.Key)), op("$inc", op("n", int64(1))))
+				document.ByKey(q.Key), document.Op("$inc", document.Op("n", int64(1))))
 			must(t, err)
 		}
 		for _, h := range holds {

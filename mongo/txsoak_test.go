@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // soakTime is how long a soak takes: some seconds, or what ROWLOCK_SOAK says.
@@ -180,8 +181,8 @@ func (k *soak) transaction(s *Store, lease *rowlock.Lease, worker int, fn func(c
 // write sets the number, and notes if a newer holder has done so before.
 func (k *soak) write(ctx context.Context, s *Store, lease *rowlock.Lease, key int, n int64) error {
 	var before struct{ Token int64 }
-	err := data(s).FindOneAndUpdate(ctx, op("_id", soakKey(key)),
-		op("$set", bson.D{{Key: "n", Value: n}, {Key: "token", Value: lease.Token()}})).Decode(&before)
+	err := data(s).FindOneAndUpdate(ctx, document.Op("_id", soakKey(key)),
+		document.Op("$set", bson.D{{Key: "n", Value: n}, {Key: "token", Value: lease.Token()}})).Decode(&before)
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return err
 	}

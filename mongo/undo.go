@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // barrier is a document that every undo writes, and all else that overtakes an
@@ -48,9 +49,9 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 // went out in sess. Once the majority has it, nothing that was sent in sess before can
 // take effect any more.
 func (s *Store) overtake(ctx context.Context, sess *session, attempt ...driver.Hold) (answer, error) {
-	updates := bson.A{bson.D{{Key: "q", Value: op("_id", barrier)}, {Key: "u", Value: op("$inc", op("n", int64(1)))}, {Key: "upsert", Value: true}}}
+	updates := bson.A{bson.D{{Key: "q", Value: document.Op("_id", barrier)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}, {Key: "upsert", Value: true}}}
 	if len(attempt) > 0 {
-		updates = append(updates, bson.D{{Key: "q", Value: byHolds(attempt)}, {Key: "u", Value: removal(true)}})
+		updates = append(updates, bson.D{{Key: "q", Value: document.ByHolds(attempt)}, {Key: "u", Value: document.Removal(true)}})
 	}
 	cmd := bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: true}}
 	for tries := 0; ; tries++ {

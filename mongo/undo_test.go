@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // behindProxy opens a Store whose commands go through a proxy, and one beside it.
@@ -201,7 +202,7 @@ func TestUndoFindsWhatWasGranted(t *testing.T) {
 		t.Errorf("%+v, want removed, not final", r)
 	}
 	var b struct{ N int64 }
-	if err := s.db.Collection(s.leases).FindOne(t.Context(), op("_id", barrier)).Decode(&b); err != nil || b.N != 1 {
+	if err := s.db.Collection(s.leases).FindOne(t.Context(), document.Op("_id", barrier)).Decode(&b); err != nil || b.N != 1 {
 		t.Errorf("barrier %+v (%v), want 1", b, err)
 	}
 }

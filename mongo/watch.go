@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // releases passes the events after which a key may be free: a hold that went, a
@@ -20,10 +21,10 @@ import (
 // a refusal, also one that leaves a hint, do not pass. A release is logged as an update or, when the server
 // found that shorter, as a whole document.
 var releases = mongo.Pipeline{
-	bson.D{{Key: "$match", Value: op("$or", bson.A{
-		op("operationType", op("$in", bson.A{"delete", "drop", "rename", "dropDatabase", "invalidate"})),
+	bson.D{{Key: "$match", Value: document.Op("$or", bson.A{
+		document.Op("operationType", document.Op("$in", bson.A{"delete", "drop", "rename", "dropDatabase", "invalidate"})),
 		bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription.removedFields", Value: "hold"}},
-		bson.D{{Key: "operationType", Value: "replace"}, {Key: "fullDocument.hold", Value: op("$exists", false)}},
+		bson.D{{Key: "operationType", Value: "replace"}, {Key: "fullDocument.hold", Value: document.Op("$exists", false)}},
 	})}},
 	bson.D{{Key: "$project", Value: bson.D{{Key: "operationType", Value: 1}, {Key: "documentKey", Value: 1}}}},
 }

@@ -1,0 +1,11 @@
+// Package document has the form of a key's document in the lease collection: what a
+// reply says of it ([State]), the expressions over it that decide by the server's clock
+// whether it is free, and the statements that take, renew and end a hold.
+//
+// It knows the names and types of the fields, the hint of a client that waits, what
+// makes a document corrupt, and how tokens follow the clock of the replica set. A field is
+// added here and nowhere else.
+//
+// It sends nothing: it knows no client, session, time limit or error of a server, and
+// of the other collections only that their documents have a key or a hold as _id too.
+package document

@@ -1,0 +1,234 @@
+package document
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// TakeOne is the acquire of one key. It creates a document that is not there.
+func TakeOne(leases string, q driver.Request, standalone bool) bson.D {
+	return bson.D{
+		{Key: "findAndModify", Value: leases},
+		{Key: "query", Value: ByKey(q.Key)},
+		{Key: "update", Value: bson.A{Taking(q, standalone)}},
+		{Key: "upsert", Value: true},
+		{Key: "new", Value: true},
+		{Key: "fields", Value: Fields},
+	}
+}
+
+// Taking is the update that takes the key of q. What comes from the caller is
+// literal: an owner may begin with a dollar sign.
+func Taking(q driver.Request, standalone bool) bson.D {
+	hold := HoldID(q.ID)
+	var keep, fenced any = nil, "$fenced" // sticky; absent stays absent
+	if q.Keep > 0 {
+		keep = plus(Now, Millis(q.Keep))
+	}
+	if q.Guarded {
+		fenced = literal(true)
+	}
+	client, refused := int32(q.Client), any("$$ROOT")
+	if leaves(q) {
+		refused = leaveHint(hold, client)
+	}
+	return take(hold, grant(standalone, literal(q.Key), hold, literal(q.Owner), Millis(q.TTL), keep, fenced, client), refused)
+}
+
+// TakeMany is the acquire of all keys whose documents exist: each document
+// finds its own hold, by its place in the list of keys.
+func TakeMany(leases string, reqs []driver.Request, standalone bool) bson.D {
+	first := reqs[0]
+	keys, holds, owners, ttls, keeps, fences, clients, wants := bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}
+	oneOwner, oneTTL, oneKeep, oneFence, oneClient, oneWant := true, true, true, true, true, true
+	for _, q := range reqs {
+		keys = append(keys, KeyID(q.Key))
+		holds = append(holds, HoldID(q.ID))
+		owners = append(owners, q.Owner)
+		ttls = append(ttls, Millis(q.TTL))
+		keeps = append(keeps, Millis(q.Keep))
+		fences = append(fences, q.Guarded)
+		clients = append(clients, int32(q.Client))
+		wants = append(wants, leaves(q))
+		oneOwner = oneOwner && q.Owner == first.Owner
+		oneTTL = oneTTL && q.TTL == first.TTL
+		oneKeep = oneKeep && q.Keep == first.Keep
+		oneFence = oneFence && q.Guarded == first.Guarded
+		oneClient = oneClient && q.Client == first.Client
+		oneWant = oneWant && leaves(q) == leaves(first)
+	}
+	// A list costs the server a look-up a document: only where it is needed.
+	mine := func(all bson.A, one bool) any {
+		if one {
+			return literal(all[0])
+		}
+		return Op("$arrayElemAt", bson.A{literal(all), "$$i"})
+	}
+	hold := mine(holds, false)
+	var keep, fenced any = nil, "$fenced"
+	if !oneKeep {
+		ms := mine(keeps, false)
+		keep = Op("$cond", bson.A{Op("$gt", bson.A{ms, 0}), plus(Now, ms), "$$REMOVE"})
+	} else if first.Keep > 0 {
+		keep = plus(Now, Millis(first.Keep))
+	}
+	if !oneFence {
+		fenced = Op("$cond", bson.A{mine(fences, false), true, "$fenced"})
+	} else if first.Guarded {
+		fenced = literal(true)
+	}
+	var client, refused any = int32(first.Client), "$$ROOT"
+	if !oneClient {
+		client = mine(clients, false)
+	}
+	if !oneWant {
+		refused = Op("$cond", bson.A{mine(wants, false), leaveHint(hold, client), "$$ROOT"})
+	} else if leaves(first) {
+		refused = leaveHint(hold, client)
+	}
+	doc := grant(standalone, "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced, client)
+	taking := take(hold, doc, refused)
+	stage := Op("$replaceWith", Op("$let", bson.D{
+		{Key: "vars", Value: Op("i", Op("$indexOfArray", bson.A{literal(keys), "$_id"}))},
+		{Key: "in", Value: taking[0].Value},
+	}))
+	return bson.D{
+		{Key: "update", Value: leases},
+		{Key: "updates", Value: bson.A{bson.D{
+			{Key: "q", Value: Op("_id", Op("$in", keys))},
+			{Key: "u", Value: bson.A{stage}},
+			{Key: "multi", Value: true},
+		}}},
+	}
+}
+
+// Renew is one update statement for each length of time that is asked for.
+func Renew(leases string, holds []driver.Hold) bson.D {
+	type term struct{ ttl, maxHold time.Duration }
+	groups := make(map[term][]driver.Hold)
+	var terms []term
+	for _, h := range holds {
+		t := term{h.TTL, h.MaxHold}
+		if groups[t] == nil {
+			terms = append(terms, t)
+		}
+		groups[t] = append(groups[t], h)
+	}
+	updates := bson.A{}
+	for _, t := range terms {
+		end := plus(Now, Millis(t.ttl))
+		if t.maxHold > 0 {
+			end = Op("$min", bson.A{end, plus("$acquiredAt", Millis(t.maxHold))})
+		}
+		updates = append(updates, bson.D{
+			{Key: "q", Value: ByHolds(groups[t])},
+			{Key: "u", Value: bson.A{Op("$set", Op("expiresAt", Op("$max", bson.A{"$expiresAt", end})))}},
+			{Key: "multi", Value: len(groups[t]) > 1},
+		})
+	}
+	return bson.D{{Key: "update", Value: leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}
+}
+
+// ByHolds matches the documents that have these holds. Hold IDs are unique, so
+// the two lists cannot cross.
+func ByHolds(holds []driver.Hold) bson.D {
+	if len(holds) == 1 {
+		return bson.D{{Key: "_id", Value: KeyID(holds[0].Key)}, {Key: "hold", Value: HoldID(holds[0].ID)}}
+	}
+	keys, ids := make(bson.A, len(holds)), make(bson.A, len(holds))
+	for i, h := range holds {
+		keys[i], ids[i] = KeyID(h.Key), HoldID(h.ID)
+	}
+	return bson.D{{Key: "_id", Value: Op("$in", keys)}, {Key: "hold", Value: Op("$in", ids)}}
+}
+
+// EndOne removes a hold, and brings back the hint of a client that waits for the key.
+func EndOne(leases string, h driver.Hold) bson.D {
+	return bson.D{
+		{Key: "findAndModify", Value: leases},
+		{Key: "query", Value: ByHolds([]driver.Hold{h})},
+		{Key: "update", Value: Removal(h.Undo)},
+		{Key: "fields", Value: bson.D{{Key: "wanted", Value: 1}, {Key: "now", Value: Now}}},
+	}
+}
+
+// Force ends whatever hold a key has and raises its token. It brings back the document
+// as it was.
+func Force(leases, key string) bson.D {
+	return bson.D{
+		{Key: "findAndModify", Value: leases},
+		{Key: "query", Value: ByKey(key)},
+		{Key: "update", Value: bson.D{
+			{Key: "$unset", Value: bson.D{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
+			{Key: "$set", Value: Op("forced", true)},
+			{Key: "$inc", Value: Op("token", int64(driver.TokenRange))},
+			{Key: "$currentDate", Value: Op("expiresAt", true)},
+		}},
+		{Key: "fields", Value: Fields},
+	}
+}
+
+// EndMany removes several holds.
+func EndMany(leases string, holds []driver.Hold) bson.D {
+	return bson.D{
+		{Key: "update", Value: leases},
+		{Key: "updates", Value: bson.A{bson.D{
+			{Key: "q", Value: ByHolds(holds)},
+			{Key: "u", Value: Removal(holds[0].Undo)},
+			{Key: "multi", Value: true},
+		}}},
+	}
+}
+
+// Removal is what happens to a document whose hold ends: plain operators, not a
+// pipeline, so that a change stream always sees which field went. keepUntil, which
+// MinHold wrote at the grant, outlives the release of a lease, but not an undo.
+// A lease that is released was granted to its end, so the document is not fresh any more.
+func Removal(undo bool) bson.D {
+	gone := bson.D{{Key: "hold", Value: ""}, {Key: "fresh", Value: ""}}
+	if undo {
+		gone[1].Key = "keepUntil"
+	}
+	return bson.D{{Key: "$unset", Value: gone}, {Key: "$currentDate", Value: Op("expiresAt", true)}}
+}
+
+// ByKey matches the document of a key.
+func ByKey(key string) bson.D { return Op("_id", KeyID(key)) }
+
+// ByKeys matches the documents of keys.
+func ByKeys(keys []string) bson.D {
+	if len(keys) == 1 {
+		return ByKey(keys[0])
+	}
+	ids := make(bson.A, len(keys))
+	for i, k := range keys {
+		ids[i] = KeyID(k)
+	}
+	return Op("_id", Op("$in", ids))
+}
+
+// Dead matches documents that have been free for longer than grace. Documents
+// without a date are none of ours, or not locks: the larger of two dates that are
+// not there is less than any date.
+func Dead(grace time.Duration) bson.D {
+	return bson.D{
+		{Key: "expiresAt", Value: Op("$type", "date")},
+		{Key: "$expr", Value: Op("$lte", bson.A{Op("$max", bson.A{"$expiresAt", "$keepUntil"}), Op("$subtract", bson.A{Now, Millis(grace)})})},
+	}
+}
+
+// DeadAs matches a document that is dead and as it was read.
+func DeadAs(r State, grace time.Duration) bson.D {
+	var hold any // null: absent
+	if r.Held() {
+		hold = HoldID(r.Hold)
+	}
+	return append(bson.D{
+		{Key: "_id", Value: KeyID(r.Key)},
+		{Key: "token", Value: r.Token},
+		{Key: "hold", Value: hold},
+	}, Dead(grace)...)
+}
