@@ -11,21 +11,6 @@ import (
 	"github.com/rowlock/rowlock/internal/storekit"
 )
 
-// bounds are how long the tries of one step may stay unanswered. A takeover holds
-// the row's lock while it waits for the old holder's guarded transaction, and
-// everybody's statements on that key wait behind it: so it must not wait. The last
-// try knows that none of its keys is locked, so what it may be waiting for is a
-// slow server.
-var bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
-
-// bound is how long the n-th try may stay unanswered. Where the server is so slow
-// that statements which wait for nobody come near the bound, ending them helps nobody:
-// the bound is at least four times the usual time of an answer. However long that is,
-// lockWait bounds the wait for a lock.
-func (s *Store) bound(n int) time.Duration {
-	return max(bounds[n], 4*time.Duration(s.pace.Load()))
-}
-
 // waited reports whether the statement was ended by lockWait, not by KILL.
 func waited(err error) bool { return number(err) == erLockWait }
 
@@ -47,12 +32,12 @@ func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.R
 	if hinted {
 		// Pinned keys share one connection, so that however many there are they leave
 		// the others to the rest.
-		if err := l.s.takeAlone(ctx); err != nil {
+		if err := l.db.takeSlow(ctx); err != nil {
 			return nil, err
 		}
-		defer l.s.giveAlone()
+		defer l.db.giveSlow()
 	}
-	if err := l.s.step(ctx, l.s.acquires, func(c *conn) error { return a.run(ctx, c) }); err != nil {
+	if err := l.db.step(ctx, l.db.acquires, func(c *conn) error { return a.run(ctx, c) }); err != nil {
 		return nil, err
 	}
 	return sorted.Unsort(a.results), nil
@@ -65,7 +50,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 	a.due = nil
 	for i, r := range a.reqs {
 		// Where no statement can be ended, none is sent that is seen to wait.
-		if r.Pinned || a.s.cannotKill.Load() {
+		if r.Pinned || a.db.cannotKill.Load() {
 			look = append(look, i)
 		} else {
 			open = append(open, i)
@@ -91,7 +76,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		}
 		blocked = false
 		before := len(open)
-		bound := a.s.bound(n)
+		bound := a.db.bound(n)
 		open, err = a.take(ctx, c, open, bound)
 		if errors.Is(err, errBlocked) {
 			blocked, late = true, waited(err)
@@ -106,7 +91,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 			if late {
 				break // it took a second
 			}
-			a.s.keepPace(bound)
+			a.db.noteAnswer(bound)
 		}
 	}
 	for _, i := range open {
@@ -115,7 +100,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		if !blocked {
 			// It was refused, and let go before it was looked at. The answer to the upsert
 			// of a single key says which.
-			if alone, err = a.take(ctx, c, alone, a.s.bound(len(bounds)-1)); len(alone) == 0 && err == nil {
+			if alone, err = a.take(ctx, c, alone, a.db.bound(len(bounds)-1)); len(alone) == 0 && err == nil {
 				continue
 			}
 		}

@@ -52,13 +52,13 @@ func soon(t testing.TB, what string, most time.Duration, step func()) {
 // KILL, and soon: its connections are opened anew.
 func (c client) near() {
 	c.t.Helper()
-	for _, l := range []*lane{c.acquires, c.renewals, c.releases} {
+	for _, l := range []*pool{c.db.acquires, c.db.renewals, c.db.releases} {
 		l.closeIdle()
 		conn, err := l.get(within(c.t, patience))
 		must(c.t, err)
 		conn.put()
 	}
-	c.pace.Store(0)
+	c.db.usual.Store(0)
 }
 
 // soon is the same for a step that a KILL ends.
@@ -78,8 +78,8 @@ func (c client) soon(what string, most time.Duration, step func()) {
 func (c client) calm() {
 	c.t.Helper()
 	c.inspect("calm")
-	c.background.Wait()
-	c.pace.Store(math.MaxInt64 / 8)
+	c.db.background.Wait()
+	c.db.usual.Store(math.MaxInt64 / 8)
 }
 
 // undisturbed repeats what counts statements until it takes less time than a statement

@@ -21,21 +21,6 @@ const (
 	minMariaDB = 10_06
 )
 
-// layout is what a strategy needs of a table.
-type layout struct {
-	table   string // quoted
-	columns []string
-	guard   []string // the columns of its index named guard; nil: none is needed
-}
-
-func (l *leases) layout() []layout {
-	return []layout{{
-		table:   l.table,
-		columns: []string{"name", "hold", "owner", "token", "acquired_at", "expires_at", "released_at", "wanted", "phase", "gate", "gate_until", "gate_after"},
-		guard:   l.guard,
-	}}
-}
-
 // Check reports whether the Store can work: the server answers, is MySQL 8.0 or
 // MariaDB 10.6 or newer and not read-only, and the tables are there, with the
 // columns and indexes of this version, in InnoDB. The first use does it once by
@@ -52,8 +37,8 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	err := s.check(ctx)
 	if err == nil {
-		err = detachedErr(ctx, s, "check", func(ctx context.Context) error {
-			return s.read(ctx, func(c *conn) error { return notSent("check", s.checkPrivileges(ctx, c)) })
+		err = detachedErr(ctx, s.db, "check", func(ctx context.Context) error {
+			return s.db.read(ctx, func(c *conn) error { return notSent("check", s.checkPrivileges(ctx, c)) })
 		})
 	}
 	if r := (readOnly{}); errors.As(err, &r) {
@@ -63,15 +48,15 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) check(ctx context.Context) error {
-	err := detachedErr(ctx, s, "check", func(ctx context.Context) error {
+	err := detachedErr(ctx, s.db, "check", func(ctx context.Context) error {
 		// Side by side: at a distance each trip counts. What the server is goes first.
 		tables := make(chan error, 1)
 		go func() {
-			tables <- s.slow(ctx, func(c *conn) error {
-				return notSent("check", checkTables(ctx, c, s.keep.layout(), "run Migrate"))
+			tables <- s.db.slow(ctx, func(c *conn) error {
+				return notSent("check", checkTables(ctx, c, s.strategy.layout(), "run Migrate"))
 			})
 		}()
-		err := s.read(ctx, func(c *conn) error {
+		err := s.db.read(ctx, func(c *conn) error {
 			err := checkServer(ctx, c)
 			if err == nil {
 				err = s.checkLog(ctx, c)
@@ -96,14 +81,10 @@ func (s *Store) ready(ctx context.Context) error {
 	return notSent("check", s.first.Do(ctx, func(ctx context.Context) error {
 		// Side by side with the check, or the first use of a distant server would take a
 		// large part of the TTL. The first renewal should not have to wait either.
-		s.acquires.fill()
-		s.renewals.fill()
+		s.db.acquires.fill(0)
+		s.db.renewals.fill(0)
 		return s.check(ctx)
 	}))
-}
-
-func errClosed() error {
-	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: the store was closed", driver.ErrClosed)}
 }
 
 var leadingVersion = regexp.MustCompile(`^(?:5\.5\.5-)?(\d{1,9})\.(\d{1,9})`)
@@ -229,7 +210,7 @@ func readTables(ctx context.Context, c *conn, tables []layout, advice string) er
 // checkPrivileges has the server check them as it would for the statements, which
 // EXPLAIN does not run.
 func (s *Store) checkPrivileges(ctx context.Context, c *conn) error {
-	for _, t := range s.keep.layout() {
+	for _, t := range s.strategy.layout() {
 		for _, statement := range []string{
 			"INSERT INTO " + t.table + " SELECT * FROM " + t.table + " WHERE 1=0",
 			"UPDATE " + t.table + " SET name=name WHERE 1=0",
@@ -297,4 +278,15 @@ func (m made) check(t layout, advice string) error {
 			driver.ErrSchema, t.table, strings.Join(is.guard, ","), strings.Join(t.guard, ","), advice)
 	}
 	return nil
+}
+
+// checkLog says whether the strategy can work with the server's binary log.
+func (s *Store) checkLog(ctx context.Context, c *conn) error {
+	if s.options.Strategy != SelectForUpdate {
+		return nil
+	}
+	if statements, err := s.db.logsStatements(ctx, c); err != nil || !statements {
+		return err
+	}
+	return fmt.Errorf("%w: the server logs statements (binlog_format is STATEMENT), which strategy for-update cannot work with: set binlog_format to ROW, or use VersionColumn", driver.ErrNotSupported)
 }

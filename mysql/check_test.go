@@ -194,8 +194,8 @@ func TestTables(t *testing.T) {
 			must(t, s.Check(ctx))
 		}
 		broken("CHANGE released_at released DATETIME(6) NULL", "CHANGE released released_at DATETIME(6) NULL", driver.ErrSchema, "released_at", "run Migrate")
-		broken("DROP INDEX guard", "ADD UNIQUE guard ("+strings.Join(s.keep.layout()[0].guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
-		broken("DROP INDEX guard, ADD INDEX guard (name, token)", "DROP INDEX guard, ADD UNIQUE guard ("+strings.Join(s.keep.layout()[0].guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
+		broken("DROP INDEX guard", "ADD UNIQUE guard ("+strings.Join(s.strategy.layout()[0].guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
+		broken("DROP INDEX guard, ADD INDEX guard (name, token)", "DROP INDEX guard, ADD UNIQUE guard ("+strings.Join(s.strategy.layout()[0].guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
 		broken("ENGINE=MyISAM", "ENGINE=InnoDB", driver.ErrNotSupported, "InnoDB")
 
 		// Tables that go while the store is used.
@@ -274,7 +274,7 @@ func TestPlainUser(t *testing.T) {
 		c.t = t
 		pin(l, c, "pinned") // needs a KILL
 		c.wants("pinned", c.acquire(request("pinned", time.Minute))[0].Status, driver.Pinned)
-		if s.cannotKill.Load() {
+		if s.db.cannotKill.Load() {
 			t.Error("KILL was refused")
 		}
 		if _, err := s.Reap(ctx, time.Hour); err != nil {

@@ -16,13 +16,14 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// conn is a connection that the Store has checked out of the pool, prepared once
-// and keeps. One goroutine uses it at a time.
+// conn is a connection that a Store has checked out of the pool of database/sql, prepared
+// once and keeps. One goroutine uses it at a time.
 //
 // Its settings are ours, so it never goes back to the pool alive: the pool may be
 // the caller's.
 type conn struct {
-	s      *Store
+	db     *db
+	pool   *pool // to which it goes back; nil: to none
 	sc     *sql.Conn
 	id     uint64    // CONNECTION_ID()
 	server string    // which server the connection reached
@@ -33,7 +34,9 @@ type conn struct {
 	trip   *trip     // to that server
 	broken bool      // to be closed
 	net    net.Conn  // below; nil: not known
-	from   *lane     // to which it goes back; nil: it is no lane's
+
+	silence    time.Duration // after it the server ends the connection (wait_timeout); 0: not set
+	repeatable bool          // its transactions are at REPEATABLE READ
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
@@ -43,12 +46,12 @@ type conn struct {
 	forgot   int
 }
 
-// prepare is what a connection is brought to before its first use. A connection
-// of the caller's pool may have an open transaction (SET autocommit=1 would commit
-// it) and any session setting. The lock waits are a second bound, for where KILL
-// is refused: a statement that waits for another transaction (or for a change of
-// the table's definition) ends after a second with 1205, undone.
-var prepare = []string{
+// singleSettings are what a connection for single statements is brought to. A connection
+// of the program's pool may have an open transaction (SET autocommit=1 would commit it)
+// and any session setting. The lock waits are a second bound, for where KILL is refused: a
+// statement that waits for another transaction (or for a change of the table's definition)
+// ends after a second with 1205, undone.
+var singleSettings = []string{
 	rollback,
 	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615" + repeatable,
 }
@@ -75,17 +78,18 @@ const (
 	repeats = 8
 )
 
-// open takes a connection out of the pool and prepares it.
-func (s *Store) open(ctx context.Context) (*conn, error) {
-	return s.openAs(ctx, openWait, prepare, true)
-}
-
-// openAs is open with another wait for the pool, and with other settings, under which
-// autocommit is on or off.
-func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string, autocommit bool) (*conn, error) {
-	c := &conn{s: s, opened: time.Now()}
+// open makes a connection for one of our pools, out of that of database/sql.
+func (d *db) open(ctx context.Context, p *pool, silence time.Duration) (*conn, error) {
+	c := &conn{db: d, pool: p, opened: time.Now()}
+	settings, autocommit, wait := p.settings, false, openWait
+	if settings == nil {
+		settings, autocommit = singleSettings, true
+	}
+	if p.patient {
+		wait = 0
+	}
 	var err error
-	if c.sc, err = s.connect(ctx, wait); err != nil {
+	if c.sc, err = d.connect(ctx, wait); err != nil {
 		return nil, notSent("connect", err)
 	}
 	if c.net, err = netConnOf(c.sc); err != nil {
@@ -93,12 +97,12 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 		return nil, notSent("connect", err)
 	}
 	shortest := time.Duration(math.MaxInt64)
-	for _, text := range prepare {
-		if s.own && text == rollback {
+	for _, text := range settings {
+		if d.own && text == rollback {
 			continue // it is new
 		}
 		sent := time.Now()
-		s.statements.Add(1)
+		d.statements.Add(1)
 		_, err := c.sc.ExecContext(ctx, text)
 		shortest = min(shortest, time.Since(sent))
 		if err != nil {
@@ -108,7 +112,7 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 	}
 	var commits, sameBytes bool
 	c.heard = time.Now()
-	s.statements.Add(1)
+	d.statements.Add(1)
 	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+serverName+", @@autocommit, @@character_set_client=@@character_set_connection, @@max_allowed_packet")
 	if err := row.Scan(&c.id, &c.server, &commits, &sameBytes, &c.packet); err != nil {
 		c.close()
@@ -124,10 +128,16 @@ func (s *Store) openAs(ctx context.Context, wait time.Duration, prepare []string
 			driver.ErrNotSupported, c.packet, leastPacket))
 	}
 	c.ready = time.Now()
-	c.trip = s.tripTo(c.server)
+	c.trip = d.tripTo(c.server)
 	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.heard)))
-	s.pace.CompareAndSwap(0, int64(min(c.trip.shortest(), farTrip))) // above it the bound of a statement is not asked for
-	c.literals = !sameBytes                                          // the server would convert the strings
+	d.usual.CompareAndSwap(0, int64(min(c.trip.shortest(), farTrip))) // above it the bound of a statement is not asked for
+	c.literals = !sameBytes                                           // the server would convert the strings
+	if p.prepare != nil {
+		if err := p.prepare(ctx, c, silence); err != nil {
+			c.close()
+			return nil, notSent("prepare a connection", err)
+		}
+	}
 	return c, nil
 }
 
@@ -157,6 +167,27 @@ func (c *conn) alive(ctx context.Context) bool {
 		cancel()
 	}
 	return err == nil
+}
+
+// wholeSeconds is a wait_timeout as long as d; its largest value is a year.
+func wholeSeconds(d time.Duration) time.Duration {
+	return min(max((d+time.Second-1).Truncate(time.Second), time.Second), 365*24*time.Hour)
+}
+
+// endsAfter makes the server end the connection when it is silent for that long, in whole
+// seconds; 0: for whatever is set.
+func (c *conn) endsAfter(ctx context.Context, silence time.Duration) error {
+	if silence == 0 {
+		return nil
+	}
+	if silence = wholeSeconds(silence); silence == c.silence {
+		return nil
+	}
+	_, err := c.exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d", silence/time.Second))
+	if err == nil {
+		c.silence = silence
+	}
+	return err
 }
 
 // exec sends one statement and waits for the answer. With a bound above zero the
@@ -236,7 +267,7 @@ func (c *conn) run(ctx context.Context, bound time.Duration, send func(context.C
 
 // once sends a statement; ended tells that we ended it by KILL QUERY.
 func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.Context) error) (ended bool, err error) {
-	c.s.statements.Add(1)
+	c.db.statements.Add(1)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -247,35 +278,29 @@ func (c *conn) once(ctx context.Context, bound time.Duration, send func(context.
 	}
 	sending, patience := ctx, time.Duration(0) // without end: see silence.go
 	var cut context.CancelFunc
-	if c.from != nil {
+	if !c.pool.holds {
 		patience = firstPatience(ctx, start)
 		sending, cut = context.WithCancel(ctx)
 		defer cut()
 	}
-	e := c.s.watchdog.watch(c, start, kill, patience, cut)
+	e := c.db.watchdog.watch(c, start, kill, patience, cut)
 	err = send(sending)
 	now := time.Now()
-	ended = c.s.watchdog.stop(ctx, e)
+	ended = c.db.watchdog.stop(ctx, e)
 	if ended && !c.broken && e.other && number(err) == erLockWait {
-		c.s.cannotKill.Store(true) // it waited all the time, in another session than its number says
+		c.db.cannotKill.Store(true) // it waited all the time, in another session than its number says
 	}
 	if e.silent && err != nil && number(err) == 0 {
 		return ended, errSilent
 	}
 	if err == nil && bound > 0 {
-		c.s.keepPace(now.Sub(start))
+		c.db.noteAnswer(now.Sub(start))
 	}
-	if err == nil || number(err) != 0 {
+	if n := number(err); err == nil || n != 0 && n != erIdle {
 		c.heard = start
 		c.trip.answered(now, now.Sub(start))
 	}
 	return ended, err
-}
-
-// keepPace notes how long an answer took, or that there was none for so long. An update that gets lost does no harm.
-func (s *Store) keepPace(took time.Duration) {
-	old := s.pace.Load()
-	s.pace.Store(old + (int64(took)-old)/16)
 }
 
 // lose marks a connection of which we do not know what it does now. A statement
@@ -283,7 +308,7 @@ func (s *Store) keepPace(took time.Duration) {
 func (c *conn) lose(err error) {
 	c.broken = true
 	if !errors.Is(err, sqldriver.ErrBadConn) && !errors.Is(err, errSilent) && number(err) == 0 {
-		c.s.endSession(c)
+		c.db.endSession(c)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestDeadConnections(t *testing.T) {
 		c := client{t: t, Store: s}
 		for i := range 10 {
 			h := c.granted(fmt.Sprint("k", i), time.Minute)
-			s.background.Wait() // it opens connections too
+			s.db.background.Wait() // it opens connections too
 			ids := sessionsOf(t, l, user)
 			if len(ids) < 2 {
 				t.Fatalf("%d connections", len(ids))
@@ -117,7 +117,7 @@ func TestDeadConnections(t *testing.T) {
 				c.inspect("k0")
 			}
 		}
-		if s.cannotKill.Load() {
+		if s.db.cannotKill.Load() {
 			t.Error("the store thinks that it cannot KILL")
 		}
 		c.inspect("k0") // on the control connection: it is looked after every 100 ms only
@@ -138,9 +138,9 @@ func TestContextEndsWhileBlocked(t *testing.T) {
 		pin(l, c, "p")
 		// Nothing else ends the statement within the patience of this test.
 		const forever = 10 * patience
-		s.pace.Store(int64(forever))
-		for _, conn := range s.acquires.idle {
-			_, err := conn.exec(within(t, patience), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", secondsOf(forever)))
+		s.db.usual.Store(int64(forever))
+		for _, conn := range s.db.acquires.idle {
+			_, err := conn.exec(within(t, patience), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", wholeSeconds(forever)/time.Second))
 			must(t, err)
 		}
 		blocked := func() bool {
@@ -243,31 +243,31 @@ func TestKillOnlyOurOwn(t *testing.T) {
 	l := newLab(t, testserver.MySQL, VersionColumn)
 	s := l.store()
 	ctx := within(t, patience)
-	must(t, s.step(ctx, s.acquires, func(c *conn) error {
-		err := s.kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
+	must(t, s.db.step(ctx, s.db.acquires, func(c *conn) error {
+		err := s.db.kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
 		if !errors.Is(err, errCannotKill) || !strings.Contains(err.Error(), "younger") {
 			t.Errorf("a session last heard of before the control connection was there: %v", err)
 		}
-		if s.cannotKill.Load() {
+		if s.db.cannotKill.Load() {
 			t.Error("that says nothing of the next statement")
 		}
-		if err := s.kill(ctx, c, "QUERY", time.Now()); !errors.Is(err, errNotOurs) {
+		if err := s.db.kill(ctx, c, "QUERY", time.Now()); !errors.Is(err, errNotOurs) {
 			t.Errorf("a session that runs nothing: %v", err)
 		}
-		if s.cannotKill.Load() {
+		if s.db.cannotKill.Load() {
 			t.Error("that says nothing of the next statement either")
 		}
 		c.server = "elsewhere"
 		c.opened = time.Now().Add(time.Hour)
-		err = s.kill(ctx, c, "QUERY", time.Now())
-		if !errors.Is(err, errOtherServer) || s.cannotKill.Load() {
+		err = s.db.kill(ctx, c, "QUERY", time.Now())
+		if !errors.Is(err, errOtherServer) || s.db.cannotKill.Load() {
 			t.Errorf("another server, another time: %v", err)
 		}
 		c.opened = time.Now()
-		s.control.keep(ctx)
+		s.db.control.warm(ctx)
 		c.ready = time.Now()
-		err = s.kill(ctx, c, "QUERY", time.Now())
-		if !errors.Is(err, errCannotKill) || !s.cannotKill.Load() {
+		err = s.db.kill(ctx, c, "QUERY", time.Now())
+		if !errors.Is(err, errCannotKill) || !s.db.cannotKill.Load() {
 			t.Errorf("another server: %v", err)
 		}
 		return nil
@@ -310,7 +310,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 // restingAreDead reports whether every connection at rest shows that the server has
 // closed it.
 func (s *Store) restingAreDead() bool {
-	for _, l := range []*lane{s.acquires, s.renewals, s.releases, s.control} {
+	for _, l := range []*pool{s.db.acquires, s.db.renewals, s.db.releases, s.db.control} {
 		l.mu.Lock()
 		idle := slices.Clone(l.idle)
 		l.mu.Unlock()

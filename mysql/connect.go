@@ -17,10 +17,10 @@ var errPoolBusy = errors.New("no connection of the pool was free")
 
 // take takes a connection out of the pool. Where that is used up it waits, for
 // most at the longest (0: until ctx ends), and says so.
-func (s *Store) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
-	busy := s.usedUp()
+func (d *db) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+	busy := d.usedUp()
 	if busy == nil {
-		return s.db.Conn(ctx)
+		return d.sql.Conn(ctx)
 	}
 	waiting := ctx
 	if most > 0 {
@@ -28,7 +28,7 @@ func (s *Store) take(ctx context.Context, most time.Duration) (*sql.Conn, error)
 		waiting, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
-	sc, err := s.db.Conn(waiting)
+	sc, err := d.sql.Conn(waiting)
 	if err == nil || waiting.Err() == nil {
 		return sc, err
 	}
@@ -39,8 +39,8 @@ func (s *Store) take(ctx context.Context, most time.Duration) (*sql.Conn, error)
 }
 
 // usedUp is nil if the pool has a connection to give, or may open one.
-func (s *Store) usedUp() error {
-	stats := s.db.Stats()
+func (d *db) usedUp() error {
+	stats := d.sql.Stats()
 	if stats.MaxOpenConnections == 0 || stats.InUse < stats.MaxOpenConnections {
 		return nil
 	}

@@ -486,7 +486,7 @@ func TestCorruptRuns(t *testing.T) {
 					if !errors.Is(err, rowlock.ErrAlreadyRan) {
 						t.Errorf("once, mark of token %s at %s: %v", token, at, err)
 					}
-					must(t, a.p.slow(ctx, func(c *conn) error {
+					must(t, a.p.db.slow(ctx, func(c *conn) error {
 						token, err := a.p.marked(ctx, c, "aaa", run)
 						if err != nil || token <= 0 {
 							t.Errorf("P13: a mark is told as token %d, %v", token, err)

@@ -13,7 +13,7 @@ const detachedGrace = 2 * time.Second
 // Store's. The caller's bounds the wait only: its end would close the connection, and
 // what is in it (a trace, a session) is no business of the driver. When the caller has
 // given up f goes on for detachedGrace at most; Close waits for it.
-func detached[T any](ctx context.Context, s *Store, what string, f func(context.Context) (T, error)) (answer T, err error) {
+func detached[T any](ctx context.Context, d *db, what string, f func(context.Context) (T, error)) (answer T, err error) {
 	if err := ctx.Err(); err != nil {
 		return answer, notSent(what, err)
 	}
@@ -27,14 +27,12 @@ func detached[T any](ctx context.Context, s *Store, what string, f func(context.
 		err    error
 	}
 	done := make(chan result, 1)
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	d.work(func() {
 		defer cancel()
 		defer stop()
 		answer, err := f(own)
 		done <- result{answer, err}
-	}()
+	})
 	select {
 	case r := <-done:
 		return r.answer, r.err
@@ -44,7 +42,7 @@ func detached[T any](ctx context.Context, s *Store, what string, f func(context.
 }
 
 // detachedErr is detached for what has no answer but an error.
-func detachedErr(ctx context.Context, s *Store, what string, f func(context.Context) error) error {
-	_, err := detached(ctx, s, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+func detachedErr(ctx context.Context, d *db, what string, f func(context.Context) error) error {
+	_, err := detached(ctx, d, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
 	return err
 }

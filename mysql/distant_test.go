@@ -253,7 +253,7 @@ func TestP15_OpenedInABusyMoment(t *testing.T) {
 		d.oneWay.Store(0)
 		eventually(t, "statements are answered fast", func() bool {
 			c.cycle()
-			return s.bound(0) < lockWait/4
+			return s.db.bound(0) < lockWait/4
 		})
 		defer l.lockRows("locked")()
 		blocked := func() (killed bool) {
@@ -265,9 +265,9 @@ func TestP15_OpenedInABusyMoment(t *testing.T) {
 		eventually(t, "P15: a blocked statement, on connections that were opened while each answer was slow, is ended by KILL", blocked)
 
 		eventually(t, "P15: the first statement on a connection that was opened while each answer was slow is ended by KILL", func() bool {
-			s.acquires.closeIdle()
+			s.db.acquires.closeIdle()
 			d.oneWay.Store(int64(busy / 2))
-			one, err := s.acquires.get(within(t, time.Minute))
+			one, err := s.db.acquires.get(within(t, time.Minute))
 			must(t, err)
 			d.oneWay.Store(0)
 			one.put()

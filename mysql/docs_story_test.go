@@ -38,7 +38,7 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	sent := make(map[string][]string)
 	step := func(name string, f func()) {
 		t.Helper()
-		s.pace.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		s.db.usual.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
 		rec.take()
 		f()
 		for _, statement := range rec.take() {
@@ -64,7 +64,7 @@ func tell(t *testing.T, l *lab) map[string][]string {
 			c.wants("step", r.Status, want)
 		}
 	}
-	forUpdate, sessions := s.keep.(*forUpdate)
+	forUpdate, sessions := s.strategy.(*forUpdate)
 	due := func() { // the lease rows are to be renewed
 		if sessions {
 			for _, h := range forUpdate.holds {
@@ -194,12 +194,12 @@ func (l *lab) behindAnother(t *testing.T, s *Store, q driver.Request) {
 	blocker, err := l.db.Conn(ctx)
 	must(t, err)
 	defer func() { _ = blocker.Close() }()
-	for _, n := range s.keep.(*forUpdate).sessions.idle {
-		n.c.trip = &trip{since: time.Now(), least: [2]time.Duration{time.Microsecond, 0}} // however busy the machine is, the wait is longer
+	for _, n := range s.strategy.(*forUpdate).sessions.idle {
+		n.trip = &trip{since: time.Now(), least: [2]time.Duration{time.Microsecond, 0}} // however busy the machine is, the wait is longer
 	}
 	_, err = blocker.ExecContext(ctx, "BEGIN")
 	must(t, err)
-	_, err = blocker.ExecContext(ctx, s.keep.(*forUpdate).waitRow(q.Key))
+	_, err = blocker.ExecContext(ctx, s.strategy.(*forUpdate).waitRow(q.Key))
 	must(t, err)
 	done := make(chan driver.Result, 1)
 	go func() {

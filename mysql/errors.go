@@ -152,3 +152,8 @@ func maybeApplied(what string, err error) error {
 	}
 	return err
 }
+
+// errClosed is the answer of a Store that was closed.
+func errClosed() error {
+	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: the store was closed", driver.ErrClosed)}
+}

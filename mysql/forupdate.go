@@ -54,11 +54,13 @@ import (
 // session then serves the next acquire. A session of which we do not know what it
 // does is closed, and KILLed where that is allowed; where not, wait_timeout ends it.
 type forUpdate struct {
-	s     *Store
-	lease *leases // the lease rows; only its statements that do not take a key are used
-	rows  string  // the table whose rows are locked
+	db          *db
+	connections int     // the Store's other ones
+	lease       *leases // the lease rows; only its statements that do not take a key are used
+	rows        string  // the table whose rows are locked
 
-	sessions *sessions
+	sessions *pool
+	attempts chan struct{} // one for each acquire under way
 	caution  *caution
 	hinter   *hinter
 
@@ -77,14 +79,16 @@ const minSessionTTL = time.Second
 // leave room for at least one session.
 func newForUpdate(s *Store) (strategy, error) {
 	f := &forUpdate{
-		s:      s,
-		lease:  &leases{s: s, table: s.names.session, guard: []string{"token", "name"}},
-		rows:   s.names.sessionRow,
-		holds:  make(map[driver.HoldID]*hold),
-		failed: make(map[driver.HoldID]*failure),
+		db:          s.db,
+		connections: s.options.Connections,
+		attempts:    make(chan struct{}, maxAttempts),
+		lease:       &leases{db: s.db, table: s.names.session, guard: []string{"token", "name"}},
+		rows:        s.names.sessionRow,
+		holds:       make(map[driver.HoldID]*hold),
+		failed:      make(map[driver.HoldID]*failure),
 	}
-	f.sessions, f.caution, f.hinter = newSessions(s), newCaution(f), &hinter{f: f}
-	if most, room := f.sessions.room(); room < 1 {
+	f.sessions, f.caution, f.hinter = newSessions(f), newCaution(f), &hinter{f: f}
+	if most, room := f.room(); room < 1 {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, and strategy for-update needs one for each held key beside %d of Options.Connections and %d for your own transactions: SetMaxOpenConns(0), or at least %d and one more for each further key",
 			driver.ErrInvalid, most, s.options.Connections, spareConnections, s.options.Connections+spareConnections+1)
 	}
@@ -112,18 +116,18 @@ func (f *forUpdate) close() {
 	f.mu.Unlock()
 	for _, h := range holds {
 		h.turn <- struct{}{} // a heartbeat under way has just been cancelled
-		f.sessions.drop(h.session)
+		h.session.put()      // the pool is closed
 	}
 }
 
-// work begins something that Close waits for; false: the Store was closed.
-func (f *forUpdate) work() bool {
+// work runs do in the background; Close waits for it. false: the Store was closed.
+func (f *forUpdate) work(do func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.life.Err() != nil {
 		return false
 	}
-	f.s.background.Add(1)
+	f.db.work(do)
 	return true
 }
 
@@ -157,4 +161,10 @@ func (f *forUpdate) take(h *hold) bool {
 	}
 	delete(f.holds, h.id)
 	return true
+}
+
+// guards: the lease row stays as it is when a session ends, so it does not tell
+// whether the hold is over.
+func (f *forUpdate) guards(h driver.Hold) (*leases, bool) {
+	return f.lease, f.get(h.Key, h.ID) != nil
 }

@@ -14,7 +14,7 @@ import (
 type seizure struct {
 	f       *forUpdate
 	r       driver.Request
-	n       *session
+	session *conn
 	started time.Duration // before anything was sent
 	stood   bool          // (1) and (2) were done in the server's queue
 	t0      int64         // the token of the lease row before the grant
@@ -78,21 +78,21 @@ func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
 		case pinned:
 			return driver.Result{Status: driver.Pinned}
 		}
-		n, err := f.sessions.next(ctx, secondsOf(r.TTL))
+		n, err := f.session(ctx, r.TTL)
 		if err != nil {
-			f.sessions.leave()
+			f.leave()
 			return driver.Result{Err: err}
 		}
-		a.n = n
+		a.session = n
 		result, err := a.run(ctx)
-		f.sessions.leave()
+		f.leave()
 		if err == nil && result.Status == driver.Granted {
 			return result
 		}
-		lost := n.c.broken
-		f.sessions.put(n)
+		lost := n.broken
+		n.put()
 		if isElsewhere(err) {
-			f.s.moved()
+			f.db.moved()
 		}
 		switch {
 		case err == nil:
@@ -124,24 +124,21 @@ func (a *seizure) run(ctx context.Context) (driver.Result, error) {
 	result, err := a.steps(ctx)
 	if err == nil && result.Status == driver.Granted {
 		h := &hold{
-			key: a.r.Key, id: a.r.ID, token: a.token, ttl: a.r.TTL, keeps: a.r.Keep > 0, session: a.n, turn: make(chan struct{}, 1),
+			key: a.r.Key, id: a.r.ID, token: a.token, ttl: a.r.TTL, keeps: a.r.Keep > 0, session: a.session, turn: make(chan struct{}, 1),
 			granted: a.started, heard: a.started, rowUntil: a.started + a.r.TTL, trusted: a.started + a.r.TTL,
 			wanted: a.wanted, seen: clock.Now(),
 		}
 		if a.f.put(h) {
 			return result, nil
 		}
-		a.n.c.broken = true
+		a.session.broken = true
 		return driver.Result{}, errClosed()
 	}
-	if a.n.c.broken {
+	if a.session.broken {
 		return result, err
 	}
-	if rolled := a.n.exec(ctx, "ROLLBACK"); rolled != nil {
-		a.n.c.broken = true
-		if err == nil {
-			err = rolled // the answer stands, but the lock may too
-		}
+	if rolled := rollBack(ctx, a.session); rolled != nil && err == nil {
+		err = rolled // the answer stands, but the lock may too
 	}
 	return result, err
 }

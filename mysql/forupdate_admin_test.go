@@ -53,7 +53,7 @@ func TestForUpdateReap(t *testing.T) {
 		for _, key := range []string{"held", "dead", "kept"} {
 			old(key)
 		}
-		f := c.keep.(*forUpdate)
+		f := c.strategy.(*forUpdate)
 		ctx := within(t, time.Minute)
 		exec(t, l.db, f.createLease("made"))
 		exec(t, l.db, f.createRow("made"))

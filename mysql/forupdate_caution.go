@@ -62,7 +62,7 @@ func (c *caution) blocked() {
 
 // on reports whether to look first. If not, the channel is closed when that changes.
 func (c *caution) on() (bool, <-chan struct{}) {
-	if c.f.s.cannotKill.Load() {
+	if c.f.db.cannotKill.Load() {
 		return true, nil
 	}
 	c.mu.Lock()
@@ -92,10 +92,7 @@ func (c *caution) pinned(ctx context.Context, key string, token int64, ours bool
 func (c *caution) ask(ctx context.Context, q *question) error {
 	c.mu.Lock()
 	c.waiting = append(c.waiting, q)
-	if !c.asking && c.f.work() {
-		c.asking = true
-		go c.answer()
-	}
+	c.asking = c.asking || c.f.work(c.answer)
 	begun := c.asking
 	c.mu.Unlock()
 	if !begun {
@@ -112,7 +109,6 @@ func (c *caution) ask(ctx context.Context, q *question) error {
 // answer takes the waiting looks to the server until there are none. It is nobody's
 // context that ends it, because each look has a caller of its own.
 func (c *caution) answer() {
-	defer c.f.s.background.Done()
 	for {
 		c.mu.Lock()
 		part := c.waiting
@@ -123,7 +119,7 @@ func (c *caution) answer() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.f.life, questionWait)
-		err := c.f.s.slow(ctx, func(conn *conn) error {
+		err := c.f.db.slow(ctx, func(conn *conn) error {
 			return notSent(c.f.lease.what("acquire"), c.look(ctx, conn, part))
 		})
 		cancel()
@@ -176,12 +172,15 @@ func (c *caution) look(ctx context.Context, conn *conn, part []*question) error 
 	return nil
 }
 
+// leave gives up a place among the acquires under way; see place.
+func (f *forUpdate) leave() { <-f.attempts }
+
 // place waits for a place among the acquires under way; see leave. Whose key is said
 // to be pinned has it looked at before, and so has who finds no place while looks come
 // first. pinned: it is, and there is no place.
 func (f *forUpdate) place(ctx context.Context, r driver.Request) (pinned bool, err error) {
 	first, began := f.caution.on()
-	full := len(f.sessions.trying) == cap(f.sessions.trying)
+	full := len(f.attempts) == cap(f.attempts)
 	if look := r.Pinned || first && full; look {
 		began = nil
 		if pinned, err := f.caution.pinned(ctx, r.Key, 0, false); err != nil || pinned {
@@ -190,7 +189,7 @@ func (f *forUpdate) place(ctx context.Context, r driver.Request) (pinned bool, e
 	}
 	for {
 		select {
-		case f.sessions.trying <- struct{}{}:
+		case f.attempts <- struct{}{}:
 			return false, nil
 		case <-began:
 			began = nil

@@ -37,7 +37,7 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 		rec := &recorder{}
 		c := client{t: t, Store: l.recorded(rec)}
 		reqs, unlock := lockRows(l, c, 100)
-		caution := c.keep.(*forUpdate).caution
+		caution := c.strategy.(*forUpdate).caution
 		caution.mu.Lock()
 		caution.lasts, caution.until = time.Hour, time.Time{} // whatever was slow until now
 		caution.mu.Unlock()
@@ -54,7 +54,7 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 			}
 			return waited
 		}
-		if waited, most := pinned(), cap(c.acquires.slots); waited == 0 || waited > most {
+		if waited, most := pinned(), cap(c.db.acquires.slots); waited == 0 || waited > most {
 			t.Errorf("%d steps waited for the row locks, want 1 to %d", waited, most)
 		}
 		for i := range reqs {
@@ -75,12 +75,12 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		f := c.keep.(*forUpdate)
+		f := c.strategy.(*forUpdate)
 		reqs, _ := lockRows(l, c, 100)
 		for i := range reqs {
 			reqs[i].Pinned = true
 		}
-		must(t, c.takeAlone(t.Context()))
+		must(t, c.db.takeSlow(t.Context()))
 		answered := make(chan []driver.Result, 1)
 		go func() {
 			results, err := c.Acquire(within(t, time.Minute), reqs)
@@ -94,7 +94,7 @@ func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 			defer f.caution.mu.Unlock()
 			return f.caution.asking
 		})
-		for i := range 2 * maxSpare {
+		for i := range 2 * maxAttempts {
 			h := c.granted(fmt.Sprint("other", i), time.Minute)
 			c.wants("renew", c.renew(h)[0].Status, driver.Alive)
 			c.wants("release", c.release(h)[0].Status, driver.Released)
@@ -104,7 +104,7 @@ func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 			t.Error("answered without the connection")
 		default:
 		}
-		c.giveAlone()
+		c.db.giveSlow()
 		for i, r := range <-answered {
 			c.wants(reqs[i].Key, r.Status, driver.Pinned)
 		}

@@ -13,30 +13,30 @@ import (
 func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		c.pace.Store(int64(time.Second)) // the write may wait for as long as one ever does
-		f := c.keep.(*forUpdate)
+		c.db.usual.Store(int64(time.Second)) // the write may wait for as long as one ever does
+		f := c.strategy.(*forUpdate)
 		for round := range 5 {
 			key := fmt.Sprint("key", round)
 			c.release(c.granted(key, time.Minute))
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			n, err := f.sessions.next(ctx, secondsOf(q.TTL))
+			n, err := f.session(ctx, q.TTL)
 			must(t, err)
 			unlock := lockRow(l, key)
 			granted := make(chan bool)
 			go func() {
-				x := &seizure{f: f, r: q, n: n}
+				x := &seizure{f: f, r: q, session: n}
 				r, _ := x.run(ctx)
 				granted <- r.Status == driver.Granted
 			}()
 			time.Sleep(60 * time.Millisecond) // it has the row's lock, and waits for the lease row
-			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))
+			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.id))
 			unlock()
 			if <-granted {
 				t.Fatalf("P1: granted in round %d, though its session is dead and the key is free", round)
 			}
-			n.c.broken = true
-			f.sessions.put(n)
+			n.broken = true
+			n.put()
 		}
 	})
 }

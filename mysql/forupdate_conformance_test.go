@@ -15,7 +15,7 @@ import (
 // connections of the Store, and one that the server ends is noticed late.
 func sessionHarness(t testing.TB, kind string) locktest.Harness {
 	h := harness(t, kind, SelectForUpdate)
-	h.MaxConnections = func(held, waited int) int { return defaultConnections + held + waited + maxSpare }
+	h.MaxConnections = func(held, waited int) int { return defaultConnections + held + waited + maxAttempts }
 	h.LateLoss = 2 * time.Second
 	dead := h.Dead
 	h.Dead = func(t testing.TB, prefix string, n int) {

@@ -17,8 +17,8 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		s, user := asUser(t, l, Options{})
 		c := client{t: t, Store: s}
-		own := s.keep.(*forUpdate).sessions
-		own.spare.recall = 2 * time.Second
+		own := s.strategy.(*forUpdate).sessions
+		own.idleFor = 2 * time.Second
 		const held = 30
 		var holds []driver.Hold
 		for i := range held {
@@ -48,11 +48,11 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 			most = max(most, len(sessionsOf(t, l, user)))
 		}
 		// Sixty workers hold a key each in turn, beside the thirty.
-		if bound := defaultConnections + maxSpare + held + 60; most > bound {
+		if bound := defaultConnections + maxAttempts + held + 60; most > bound {
 			t.Errorf("%d connections, want at most %d", most, bound)
 		}
 		eventually(t, "sessions that are not needed are closed", func() bool {
-			return len(sessionsOf(t, l, user)) <= defaultConnections+maxSpare+held
+			return len(sessionsOf(t, l, user)) <= defaultConnections+maxAttempts+held
 		})
 		for _, r := range c.release(holds...) {
 			c.wants("release", r.Status, driver.Released)
@@ -60,7 +60,7 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 		eventually(t, "sessions are closed that hold nothing, although nothing is done", func() bool {
 			own.mu.Lock()
 			defer own.mu.Unlock()
-			return own.open <= maxSpare
+			return own.open <= maxAttempts
 		})
 		c.granted("left", time.Minute)
 		must(t, s.Close())
@@ -75,14 +75,14 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 func TestForUpdateSessionsAreKeptForTheNextRound(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		own := c.keep.(*forUpdate).sessions
-		own.spare.recall = time.Minute // however slow the machine is
+		own := c.strategy.(*forUpdate).sessions
+		own.idleFor = time.Minute // however slow the machine is
 		ids := func() map[uint64]bool {
 			seen := make(map[uint64]bool)
 			var holds []driver.Hold
-			for i := range 2 * maxSpare {
+			for i := range 2 * maxAttempts {
 				h := c.granted(fmt.Sprint("k", i), time.Minute)
-				seen[sessionOf(t, c.Store, h).c.id] = true
+				seen[sessionOf(t, c.Store, h).id] = true
 				holds = append(holds, h)
 			}
 			c.release(holds...)
@@ -148,7 +148,7 @@ func TestForUpdateHungSession(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		hung := c.granted("hung", ttl)
 		holds := []driver.Hold{hung, c.granted("a", ttl), c.granted("b", ttl)}
-		own := c.keep.(*forUpdate).get(hung.Key, hung.ID)
+		own := c.strategy.(*forUpdate).get(hung.Key, hung.ID)
 		own.turn <- struct{}{} // as a statement without an answer
 		for range 2 {
 			best(t, "renewed after", beats(ttl)+time.Second, func() time.Duration {

@@ -24,7 +24,7 @@ const forceWait = 1200 * time.Millisecond
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
 func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, err error) {
 	var before state
-	err = f.s.insist(ctx, func(bound time.Duration) (guarded bool, err error) {
+	err = f.db.insist(ctx, func(bound time.Duration) (guarded bool, err error) {
 		before, guarded, err = f.raise(ctx, key, bound)
 		return guarded, err
 	})
@@ -41,7 +41,7 @@ func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, er
 // raise writes the lease row, if it still is as it was read, and gives the state before.
 // guarded: an open guard is in the way.
 func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) (before state, guarded bool, err error) {
-	err = f.s.slow(ctx, func(c *conn) error {
+	err = f.db.slow(ctx, func(c *conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (f *forUpdate) endHolder(ctx context.Context, before state) error {
 	killed := false
 	for end := time.Now().Add(forceWait); ; {
 		var s state
-		if err := f.s.read(ctx, func(c *conn) error {
+		if err := f.db.read(ctx, func(c *conn) error {
 			states, err := f.read(ctx, c, []string{before.key})
 			s = states[before.key]
 			return err
@@ -111,7 +111,7 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 		return false
 	}
 	proved := false
-	err := f.s.slow(ctx, func(c *conn) error {
+	err := f.db.slow(ctx, func(c *conn) error {
 		status, err := query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
 			var name string
 			err = rows.Scan(&name, &seconds)
@@ -134,7 +134,7 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 	if err != nil || !proved {
 		return false
 	}
-	ctl, err := f.s.control.get(ctx)
+	ctl, err := f.db.control.get(ctx)
 	if err != nil {
 		return false
 	}

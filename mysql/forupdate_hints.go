@@ -60,10 +60,7 @@ func (h *hinter) leave(ctx context.Context, due ...waiter) {
 		h.due[w] = true
 	}
 	done := h.done
-	if !h.sends && h.f.work() {
-		h.sends = true
-		go h.sendAll()
-	}
+	h.sends = h.sends || h.f.work(h.sendAll)
 	begun := h.sends
 	h.mu.Unlock()
 	if begun {
@@ -76,7 +73,6 @@ func (h *hinter) leave(ctx context.Context, due ...waiter) {
 
 // sendAll sends what is due until nothing is.
 func (h *hinter) sendAll() {
-	defer h.f.s.background.Done()
 	for {
 		h.mu.Lock()
 		due, done := h.due, h.done
@@ -106,10 +102,10 @@ func (h *hinter) sendAll() {
 func (h *hinter) send(client uint32, keys []string) {
 	ctx, cancel := context.WithTimeout(h.f.life, driver.HintTime)
 	defer cancel()
-	_ = h.f.s.slow(ctx, func(c *conn) error {
+	_ = h.f.db.slow(ctx, func(c *conn) error {
 		lease := h.f.lease
 		err := errBlocked
-		if !h.f.s.cannotKill.Load() {
+		if !h.f.db.cannotKill.Load() {
 			err = lease.remind(ctx, c, client, keys)
 		}
 		if errors.Is(err, errBlocked) {
@@ -125,9 +121,9 @@ func (h *hinter) send(client uint32, keys []string) {
 func (l *leases) remind(ctx context.Context, c *conn, client uint32, keys []string) (err error) {
 	s := remind(l.table, client, keys)
 	if len(keys) == 1 {
-		_, err = c.execOne(ctx, l.s.bound(0), s)
+		_, err = c.execOne(ctx, l.db.bound(0), s)
 	} else {
-		_, err = c.exec(ctx, l.s.bound(0), s.literal())
+		_, err = c.exec(ctx, l.db.bound(0), s.literal())
 	}
 	return err
 }
@@ -144,10 +140,7 @@ func (h *hinter) join(r driver.Request) (leave func()) {
 		h.waiting = make(map[waiter]int)
 	}
 	h.waiting[w]++
-	if !h.ticks && h.f.work() {
-		h.ticks = true
-		go h.tick()
-	}
+	h.ticks = h.ticks || h.f.work(h.tick)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -159,7 +152,6 @@ func (h *hinter) join(r driver.Request) (leave func()) {
 
 // tick renews the hints of those who wait in the queue, until nobody does.
 func (h *hinter) tick() {
-	defer h.f.s.background.Done()
 	for sleep(h.f.life, driver.HintTime/2) {
 		var due []waiter
 		h.mu.Lock()
@@ -197,7 +189,7 @@ func (f *forUpdate) tellWanted(ctx context.Context, holds []driver.Hold, results
 	if len(some) == 0 {
 		return
 	}
-	_ = f.s.step(ctx, f.s.releases, func(c *conn) error {
+	_ = f.db.step(ctx, f.db.releases, func(c *conn) error {
 		rows, err := f.lease.rows(ctx, c, len(some), func(n int) string { return holds[some[n]].Key })
 		for _, i := range some {
 			results[i].Wanted = rows[holds[i].Key].wanted

@@ -21,7 +21,7 @@ type hold struct {
 	keeps   bool          // granted with MinHold
 	wanted  driver.Hint   // by another, at the grant
 	seen    time.Duration // when that was read
-	session *session
+	session *conn
 	turn    chan struct{} // the right to use the session
 	over    bool          // the session is the hold's no more; for who has the turn
 
@@ -54,14 +54,8 @@ func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 		return h.beating
 	}
 	b := &heartbeat{done: make(chan struct{})}
-	if !f.work() {
-		b.err = errClosed()
-		close(b.done)
-		return b
-	}
 	h.beating = b
-	go func() {
-		defer f.s.background.Done()
+	begun := f.work(func() {
 		start := clock.Now()
 		b.stale, b.err = f.beatOnce(h, ttl)
 		h.mu.Lock()
@@ -71,7 +65,12 @@ func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 		}
 		h.mu.Unlock()
 		close(b.done)
-	}()
+	})
+	if !begun {
+		h.beating = nil
+		b.err = errClosed()
+		close(b.done)
+	}
 	return b
 }
 
@@ -85,20 +84,20 @@ func (f *forUpdate) beatOnce(h *hold, ttl time.Duration) (stale bool, err error)
 	case <-ctx.Done():
 		return false, fmt.Errorf("%w: %w", errUnanswered, ctx.Err())
 	}
-	if h.over || h.session.c.broken {
+	if h.over || h.session.broken {
 		return false, errors.New("the session has ended")
 	}
 	// The last renewals before MaxHold are shorter. But a renewal never shortens what
 	// the holder trusts by an earlier one.
-	if s := secondsOf(ttl); s > h.session.seconds || s < h.session.seconds && h.mayShorten(time.Duration(s)*time.Second) {
-		if err := h.session.last(ctx, s); err != nil {
-			h.session.c.broken = true
+	if s := wholeSeconds(ttl); s > h.session.silence || s < h.session.silence && h.mayShorten(s) {
+		if err := h.session.endsAfter(ctx, s); err != nil {
+			h.session.broken = true
 			return false, err
 		}
 	}
-	found, err := ask(ctx, h.session, f.beat(h.key), scanHold)
+	found, err := query(ctx, h.session, 0, f.beat(h.key), scanHold)
 	if err != nil {
-		h.session.c.broken = true
+		h.session.broken = true
 		return false, err
 	}
 	return len(found) != 1 || found[0] != h.id, nil

@@ -80,7 +80,7 @@ func (s state) info() driver.Info {
 }
 
 func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
-	err = f.s.read(ctx, func(c *conn) error {
+	err = f.db.read(ctx, func(c *conn) error {
 		states, err := f.read(ctx, c, keys)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ const listPart = 50
 // list reads the names from the lease rows, then the states in parts.
 func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var names []string
-	err = f.s.read(ctx, func(c *conn) (err error) {
+	err = f.db.read(ctx, func(c *conn) (err error) {
 		rows, err := query(ctx, c, 0, listing(f.lease.table, prefix, after, limit), scanRow)
 		for _, r := range rows {
 			names = append(names, r.key)
@@ -120,7 +120,7 @@ func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (
 		if err != nil {
 			break
 		}
-		err = f.s.read(ctx, func(c *conn) error {
+		err = f.db.read(ctx, func(c *conn) error {
 			states, err := f.read(ctx, c, part)
 			for _, k := range part {
 				if s, ok := states[k]; ok && err == nil {

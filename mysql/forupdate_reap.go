@@ -17,7 +17,7 @@ func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int,
 		add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + now + "-INTERVAL ").us(grace).
 		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")").String()
 	var found []string
-	err = f.s.slow(ctx, func(c *conn) (err error) {
+	err = f.db.slow(ctx, func(c *conn) (err error) {
 		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), scanKey)
 		return err
 	})
@@ -25,7 +25,7 @@ func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int,
 		return 0, classify(f.lease.what("reap"), err)
 	}
 	for _, key := range found {
-		err := f.s.slow(ctx, func(c *conn) error {
+		err := f.db.slow(ctx, func(c *conn) error {
 			gone, err := f.reapKey(ctx, c, key, old)
 			if gone {
 				removed++
@@ -65,7 +65,7 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn, key, old string) (gone
 		newText(0).add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old).String(),
 		newText(0).add("DELETE FROM ", f.rows, " WHERE name=").key(key).String(),
 	} {
-		res, err := c.exec(ctx, f.s.bound(0), statement)
+		res, err := c.exec(ctx, f.db.bound(0), statement)
 		if err != nil {
 			return false, err
 		}

@@ -31,7 +31,7 @@ func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 			dead = append(dead, i)
 		}
 	}
-	f.tell(ctx, "release", holds, foreign, dead, results)
+	f.tell(ctx, "release", f.db.releases, holds, foreign, dead, results)
 	for _, i := range foreign {
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
@@ -72,19 +72,18 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	h.over = true
 	n := h.session
 	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true}
-	died := n.c.broken // a heartbeat found it dead
+	died := n.broken // a heartbeat found it dead
 	var err error
 	if !died {
-		if err = n.exec(ctx, "ROLLBACK"); err != nil {
-			n.c.broken = true
-			ended, gone := f.sessions.kill(ctx, n)
+		if err = rollBack(ctx, n); err != nil {
+			ended, gone := f.endSession(ctx, n)
 			died = gone && !ended
 			if !gone {
 				x.session = n
 			}
 		}
 	}
-	f.sessions.put(n)
+	n.put()
 	switch {
 	case x.keeps, x.session != nil:
 		f.note(q.ID, x, max(q.TTL, q.Keep))

@@ -34,7 +34,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		if own[i].rowDue(now, h.TTL) {
 			due = append(due, i)
 		}
-		patience = max(patience, beats(h.TTL), f.s.bound(0))
+		patience = max(patience, beats(h.TTL), f.db.bound(0))
 		beating[i] = f.startBeat(own[i], h.TTL)
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
@@ -66,7 +66,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	for _, i := range dead {
 		f.finish(ctx, own[i])
 	}
-	f.tell(ctx, "renew", holds, foreign, dead, results)
+	f.tell(ctx, "renew", f.db.renewals, holds, foreign, dead, results)
 	for i, err := range causes {
 		results[i].Err = fmt.Errorf("its session has ended: %w", err)
 	}
@@ -121,16 +121,16 @@ func (f *forUpdate) finish(ctx context.Context, h *hold) {
 		return
 	}
 	h.over = true
-	if !h.session.c.broken && h.session.exec(ctx, "ROLLBACK") != nil {
-		h.session.c.broken = true
+	if !h.session.broken {
+		_ = rollBack(ctx, h.session)
 	}
-	f.sessions.put(h.session)
+	h.session.put()
 }
 
 // tell answers by the lease row for holds that no session of this Store has: those
 // that are foreign to it, and those whose session is dead. What the row still names
 // is over too if nobody has its row locked.
-func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
+func (f *forUpdate) tell(ctx context.Context, what string, on *pool, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
 	if len(foreign)+len(dead) == 0 {
 		return
 	}
@@ -139,7 +139,7 @@ func (f *forUpdate) tell(ctx context.Context, what string, holds []driver.Hold, 
 		keys = append(keys, holds[i].Key)
 	}
 	var states map[string]state
-	err := f.s.step(ctx, f.s.laneOf(what), func(c *conn) (err error) {
+	err := f.db.step(ctx, on, func(c *conn) (err error) {
 		states, err = f.read(ctx, c, keys)
 		return notSent(f.lease.what(what), err)
 	})

@@ -30,7 +30,7 @@ func TestForUpdateSoak(t *testing.T) {
 		var wg sync.WaitGroup
 		for program := range 3 {
 			s := l.bare()
-			f := func() *forUpdate { return s.keep.(*forUpdate) }
+			f := func() *forUpdate { return s.strategy.(*forUpdate) }
 			for worker := range 6 {
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(program), uint64(worker)))
@@ -65,7 +65,7 @@ func TestForUpdateSoak(t *testing.T) {
 						granted.Add(1)
 						pause(ctx, time.Duration(1+r.IntN(5000))*time.Microsecond)
 						if own := f().get(h.Key, h.ID); own != nil && r.IntN(4) == 0 {
-							_, _ = l.db.Exec(fmt.Sprintf("KILL CONNECTION %d", own.session.c.id))
+							_, _ = l.db.Exec(fmt.Sprintf("KILL CONNECTION %d", own.session.id))
 							kills.Add(1)
 							pause(ctx, time.Duration(1+r.IntN(20000))*time.Microsecond)
 						}

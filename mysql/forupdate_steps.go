@@ -36,7 +36,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	}
 	refused, made := 0, 0
 	for {
-		found, err := ask(ctx, a.n, a.f.lockRow(a.r.Key), scanOne[count])
+		found, err := query(ctx, a.session, 0, a.f.lockRow(a.r.Key), scanOne[count])
 		switch {
 		case number(err) == erNoWait, errors.Is(err, errBlocked):
 			refused++
@@ -109,7 +109,7 @@ func (f *forUpdate) present(ctx context.Context, c *conn, key string) (p lessee,
 // long; 0: nobody, or one whose lease row is not written yet. It asks on another
 // connection, because the session would keep the lock by which it asks.
 func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
-	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) (err error) {
+	err = a.f.db.step(ctx, a.f.db.acquires, func(c *conn) (err error) {
 		p, _, err = a.f.present(ctx, c, a.r.Key)
 		return notSent(a.f.lease.what("acquire"), err)
 	})
@@ -122,12 +122,12 @@ func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
 
 // make creates rows. One that is there by now and locked is as good.
 func (a *seizure) make(ctx context.Context, statements ...string) error {
-	return a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
+	return a.f.db.step(ctx, a.f.db.acquires, func(c *conn) error {
 		if err := a.together(c); err != nil {
 			return err
 		}
 		for _, statement := range statements {
-			if _, err := c.exec(ctx, a.f.s.bound(0), statement); err != nil && !errors.Is(err, errBlocked) {
+			if _, err := c.exec(ctx, a.f.db.bound(0), statement); err != nil && !errors.Is(err, errBlocked) {
 				return classify(a.f.lease.what("create a row"), err)
 			}
 		}
@@ -139,12 +139,12 @@ func (a *seizure) make(ctx context.Context, statements ...string) error {
 // After the primary was switched one of them may be older than that: neither is used
 // again, because a row that is locked on one server keeps nobody from the other's.
 func (a *seizure) together(c *conn) error {
-	if c.server == a.n.c.server {
+	if c.server == a.session.server {
 		return nil
 	}
-	c.broken, a.n.c.broken = true, true
-	a.f.s.moved()
-	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", a.r.Key, a.n.c.server, c.server)}
+	c.broken, a.session.broken = true, true
+	a.f.db.moved()
+	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", a.r.Key, a.session.server, c.server)}
 }
 
 // write is (3): Status Unknown without an error means that it is done.
@@ -161,7 +161,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 				return driver.Result{Status: driver.Pinned}, err
 			}
 		}
-		affected, err := a.update(ctx, a.f.s.bound(try), look)
+		affected, err := a.update(ctx, a.f.db.bound(try), look)
 		switch {
 		case errors.Is(err, errLookFirst):
 			look = true
@@ -194,7 +194,7 @@ var errLookFirst = errors.New("to be looked at first")
 
 // update sends (3) once.
 func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
-	err = a.f.s.step(ctx, a.f.s.acquires, func(c *conn) error {
+	err = a.f.db.step(ctx, a.f.db.acquires, func(c *conn) error {
 		if err := a.together(c); err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 			return errLookFirst
 		}
 		a.sent = true
-		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.n.c.id, a.t0, a.line))
+		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.session.id, a.t0, a.line))
 		if errors.Is(err, errBlocked) {
 			a.sent = false
 			a.f.caution.blocked() // before the connection is another's
@@ -229,9 +229,7 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 // look finds out, on the session, why (3) changed nothing: MinHold keeps the key,
 // or the token is another by now.
 func (a *seizure) look(ctx context.Context) (driver.Result, error) {
-	start := time.Now()
-	p, ok, err := a.f.present(ctx, a.n.c, a.r.Key)
-	a.n.answered(start, err)
+	p, ok, err := a.f.present(ctx, a.session, a.r.Key)
 	switch {
 	case err != nil:
 		return driver.Result{}, err
@@ -248,7 +246,7 @@ func (a *seizure) look(ctx context.Context) (driver.Result, error) {
 
 // confirm is (4).
 func (a *seizure) confirm(ctx context.Context) (mine bool, err error) {
-	found, err := ask(ctx, a.n, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
+	found, err := query(ctx, a.session, 0, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
 		var hold sql.RawBytes
 		var wanted, now count
 		err = rows.Scan(&hold, &wanted, &now)

@@ -14,21 +14,21 @@ import (
 func TestForUpdateDelayedSteps(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
-		f := a.keep.(*forUpdate)
+		f := a.strategy.(*forUpdate)
 		a.release(a.granted("warm", time.Minute))
 		refused := 0
 		for round := range 12 {
 			key := fmt.Sprint("key", round)
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			n, err := f.sessions.next(ctx, secondsOf(q.TTL))
+			n, err := f.session(ctx, q.TTL)
 			must(t, err)
-			x := &seizure{f: f, r: q, n: n}
+			x := &seizure{f: f, r: q, session: n}
 			if r, err := x.lock(ctx); r.Status != driver.Unknown || err != nil {
 				t.Fatalf("lock: %+v, %v", r, err)
 			}
 			kill := func() {
-				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.c.id))
+				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.id))
 			}
 			var next driver.Hold
 			if round%2 == 0 { // killed after (2)
@@ -45,8 +45,8 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			if mine, err := x.confirm(ctx); err != nil || !mine {
 				refused++
 			}
-			n.c.broken = true
-			f.sessions.put(n)
+			n.broken = true
+			n.put()
 			if i := b.inspect(key); !i.Held || i.Token != next.Token {
 				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
 			}
@@ -68,7 +68,7 @@ func TestForUpdateAProbeIsNoHolder(t *testing.T) {
 		must(t, err)
 		defer func() { _ = tx.Rollback() }()
 		var name string
-		must(t, tx.QueryRow(a.keep.(*forUpdate).free([]string{"a"})).Scan(&name))
+		must(t, tx.QueryRow(a.strategy.(*forUpdate).free([]string{"a"})).Scan(&name))
 		q := request("a", time.Hour)
 		done := make(chan driver.Result, 1)
 		go func() {

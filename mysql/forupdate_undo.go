@@ -12,9 +12,9 @@ import (
 // Its session is never used again.
 type failure struct {
 	key     string
-	session *session // may still live on the server; nil: it is gone
-	keeps   bool     // the lease row may say that MinHold keeps the key
-	written bool     // (3) was answered: it cannot arrive any more
+	session *conn // may still live on the server; nil: it is gone
+	keeps   bool  // the lease row may say that MinHold keeps the key
+	written bool  // (3) was answered: it cannot arrive any more
 	until   time.Time
 }
 
@@ -28,7 +28,7 @@ func (a *seizure) fail(lost bool, err error) error {
 	}
 	x := &failure{key: a.r.Key, keeps: keeps, written: a.token != 0}
 	if lost {
-		x.session = a.n
+		x.session = a.session
 	}
 	a.f.note(a.r.ID, x, max(a.r.TTL, a.r.Keep))
 	return maybeApplied(a.f.lease.what("acquire"), err)
@@ -54,7 +54,7 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 	n, keeps := x.session, x.keeps
 	f.mu.Unlock()
 	if n != nil {
-		if _, gone := f.sessions.kill(ctx, n); gone {
+		if _, gone := f.endSession(ctx, n); gone {
 			n = nil
 		} else if locked, err := f.locked(ctx, q.Key); err != nil || locked {
 			// Whoever has the row: wait_timeout ends the session, see release.
@@ -80,8 +80,8 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 
 // takeBack ends the MinHold of a hold in the lease row.
 func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
-	err = f.s.step(ctx, f.s.releases, func(c *conn) error {
-		res, err := c.exec(ctx, f.s.bound(0), f.revoke(q.Key, q.ID))
+	err = f.db.step(ctx, f.db.releases, func(c *conn) error {
+		res, err := c.exec(ctx, f.db.bound(0), f.revoke(q.Key, q.ID))
 		if err == nil {
 			affected, err = res.RowsAffected()
 		}
@@ -95,7 +95,7 @@ func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 
 // locked reports whether any session has the key.
 func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
-	err = f.s.step(ctx, f.s.releases, func(c *conn) error {
+	err = f.db.step(ctx, f.db.releases, func(c *conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		locked = states[key].locked
 		return notSent(f.lease.what("undo"), err)

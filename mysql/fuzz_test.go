@@ -303,8 +303,8 @@ func FuzzDurations(f *testing.F) {
 		if n == n/1000*1000 && n/1000 == int64(micros(n/1000).Microseconds()) && int64(micros(n/1000)) != n {
 			t.Errorf("%d µs are %v", n/1000, micros(n/1000))
 		}
-		if s := secondsOf(time.Duration(n)); s < 1 || s > 365*24*3600 {
-			t.Errorf("a wait_timeout of %d", s)
+		if s := wholeSeconds(time.Duration(n)); s < time.Second || s > 365*24*time.Hour || s%time.Second != 0 {
+			t.Errorf("a wait_timeout of %v", s)
 		}
 	})
 }

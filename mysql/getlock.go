@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,36 +21,34 @@ import (
 // A key that nobody had to wait for has no named lock, so a quiet lease costs nothing.
 // Each session carries one, so no two can stand in each other's way.
 type namedLocks struct {
-	l     *leases
-	most  int           // sessions
-	alive time.Duration // lockAlive
+	db       *db
+	table    string // whose keys they are
+	sessions *pool
+	alive    time.Duration // lockAlive
 
 	life context.Context // ends when the Store is closed
 	end  context.CancelFunc
 
 	mu     sync.Mutex
-	idle   []*lockSession
-	open   int // sessions, with those in use
-	turns  map[*lockSession]struct{}
+	turns  map[*turn]struct{}
 	rest   time.Time // after a failure: no session is used before
-	since  time.Time // sessions that were opened before may lead to another server
 	closed bool
 	work   sync.WaitGroup // what uses a session; not added to when closed
 
 	releasing atomic.Int64 // sessions that let go of their lock just now
 }
 
-// lockSession is a session that can have one named lock.
-type lockSession struct {
+// turn is a session that has a named lock.
+type turn struct {
 	c     *conn
-	mu    sync.Mutex  // of who uses the session of a lock that it has
-	alive *time.Timer // of the turn: see keepAlive; guarded by namedLocks.mu
+	mu    sync.Mutex  // of who uses the session
+	alive *time.Timer // see keepAlive; guarded by namedLocks.mu
 }
 
 const (
-	// lockSessionTimeout is the wait_timeout of these sessions, in seconds: a host that is
-	// gone keeps others from the lock for no longer.
-	lockSessionTimeout = 60
+	// lockSessionTimeout is the wait_timeout of these sessions: a host that is gone keeps
+	// others from the lock for no longer.
+	lockSessionTimeout = time.Minute
 
 	// lockAlive is how often a session that has a lock is heard of.
 	lockAlive = 15 * time.Second
@@ -63,52 +62,60 @@ const (
 	leaveAgain = 10 * time.Millisecond // between two attempts to leave the line
 )
 
-func newNamedLocks(l *leases, most int) *namedLocks {
-	n := &namedLocks{l: l, most: most, alive: lockAlive, turns: make(map[*lockSession]struct{})}
+func newNamedLocks(d *db, most int, table string) *namedLocks {
+	n := &namedLocks{db: d, table: table, alive: lockAlive, turns: make(map[*turn]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
+	n.sessions = d.newPool(poolOptions{
+		prepare: prepareLockSession,
+		holds:   true,
+		room: func(open int) error {
+			if open >= most {
+				return errNoTurn(nil)
+			}
+			return nil
+		},
+	})
 	return n
 }
 
-// WaitTurn implements driver.Turner where Limits.Turns says so: see Options.WakeupConns.
-func (s *Store) WaitTurn(ctx context.Context, key string) (waited bool, end func(), err error) {
-	l, ok := s.keep.(*leases)
-	if !ok || l.locks == nil {
-		return false, nil, errNoTurn(driver.ErrNotSupported)
-	}
-	if err := s.ready(ctx); err != nil {
-		return false, nil, err
-	}
-	return l.locks.wait(ctx, key)
+// prepareLockSession makes the server end the session when it is silent for long, but not
+// while it stands in line. Each server reads its own comment only:
+// https://mariadb.com/kb/en/comment-syntax/
+func prepareLockSession(ctx context.Context, c *conn, _ time.Duration) error {
+	_, err := c.exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", lockSessionTimeout/time.Second))
+	c.silence = lockSessionTimeout
+	return err
 }
 
 // wait stands in line for the named lock of key.
 func (n *namedLocks) wait(ctx context.Context, key string) (waited bool, end func(), err error) {
-	s, err := n.get(ctx)
+	c, err := n.get(ctx)
 	if err != nil {
 		return false, nil, err
 	}
+	defer n.work.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)()
 	for {
-		r := n.stand(ctx, s.c, key)
+		r := n.stand(ctx, c, key)
 		waited = waited || r.waited
 		switch {
 		case r.got && ctx.Err() == nil:
-			return waited, n.turn(s), nil
+			return waited, n.begin(c), nil
 		case ctx.Err() != nil:
 			if r.got || r.killed {
-				n.letGo(s)
+				n.letGo(c)
 			}
-			n.put(s)
+			c.put()
 			if n.life.Err() != nil {
 				return waited, nil, errClosed()
 			}
-			return waited, nil, notSent(n.l.what("wait"), ctx.Err())
+			return waited, nil, notSent("wait in table "+n.table, ctx.Err())
 		case r.err != nil:
 			n.failed()
-			s.c.broken = true
-			n.put(s)
+			c.broken = true
+			c.put()
 			return waited, nil, errNoTurn(r.err)
 		}
 	}
@@ -125,74 +132,40 @@ func errNoTurn(why error) error {
 
 // get gives a session without a lock, and counts its user as work. Where there is none
 // to be had the waiter is better off with probes.
-func (n *namedLocks) get(ctx context.Context) (s *lockSession, err error) {
-	// A program whose turn is over comes back right after it has let go of the lock.
-	for try := 0; ; try++ {
-		soon := n.releasing.Load() > 0
-		if s, err = n.pop(); err == nil {
-			break
-		}
-		if !soon || try == 20 || !pause(ctx, time.Millisecond) {
-			return nil, err
-		}
-	}
-	if s != nil && !s.c.alive(ctx) {
-		s.c.close()
-		s = nil
-	}
-	if s == nil {
-		s, err = n.start(ctx)
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			n.failed()
-		}
-		n.put(s)
-		return nil, errNoTurn(err)
-	}
-	return s, nil
-}
-
-// pop takes a session that is at rest; nil is the right to start one.
-func (n *namedLocks) pop() (*lockSession, error) {
+func (n *namedLocks) get(ctx context.Context) (c *conn, err error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	switch {
 	case n.closed:
-		return nil, errClosed()
+		err = errClosed()
 	case time.Now().Before(n.rest):
-		return nil, errNoTurn(nil)
-	case len(n.idle) > 0:
-		s := n.idle[len(n.idle)-1]
-		n.idle = n.idle[:len(n.idle)-1]
+		err = errNoTurn(nil)
+	default:
 		n.work.Add(1)
-		return s, nil
-	case n.open < n.most:
-		n.open++
-		n.work.Add(1)
-		return nil, nil
 	}
-	return nil, errNoTurn(nil)
-}
-
-func (n *namedLocks) start(ctx context.Context) (*lockSession, error) {
-	n.l.s.control.keep(ctx) // must be older than what it may have to KILL
-	c, err := n.l.s.open(ctx)
+	n.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	s := &lockSession{c: c}
-	if _, err := c.exec(ctx, 0, lockSessionSettings); err != nil {
-		c.broken = true
-		return s, err
+	// A program whose turn is over comes back right after it has let go of the lock.
+	for try := 0; ; try++ {
+		soon := n.releasing.Load() > 0
+		c, err = n.sessions.get(ctx)
+		full := errors.Is(err, driver.ErrNoPlace)
+		switch {
+		case err == nil:
+			return c, nil
+		case full && soon && try < 20 && pause(ctx, time.Millisecond):
+			continue
+		case !full && ctx.Err() == nil:
+			n.failed()
+		}
+		n.work.Done()
+		if full {
+			return nil, err
+		}
+		return nil, errNoTurn(err)
 	}
-	return s, nil
 }
-
-// lockSessionSettings make the server end the session when it is silent for that long,
-// but not while it stands in line. Each server reads its own comment only:
-// https://mariadb.com/kb/en/comment-syntax/
-var lockSessionSettings = fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", lockSessionTimeout)
 
 // failed keeps waiters from trying for a while: one after the other would fail.
 func (n *namedLocks) failed() {
@@ -201,79 +174,59 @@ func (n *namedLocks) failed() {
 	n.rest = time.Now().Add(lockRest)
 }
 
-// put takes back a session without a lock after its use, or nil for one that could not be
-// started.
-func (n *namedLocks) put(s *lockSession) {
+// begin leaves the lock with the session until the turn is ended.
+func (n *namedLocks) begin(c *conn) (end func()) {
 	n.mu.Lock()
-	keep := s != nil && !s.c.broken && !n.closed && s.c.opened.After(n.since)
-	if keep {
-		s.c.used = time.Now()
-		n.idle = append(n.idle, s)
-	} else {
-		n.open--
-	}
-	n.mu.Unlock()
-	if !keep && s != nil {
-		s.c.close()
-	}
-	n.work.Done()
-}
-
-// turn leaves the lock with the session until the turn is ended.
-func (n *namedLocks) turn(s *lockSession) (end func()) {
-	n.mu.Lock()
-	closed := n.closed
-	if !closed {
-		n.turns[s] = struct{}{}
-		s.alive = time.AfterFunc(n.alive, func() { n.keepAlive(s) })
-	}
-	n.mu.Unlock()
-	if closed {
-		s.c.broken = true // and the lock goes with it
-		n.put(s)
+	defer n.mu.Unlock()
+	if n.closed {
+		c.broken = true // and the lock goes with it
+		c.put()
 		return func() {}
 	}
-	n.work.Done()
-	return func() { n.endTurn(s) }
+	t := &turn{c: c}
+	n.turns[t] = struct{}{}
+	t.alive = time.AfterFunc(n.alive, func() { n.keepAlive(t) })
+	return func() { n.endTurn(t) }
 }
 
 // endTurn lets go of the lock of a session, in the background.
-func (n *namedLocks) endTurn(s *lockSession) {
+func (n *namedLocks) endTurn(t *turn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.hasTurn(s) {
+	if !n.hasTurn(t) {
 		return // its session was closed, and the lock went with it
 	}
-	delete(n.turns, s)
-	s.alive.Stop()
+	delete(n.turns, t)
+	t.alive.Stop()
 	n.work.Add(1)
 	n.releasing.Add(1)
 	go func() {
+		defer n.work.Done()
 		defer n.releasing.Add(-1)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		n.letGo(s)
-		n.put(s)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		n.letGo(t.c)
+		t.c.put()
 	}()
 }
 
 // letGo leaves the session without a lock. If it cannot be told so it is closed.
-func (n *namedLocks) letGo(s *lockSession) {
-	if s.c.broken {
+func (n *namedLocks) letGo(c *conn) {
+	if c.broken {
 		return
 	}
 	ctx, cancel := context.WithTimeout(n.life, lockWork)
 	defer cancel()
-	if _, err := s.c.exec(ctx, 0, "DO RELEASE_ALL_LOCKS()"); err != nil {
-		s.c.broken = true
+	if _, err := c.exec(ctx, 0, "DO RELEASE_ALL_LOCKS()"); err != nil {
+		c.broken = true
 	}
 }
 
 // keepAlive makes the session of a turn heard, now and then. One that has died has let go
 // already.
-func (n *namedLocks) keepAlive(s *lockSession) {
+func (n *namedLocks) keepAlive(t *turn) {
 	n.mu.Lock()
-	has := n.hasTurn(s)
+	has := n.hasTurn(t)
 	if has {
 		n.work.Add(1)
 	}
@@ -282,45 +235,31 @@ func (n *namedLocks) keepAlive(s *lockSession) {
 		return
 	}
 	defer n.work.Done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	n.mu.Lock()
-	has = n.hasTurn(s) // whoever ends it meanwhile waits
+	has = n.hasTurn(t) // whoever ends it meanwhile waits
 	n.mu.Unlock()
-	if !has || s.c.broken {
+	if !has || t.c.broken {
 		return
 	}
 	ctx, cancel := context.WithTimeout(n.life, lockWork)
 	defer cancel()
-	if _, err := s.c.exec(ctx, 0, "DO 0"); err != nil {
-		s.c.broken = true
+	if _, err := t.c.exec(ctx, 0, "DO 0"); err != nil {
+		t.c.broken = true
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.hasTurn(s) {
-		s.alive.Reset(n.alive)
+	if n.hasTurn(t) {
+		t.alive.Reset(n.alive)
 	}
 }
 
 // hasTurn reports whether the turn of a session goes on. Called under mu.
-func (n *namedLocks) hasTurn(s *lockSession) bool {
-	_, has := n.turns[s]
+func (n *namedLocks) hasTurn(t *turn) bool {
+	_, has := n.turns[t]
 	return has && !n.closed
-}
-
-// renew closes the sessions at rest, and the others after their use: the address leads to
-// another server since, and there nobody stands in line.
-func (n *namedLocks) renew() {
-	n.mu.Lock()
-	n.since = time.Now()
-	idle := n.idle
-	n.idle = nil
-	n.open -= len(idle)
-	n.mu.Unlock()
-	for _, s := range idle {
-		s.c.close()
-	}
 }
 
 // close ends the waits and closes all sessions, and with them go their locks.
@@ -330,10 +269,8 @@ func (n *namedLocks) close() {
 	n.mu.Unlock()
 	n.end()
 	n.work.Wait()
-	for _, s := range n.idle {
-		s.c.close()
-	}
-	for s := range n.turns {
-		s.c.close()
+	for t := range n.turns {
+		t.c.broken = true
+		t.c.put()
 	}
 }

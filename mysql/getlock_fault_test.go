@@ -73,7 +73,7 @@ func TestTurnsSessionKilled(t *testing.T) {
 			exec(t, l.db, fmt.Sprint("KILL ", id))
 		}
 		eventually(t, "no named locks for a while", func() bool {
-			n := stores[0].keep.(*leases).locks
+			n := stores[0].locks
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return time.Now().Before(n.rest)
@@ -201,8 +201,8 @@ func TestTurnIsHeardOf(t *testing.T) {
 		for every, want := range map[time.Duration]bool{200 * time.Millisecond: true, time.Hour: false} {
 			_, stores := waiters(t, l, 1, 1)
 			s := stores[0]
-			s.keep.(*leases).locks.alive = every
-			turn := func() (*lockSession, func()) {
+			s.locks.alive = every
+			turn := func() (*turn, func()) {
 				_, end, err := s.WaitTurn(t.Context(), "k")
 				must(t, err)
 				turns, _ := turnsOf(s)
@@ -257,7 +257,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		before, after := turn("before"), turn("after")
 		before()
 		eventually(t, "a session rests", func() bool { return rests(s, 1) })
-		s.moved()
+		s.db.moved()
 		if !rests(s, 0) {
 			t.Error("a session of the former server rests")
 		}
@@ -265,7 +265,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		eventually(t, "the turn has ended", func() bool { return hasTurns(s, 0) && !l.used(t, "after") })
 		turn("since")()
 		eventually(t, "a session rests", func() bool { return rests(s, 1) })
-		if n := s.keep.(*leases).locks; n.open != 1 {
+		if n := s.locks.sessions; n.open != 1 {
 			t.Errorf("%d sessions, want the new one", n.open)
 		}
 	})

@@ -31,7 +31,7 @@ func (n *namedLocks) stand(ctx context.Context, c *conn, key string) (r stood) {
 	defer cancel()
 	var found []lockAnswer
 	_, err := c.once(wait, 0, func(ctx context.Context) (err error) {
-		found, err = collect(ctx, c.sc, getLock(n.l.table, key), scanLockAnswer)
+		found, err = collect(ctx, c.sc, getLock(n.table, key), scanLockAnswer)
 		return err
 	})
 	close(answered)
@@ -60,7 +60,7 @@ func (n *namedLocks) takeOut(c *conn, heard time.Time, answered <-chan struct{})
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
 	for {
-		err := n.l.s.kill(ctx, c, "QUERY", heard)
+		err := n.db.kill(ctx, c, "QUERY", heard)
 		if !errors.Is(err, errNotOurs) {
 			return err
 		}

@@ -65,14 +65,16 @@ func (l *lab) lines(t *testing.T) (ids []int) {
 }
 
 // turnsOf are the sessions of a store that have a turn, and how many have none.
-func turnsOf(s *Store) (turns []*lockSession, idle int) {
-	n := s.keep.(*leases).locks
+func turnsOf(s *Store) (turns []*turn, idle int) {
+	n := s.locks
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for s := range n.turns {
 		turns = append(turns, s)
 	}
-	return turns, len(n.idle)
+	n.sessions.mu.Lock()
+	defer n.sessions.mu.Unlock()
+	return turns, len(n.sessions.idle)
 }
 
 // hasTurns reports whether a store has so many turns.
@@ -321,10 +323,14 @@ func TestNamedLockIsAQueue(t *testing.T) {
 // TestWakeupConns: what the number means where.
 func TestWakeupConns(t *testing.T) {
 	sessions := func(s *Store) int {
-		if l, ok := s.keep.(*leases); ok && l.locks != nil {
-			return l.locks.most
+		if s.locks == nil {
+			return 0
 		}
-		return 0
+		most := 0
+		for s.locks.sessions.room(most) == nil {
+			most++
+		}
+		return most
 	}
 	for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 		for n, want := range map[int]int{-7: 0, -1: 0, 0: defaultWakeupConns, 3: 3} {

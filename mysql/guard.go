@@ -144,12 +144,12 @@ func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold
 // lock is the guard: it locks the entry of the hold in the guard index, until the
 // transaction ends. false: there is no such entry any more.
 func (s *Store) lock(ctx context.Context, tx Tx, database string, h driver.Hold) (locked bool, err error) {
-	l, _ := s.keep.guards(h)
+	l, _ := s.strategy.guards(h)
 	t := newText(300).add("SELECT token FROM ", inDatabase(database, l.table), " FORCE INDEX (guard) WHERE token=").us64(h.Stored).add(" AND name=").key(h.Key)
 	if len(l.guard) == 3 { // two holds can have the same token there
 		t.add(" AND hold=").lit(h.ID[:])
 	}
-	s.statements.Add(1)
+	s.db.statements.Add(1)
 	rows, err := tx.QueryContext(ctx, t.add(" LOCK IN SHARE MODE").String())
 	if err != nil {
 		return false, txError(err)
@@ -191,7 +191,7 @@ type standing struct {
 // connection of the Store: no statement is sent in the caller's transaction for a
 // lease that was lost.
 func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st standing, err error) {
-	l, live := s.keep.guards(h)
+	l, live := s.strategy.guards(h)
 	t := newText(600).add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
 	if run != "" {
 		t.add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").key(h.Key).add(" AND r.run=").key(run).add(")")
@@ -199,8 +199,8 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 		t.add(",0")
 	}
 	text := t.add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(h.Key).String()
-	found, err := detached(ctx, s, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
-		err = s.stepAgain(ctx, s.acquires, func(c *conn) (err error) {
+	found, err := detached(ctx, s.db, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
+		err = s.db.stepAgain(ctx, s.db.acquires, func(c *conn) (err error) {
 			found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
 				var r row
 				var id sql.RawBytes
@@ -247,12 +247,4 @@ func (s *Store) whyNot(ctx context.Context, h driver.Hold) error {
 		err = fmt.Errorf("%w: the transaction does not see the lease, which is there: it is on another server than the Store, or on a replica", driver.ErrInvalid)
 	}
 	return err
-}
-
-func (l *leases) guards(driver.Hold) (*leases, bool) { return l, true }
-
-// guards: the lease row stays as it is when a session ends, so it does not tell
-// whether the hold is over.
-func (f *forUpdate) guards(h driver.Hold) (*leases, bool) {
-	return f.lease, f.get(h.Key, h.ID) != nil
 }

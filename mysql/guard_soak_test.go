@@ -97,7 +97,7 @@ func runGuardSoak(t *testing.T, l *lab, d time.Duration, guarded bool) *guardSoa
 	}
 	wg.Go(func() { // the reaper, with a grace that is too short for any but a test
 		for pause(ctx, 100*time.Millisecond) {
-			removed, err := all[0].Store.keep.reap(context.Background(), time.Second)
+			removed, err := all[0].Store.strategy.reap(context.Background(), time.Second)
 			if err != nil {
 				t.Errorf("reap: %v", err)
 			}

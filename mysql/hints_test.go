@@ -257,7 +257,7 @@ func TestHintsCost(t *testing.T) {
 		l.keepAfter = keepAfter
 		s := l.store()
 		c := client{t: t, Store: s}
-		s.pace.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		s.db.usual.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
 		trips := func(f func()) uint64 {
 			before := s.Statements()
 			f()
@@ -285,8 +285,8 @@ func TestHintsCost(t *testing.T) {
 
 		// A refusal is one statement. It writes where it leaves a hint, and only there.
 		h := grant("a", true)
-		table := s.keep.(*leases).table
-		must(t, s.step(within(t, time.Minute), s.acquires, func(conn *conn) error {
+		table := s.strategy.(*leases).table
+		must(t, s.db.step(within(t, time.Minute), s.db.acquires, func(conn *conn) error {
 			for i, r := range []struct {
 				hint   string
 				client uint32
@@ -365,7 +365,7 @@ func TestHintAfterALook(t *testing.T) {
 		c := client{t: t, Store: s}
 		c.granted("k", time.Minute)
 		for _, cannotKill := range []bool{false, true} {
-			s.cannotKill.Store(cannotKill)
+			s.db.cannotKill.Store(cannotKill)
 			refuse := func(client uint32) {
 				t.Helper()
 				q := request("k", time.Minute)

@@ -203,7 +203,7 @@ func TestP11_InTxConnections(t *testing.T) {
 		for range n {
 			must(t, <-done)
 		}
-		eventually(t, "the connections are closed but for a few", func() bool { return len(sessionsOf(t, l, user)) <= before+mayRest })
+		eventually(t, "the connections are closed but for a few", func() bool { return len(sessionsOf(t, l, user)) <= before+idleTransactions })
 
 		pool := l.open(l.config)
 		pool.SetMaxOpenConns(minConnections + spareConnections)

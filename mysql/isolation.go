@@ -3,10 +3,7 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
-
-	"github.com/rowlock/rowlock/driver"
 )
 
 // Isolation levels of the Store's connections. What the program's DSN or the server
@@ -33,8 +30,8 @@ const committed = " /*!80000 ,transaction_isolation=1 */ /*M!100600 ,tx_isolatio
 
 // logsStatements reports whether the server writes statements to its binary log, not
 // rows (binlog_format). It asks once.
-func (s *Store) logsStatements(ctx context.Context, c *conn) (bool, error) {
-	if known := s.statementLog.Load(); known != nil {
+func (d *db) logsStatements(ctx context.Context, c *conn) (bool, error) {
+	if known := d.statementLog.Load(); known != nil {
 		return *known, nil
 	}
 	type variable struct{ name, value string }
@@ -55,17 +52,6 @@ func (s *Store) logsStatements(ctx context.Context, c *conn) (bool, error) {
 		}
 	}
 	both := logs && statements
-	s.statementLog.Store(&both)
+	d.statementLog.Store(&both)
 	return both, nil
-}
-
-// checkLog says whether the strategy can work with the server's binary log.
-func (s *Store) checkLog(ctx context.Context, c *conn) error {
-	if s.options.Strategy != SelectForUpdate {
-		return nil
-	}
-	if statements, err := s.logsStatements(ctx, c); err != nil || !statements {
-		return err
-	}
-	return fmt.Errorf("%w: the server logs statements (binlog_format is STATEMENT), which strategy for-update cannot work with: set binlog_format to ROW, or use VersionColumn", driver.ErrNotSupported)
 }

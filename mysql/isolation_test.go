@@ -71,7 +71,7 @@ func TestIsolationOfTheStore(t *testing.T) {
 		l := newLab(t, kind, VersionColumn)
 		s := l.bare(name + "=" + url.QueryEscape("'READ-UNCOMMITTED'"))
 		var level string
-		must(t, s.read(within(t, time.Minute), func(c *conn) error {
+		must(t, s.db.read(within(t, time.Minute), func(c *conn) error {
 			return queryRow(t.Context(), c, "SELECT @@SESSION."+name, &level)
 		}))
 		if level != "REPEATABLE-READ" {

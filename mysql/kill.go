@@ -23,7 +23,7 @@ var (
 // which is left alone while statements are answered in time: arming a timer wakes
 // the runtime's poller, which a statement of half a millisecond would feel.
 type watchdog struct {
-	s     *Store
+	db    *db
 	mu    sync.Mutex
 	waits map[*ender]struct{}
 	timer *time.Timer
@@ -61,8 +61,8 @@ func (e *ender) next() (next time.Time) {
 	return next
 }
 
-func newWatchdog(s *Store) *watchdog {
-	return &watchdog{s: s, waits: make(map[*ender]struct{})}
+func newWatchdog(d *db) *watchdog {
+	return &watchdog{db: d, waits: make(map[*ender]struct{})}
 }
 
 // watch ends the statement that is about to be sent on c by KILL QUERY if it is not
@@ -117,8 +117,7 @@ func (w *watchdog) fire() {
 			w.silent = append(w.silent, e)
 			if !w.asking {
 				w.asking = true
-				w.s.background.Add(1)
-				go w.ask()
+				w.db.work(w.ask)
 			}
 		}
 		if next := e.next(); !next.IsZero() {
@@ -131,7 +130,7 @@ func (w *watchdog) send(e *ender) {
 	defer close(e.done)
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
-	err := w.s.kill(ctx, e.c, "QUERY", e.heard)
+	err := w.db.kill(ctx, e.c, "QUERY", e.heard)
 	e.open, e.other = errors.Is(err, errKillUnanswered), errors.Is(err, errNotOurs)
 }
 
@@ -176,43 +175,43 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 // connection reached another server than target says something of a proxy only if
 // the two were opened together. Otherwise the address leads elsewhere since; then
 // all that rests is opened anew, so that the next two are of one time.
-func (s *Store) kill(ctx context.Context, target *conn, what string, heard time.Time) error {
-	if what == "CONNECTION" && target.from == nil && s.cannotKill.Load() {
+func (d *db) kill(ctx context.Context, target *conn, what string, heard time.Time) error {
+	if what == "CONNECTION" && target.pool.holds && d.cannotKill.Load() {
 		return errCannotKill // it may rest in a transaction, or run the caller's statement: nothing shows whose it is
 	}
-	ctl, err := s.control.get(ctx)
+	ctl, err := d.control.get(ctx)
 	if err != nil {
 		return err
 	}
 	defer ctl.put()
-	err = s.killFrom(ctx, ctl, target.id, target.server, what, heard, target.from != nil)
+	err = d.killFrom(ctx, ctl, target.id, target.server, what, heard, !target.pool.holds)
 	switch other := errors.Is(err, errOtherServer); {
 	case err == nil:
-		s.cannotKill.Store(false)
+		d.cannotKill.Store(false)
 	case killRefused(err), errors.Is(err, errShared), other && target.with(ctl):
-		s.cannotKill.Store(true)
+		d.cannotKill.Store(true)
 	case other:
 		ctl.broken = true
-		s.moved()
+		d.moved()
 	}
 	return err
 }
 
 // killSession is kill of the statement of any session of our user, which was last
 // heard of at the time heard.
-func (s *Store) killSession(ctx context.Context, id uint64, server string, heard time.Time) error {
-	ctl, err := s.control.get(ctx)
+func (d *db) killSession(ctx context.Context, id uint64, server string, heard time.Time) error {
+	ctl, err := d.control.get(ctx)
 	if err != nil {
 		return err
 	}
 	defer ctl.put()
-	return s.killFrom(ctx, ctl, id, server, "QUERY", heard, true)
+	return d.killFrom(ctx, ctl, id, server, "QUERY", heard, true)
 }
 
 // killFrom sends the KILL on the control connection ctl. A session is ended only if
 // it is seen to run a statement on the lock tables, or nothing; but shown false says
 // that what runs in it may be the caller's.
-func (s *Store) killFrom(ctx context.Context, ctl *conn, id uint64, server, what string, heard time.Time, shown bool) error {
+func (d *db) killFrom(ctx context.Context, ctl *conn, id uint64, server, what string, heard time.Time, shown bool) error {
 	if ctl.server != server {
 		return fmt.Errorf("%w: %s is not %s", errOtherServer, ctl.server, server)
 	}
@@ -220,7 +219,7 @@ func (s *Store) killFrom(ctx context.Context, ctl *conn, id uint64, server, what
 		return fmt.Errorf("%w: the control connection is younger than the last answer", errCannotKill)
 	}
 	if what == "QUERY" || shown {
-		if err := s.mayEnd(ctx, ctl, id, what != "QUERY"); err != nil {
+		if err := d.mayEnd(ctx, ctl, id, what != "QUERY"); err != nil {
 			return err
 		}
 	}
@@ -235,13 +234,11 @@ func killRefused(err error) bool { n := number(err); return n == erKillDenied ||
 
 // endSession ends, in the background and at most for killWait, the session of a
 // connection that was closed while its statement may still run. Close waits for it.
-func (s *Store) endSession(c *conn) {
+func (d *db) endSession(c *conn) {
 	heard := c.heard
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	d.work(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), killWait)
 		defer cancel()
-		_ = s.kill(ctx, c, "CONNECTION", heard)
-	}()
+		_ = d.kill(ctx, c, "CONNECTION", heard)
+	})
 }

@@ -105,13 +105,13 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 		unlock := lockRow(l, "b")
 		eventually(t, "it is concluded that no KILL reaches a statement which the lock wait ended while the session with its number did something else", func() bool {
 			c.near()
-			c.acquires.mu.Lock()
-			for _, one := range c.acquires.idle {
+			c.db.acquires.mu.Lock()
+			for _, one := range c.db.acquires.idle {
 				one.id = id
 			}
-			c.acquires.mu.Unlock()
+			c.db.acquires.mu.Unlock()
 			c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
-			return c.cannotKill.Load()
+			return c.db.cannotKill.Load()
 		})
 		unlock()
 		select {
@@ -124,15 +124,15 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 
 		// It is forgotten: the next one that is blocked tries again.
 		then := time.Now().Add(-forgetAfter)
-		c.cannotKill.since.Store(&then)
-		c.acquires.closeIdle()
+		c.db.cannotKill.since.Store(&then)
+		c.db.acquires.closeIdle()
 		c.granted("a", time.Minute)
 		before := kills(t, l.db)
 		unlock = lockRow(l, "b")
 		eventually(t, "a KILL is sent to a session of our own", func() bool {
 			c.near()
 			c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
-			return kills(t, l.db) > before && !c.cannotKill.Load()
+			return kills(t, l.db) > before && !c.db.cannotKill.Load()
 		})
 		unlock()
 	})
@@ -147,10 +147,10 @@ func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 			t.Parallel()
 			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)
 			const idle = 3 * speakEvery
-			exec(t, l.db, fmt.Sprintf("SET GLOBAL wait_timeout=%d", secondsOf(idle)))
+			exec(t, l.db, fmt.Sprintf("SET GLOBAL wait_timeout=%d", wholeSeconds(idle)/time.Second))
 			c := client{t: t, Store: l.store()}
 			number := func() uint64 {
-				ctl, err := c.control.get(within(t, time.Minute))
+				ctl, err := c.db.control.get(within(t, time.Minute))
 				must(t, err)
 				defer ctl.put()
 				return ctl.id
@@ -159,8 +159,8 @@ func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 			before := number()
 			// Not by statements: one that takes long has its session looked at, which is a
 			// use of the control connection too.
-			for start := time.Now(); time.Since(start) < idle+speakEvery; pause(context.Background(), keepEvery) {
-				c.control.keep(within(t, time.Minute)) // as each statement does before it is sent
+			for start := time.Now(); time.Since(start) < idle+speakEvery; pause(context.Background(), warmEvery) {
+				c.db.control.warm(within(t, time.Minute)) // as each statement does before it is sent
 			}
 			if after := number(); after != before {
 				t.Errorf("the control connection was session %d and is %d: the server ended it by wait_timeout, although the Store was in use", before, after)

@@ -48,12 +48,12 @@ const looks = 3
 // proxy that shares the server's connections among clients a number may be another
 // client's by now, and all that KILL can then end is a statement on the lock tables,
 // which whoever sent it sends again, or a session that does nothing.
-func (s *Store) mayEnd(ctx context.Context, ctl *conn, id uint64, resting bool) error {
+func (d *db) mayEnd(ctx context.Context, ctl *conn, id uint64, resting bool) error {
 	type seen struct {
 		id   uint64
 		ours sql.NullBool // null: it runs nothing, or is gone
 	}
-	text := fmt.Sprintf("SELECT CONNECTION_ID(),(SELECT INSTR(info,'`%s_')>0 FROM information_schema.processlist WHERE id=%d)", s.options.Prefix, id)
+	text := fmt.Sprintf("SELECT CONNECTION_ID(),(SELECT INSTR(info,'`%s_')>0 FROM information_schema.processlist WHERE id=%d)", d.prefix, id)
 	for range looks {
 		found, err := query(ctx, ctl, 0, text, func(rows *sql.Rows) (o seen, err error) {
 			err = rows.Scan(&o.id, &o.ours)

@@ -18,7 +18,7 @@ import (
 //
 // A release leaves the hold ID in place; what ends a hold is released_at.
 type leases struct {
-	s     *Store
+	db    *db
 	table string
 
 	// guard are the columns of the index that a guarded transaction locks.
@@ -31,16 +31,6 @@ type leases struct {
 	// deletes: a release removes the row, unless a guard may be open on it or
 	// MinHold keeps it.
 	deletes bool
-
-	locks *namedLocks // nil: waiters probe
-}
-
-func newLeases(l leases) *leases {
-	made := &l
-	if most := l.s.options.WakeupConns; most > 0 {
-		made.locks = newNamedLocks(made, most)
-	}
-	return made
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be
@@ -49,13 +39,11 @@ func newLeases(l leases) *leases {
 const batchWait = 5 * lockWait
 
 func (l *leases) limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond, Turns: l.locks != nil}
+	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond}
 }
 
 func (l *leases) what(step string) string { return step + " in table " + l.table }
 
-func (l *leases) close() {
-	if l.locks != nil {
-		l.locks.close()
-	}
-}
+func (l *leases) close() {}
+
+func (l *leases) guards(driver.Hold) (*leases, bool) { return l, true }

@@ -177,7 +177,7 @@ func (l *txLock) statement(keys []string, how string) string {
 
 // rows sends a statement in the caller's transaction.
 func (l *txLock) rows(ctx context.Context, text string) (names []string, err error) {
-	l.s.statements.Add(1)
+	l.s.db.statements.Add(1)
 	return collect(ctx, l.tx, text, scanKey)
 }
 

@@ -17,8 +17,8 @@ import (
 func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 	start := time.Now()
 	for {
-		err := detachedErr(ctx, l.s, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
-			return l.s.stepAgain(ctx, l.s.acquires, func(c *conn) error { return l.makeMissing(ctx, c, keys) })
+		err := detachedErr(ctx, l.s.db, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
+			return l.s.db.stepAgain(ctx, l.s.db.acquires, func(c *conn) error { return l.makeMissing(ctx, c, keys) })
 		})
 		if !errors.Is(err, errBlocked) {
 			return classify("make rows in table "+l.s.names.tx, err)
@@ -45,7 +45,7 @@ func (l *txLock) makeMissing(ctx context.Context, c *conn, keys []string) (err e
 	if err != nil || len(found) == len(keys) {
 		return err
 	}
-	_, err = c.exec(ctx, l.s.bound(0), l.insert(without(keys, found)))
+	_, err = c.exec(ctx, l.s.db.bound(0), l.insert(without(keys, found)))
 	return err
 }
 

@@ -75,8 +75,8 @@ type txWait struct {
 func (w *txWait) identify() (killable bool, err error) {
 	s := w.l.s
 	// It must be there before w.heard: see kill.
-	server, err := detached(w.ctx, s, "connect", func(ctx context.Context) (string, error) {
-		ctl, err := s.control.get(ctx)
+	server, err := detached(w.ctx, s.db, "connect", func(ctx context.Context) (string, error) {
+		ctl, err := s.db.control.get(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -87,7 +87,7 @@ func (w *txWait) identify() (killable bool, err error) {
 		return false, err
 	}
 	w.heard = time.Now()
-	s.statements.Add(1)
+	s.db.statements.Add(1)
 	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+serverName+", USER() LIMIT 1")
 	if err != nil {
 		return false, err
@@ -100,7 +100,7 @@ func (w *txWait) identify() (killable bool, err error) {
 	if err := rows.Scan(&w.id, &w.server, &user); err != nil {
 		return false, err
 	}
-	return w.server == server && login(user) == login(w.l.home.user) && !s.cannotKill.Load(), rows.Close()
+	return w.server == server && login(user) == login(w.l.home.user) && !s.db.cannotKill.Load(), rows.Close()
 }
 
 // login is the name of a user without its host.
@@ -136,7 +136,7 @@ func (w *txWait) stand(text string) ([]string, error) {
 func (w *txWait) kill(answered <-chan struct{}) (unanswered error) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), killWait)
-		err := w.l.s.killSession(ctx, w.id, w.server, w.heard)
+		err := w.l.s.db.killSession(ctx, w.id, w.server, w.heard)
 		cancel()
 		if errors.Is(err, errKillUnanswered) {
 			unanswered = err

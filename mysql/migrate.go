@@ -35,12 +35,12 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = detachedErr(ctx, s, "migrate", func(ctx context.Context) error { return s.migrate(ctx, statements) })
+	err = detachedErr(ctx, s.db, "migrate", func(ctx context.Context) error { return s.migrate(ctx, statements) })
 	return classify("migrate", err)
 }
 
 func (s *Store) migrate(ctx context.Context, statements []string) error {
-	return s.slow(ctx, func(c *conn) error {
+	return s.db.slow(ctx, func(c *conn) error {
 		for _, statement := range statements {
 			err := c.define(ctx, statement)
 			switch number(err) {
@@ -51,7 +51,7 @@ func (s *Store) migrate(ctx context.Context, statements []string) error {
 				return err
 			}
 		}
-		return checkTables(ctx, c, s.keep.layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
+		return checkTables(ctx, c, s.strategy.layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
 	})
 }
 

@@ -104,7 +104,7 @@ func TestRegisteredNetworkIsDialled(t *testing.T) {
 	if len(dialled) == 0 {
 		t.Error("the registered function was not called")
 	}
-	for _, conn := range s.acquires.idle {
+	for _, conn := range s.db.acquires.idle {
 		if conn.net != nil {
 			t.Error("the network connection of a registered network is not ours to close")
 		}

@@ -71,18 +71,18 @@ func (t *transaction) settle(ctx context.Context, run string, cause error) error
 	t.end()
 	within, free := context.WithCancel(ctx)
 	defer free()
-	ctx, cancel := linger(t.lease.Context(within), commitGrace, t.n.silence)
+	ctx, cancel := linger(t.lease.Context(within), commitGrace, t.c.silence)
 	defer cancel()
 	for {
 		var token int64
 		var server string
-		err := t.s.slow(ctx, func(c *conn) (err error) {
+		err := t.s.db.slow(ctx, func(c *conn) (err error) {
 			server = c.server
 			token, err = t.s.marked(ctx, c, t.hold.Key, run)
 			return err
 		})
 		switch {
-		case err == nil && token == 0 && server == t.n.c.server:
+		case err == nil && token == 0 && server == t.c.server:
 			return fmt.Errorf("%w: it was rolled back, nothing took effect: %w", driver.ErrConflict, cause)
 		case err == nil && token == 0:
 			return fmt.Errorf("%w: its mark is not on server %s, to which the connections lead now: %w", driver.ErrUnknownOutcome, server, cause)

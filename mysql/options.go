@@ -50,11 +50,11 @@ const (
 
 	// SelectForUpdate keeps a row lock on a session of its own, so that a holder whose
 	// process dies frees the key at once. Each held key costs a connection beyond
-	// Options.Connections, at most 16 more rest or are on their way; a pool given to
-	// New bounds the keys. The smallest TTL is a second. A session that the server or
-	// the network ends frees the key too, and its holder learns of that at its next
-	// heartbeat only, at most min(TTL/10, 1s) later: guarded transactions are safe
-	// meanwhile, other work is not.
+	// Options.Connections, at most 16 more are on their way, and each is kept for up to 20
+	// seconds after its key was released; a pool given to New bounds the keys. The
+	// smallest TTL is a second. A session that the server or the network ends frees the
+	// key too, and its holder learns of that at its next heartbeat only, at most
+	// min(TTL/10, 1s) later: guarded transactions are safe meanwhile, other work is not.
 	SelectForUpdate
 )
 

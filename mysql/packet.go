@@ -30,7 +30,7 @@ var errTooLarge = errors.New("the statement is larger than max_allowed_packet")
 // fits is an error for a statement that the connection would not carry.
 func (c *conn) fits(text string) error {
 	most := c.packet
-	if learned := int(c.s.packet.Load()); learned > 0 && (most == 0 || learned < most) {
+	if learned := int(c.db.packet.Load()); learned > 0 && (most == 0 || learned < most) {
 		most = learned
 	}
 	if n := len(text) + packetHead; most > 0 && n > most {
@@ -50,7 +50,7 @@ func (c *conn) refusedSize(text string, err error) error {
 		return err
 	}
 	if half := int64(len(text) / 2); half > leastPacket/2 {
-		c.s.packet.Store(max(half, leastPacket))
+		c.db.packet.Store(max(half, leastPacket))
 	}
 	if number(err) == erPacket {
 		return err // for another connection

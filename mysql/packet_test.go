@@ -57,7 +57,7 @@ func TestLargeBatches(t *testing.T) {
 			s := l.store(parameters...)
 			c := client{t: t, Store: s}
 			if name == "between" {
-				for _, lane := range []*lane{s.acquires, s.renewals, s.releases, s.control} {
+				for _, lane := range []*pool{s.db.acquires, s.db.renewals, s.db.releases, s.db.control} {
 					c, err := lane.get(t.Context())
 					must(t, err)
 					c.packet = 1 << 30 // the server refuses what is too large

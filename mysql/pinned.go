@@ -140,25 +140,3 @@ func (l *leases) keySet(ctx context.Context, c *conn, question string) (map[stri
 	}
 	return set, nil
 }
-
-// takeAlone waits for the right to use the one acquire connection that carries
-// what may be slow: pinned keys, reaping and force.
-func (s *Store) takeAlone(ctx context.Context) error {
-	select {
-	case s.alone <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return notSent("wait for a connection", ctx.Err())
-	}
-}
-
-func (s *Store) giveAlone() { <-s.alone }
-
-// slow runs f on the acquire connection for what may be slow.
-func (s *Store) slow(ctx context.Context, f func(*conn) error) error {
-	if err := s.takeAlone(ctx); err != nil {
-		return err
-	}
-	defer s.giveAlone()
-	return s.step(ctx, s.acquires, f)
-}

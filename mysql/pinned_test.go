@@ -309,7 +309,7 @@ func TestWithoutKill(t *testing.T) {
 		_, unpin := pin(l, c, "p")
 		n := 0
 		soon(t, "an acquire that looks first", lockWait, func() {
-			c.cannotKill.Store(true)
+			c.db.cannotKill.Store(true)
 			n++
 			got := c.acquire(request(fmt.Sprint("a", n), time.Minute), request("p", time.Minute), request(fmt.Sprint("z", n), time.Minute))
 			c.wants("a", got[0].Status, driver.Granted)
@@ -333,13 +333,13 @@ func TestKillComesLate(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		s := l.store()
 		ctx := within(t, time.Minute)
-		must(t, s.step(ctx, s.acquires, func(c *conn) error {
+		must(t, s.db.step(ctx, s.db.acquires, func(c *conn) error {
 			var killed, answered int
 			for i := range 300 {
 				key := fmt.Sprint("k", i)
 				q := request(key, time.Minute)
-				_, err := c.exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.keep.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}).literal())
-				rows, readErr := s.keep.(*leases).rows(ctx, c, 1, func(int) string { return key })
+				_, err := c.exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.strategy.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}).literal())
+				rows, readErr := s.strategy.(*leases).rows(ctx, c, 1, func(int) string { return key })
 				if readErr != nil {
 					return readErr
 				}

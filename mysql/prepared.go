@@ -125,7 +125,7 @@ func (c *conn) find(ctx context.Context, s statement) (*kept, error) {
 		k = new(kept)
 		c.kept[c.marks.String()] = k
 	}
-	if k.uses++; k.uses <= c.s.keepAfter {
+	if k.uses++; k.uses <= c.db.keepAfter {
 		return nil, nil
 	}
 	if k.stmt == nil {
@@ -145,7 +145,7 @@ func (c *conn) find(ctx context.Context, s statement) (*kept, error) {
 
 // prepare prepares the statement in c.marks.
 func (c *conn) prepare(ctx context.Context, k *kept) error {
-	c.s.statements.Add(1)
+	c.db.statements.Add(1)
 	return c.sc.Raw(func(dc any) error {
 		p, ok := dc.(sqldriver.ConnPrepareContext)
 		if !ok {

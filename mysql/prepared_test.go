@@ -37,7 +37,7 @@ func (c client) tripsOf(key string) uint64 {
 // prepared are the statements that the connections at rest have prepared.
 func (c client) prepared() map[string]bool {
 	texts := make(map[string]bool)
-	for _, l := range []*lane{c.acquires, c.renewals, c.releases} {
+	for _, l := range []*pool{c.db.acquires, c.db.renewals, c.db.releases} {
 		l.mu.Lock()
 		for _, conn := range l.idle {
 			for text, k := range conn.kept {
@@ -154,8 +154,8 @@ func TestPreparedUsesThePrimaryKey(t *testing.T) {
 		}
 		c.acquire(reqs...)
 		ctx := within(t, time.Minute)
-		must(t, s.step(ctx, s.acquires, func(conn *conn) error {
-			table := s.keep.(*leases).table
+		must(t, s.db.step(ctx, s.db.acquires, func(conn *conn) error {
+			table := s.strategy.(*leases).table
 			q := request("other7", time.Minute)
 			q.ID = reqs[7].ID
 			h := []driver.Hold{{Key: q.Key, ID: q.ID, TTL: time.Hour}}

@@ -9,7 +9,7 @@ import (
 )
 
 func (l *leases) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	return l.write(ctx, "release", holds, func(b *batch, c *conn) error { return b.release(ctx, c) })
+	return l.write(ctx, "release", l.db.releases, holds, func(b *batch, c *conn) error { return b.release(ctx, c) })
 }
 
 func (b *batch) release(ctx context.Context, c *conn) error {

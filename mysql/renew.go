@@ -27,23 +27,14 @@ type changed struct {
 }
 
 func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	return l.write(ctx, "renew", holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
+	return l.write(ctx, "renew", l.db.renewals, holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
 }
 
-// laneOf is the lane of renewals, or that of releases and undos.
-func (s *Store) laneOf(step string) *lane {
-	if step == "renew" {
-		return s.renewals
-	}
-	return s.releases
-}
-
-// write runs f on a connection of the step's lane, over the holds in the order of
-// their keys.
-func (l *leases) write(ctx context.Context, name string, holds []driver.Hold, f func(*batch, *conn) error) ([]driver.Result, error) {
+// write runs f on a connection of the pool, over the holds in the order of their keys.
+func (l *leases) write(ctx context.Context, name string, on *pool, holds []driver.Hold, f func(*batch, *conn) error) ([]driver.Result, error) {
 	sorted := storekit.Sort(holds, func(h driver.Hold) string { return h.Key }, storekit.ByBytes)
 	b := &batch{leases: l, name: name, holds: sorted.Items, results: make([]driver.Result, len(holds))}
-	if err := l.s.step(ctx, l.s.laneOf(name), func(c *conn) error { return f(b, c) }); err != nil {
+	if err := l.db.step(ctx, on, func(c *conn) error { return f(b, c) }); err != nil {
 		return nil, err
 	}
 	return sorted.Unsort(b.results), nil
@@ -169,9 +160,9 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 	var locked []int
 	pending, again, late := group, false, false // again: pending was locked; late: lockWait was waited for
 	for n := 0; n < len(bounds); {
-		bound := b.s.bound(n)
+		bound := b.db.bound(n)
 		if again {
-			if bound = min(bound, time.Until(start.Add(2*b.s.bound(0)))); bound <= 0 || late {
+			if bound = min(bound, time.Until(start.Add(2*b.db.bound(0)))); bound <= 0 || late {
 				break
 			}
 		} else {
@@ -203,7 +194,7 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 			case late && len(pending) == 0:
 				n = len(bounds) // it took a second
 			case !late && len(pending) == before: // no lock was found: the server is slow
-				b.s.keepPace(bound)
+				b.db.noteAnswer(bound)
 			}
 		case isCorruptRow(err) && len(pending) == 1:
 			b.results[pending[0]] = driver.Result{Err: b.corruptError(b.name, b.holds[pending[0]].Key, err.Error(), true)}

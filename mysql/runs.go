@@ -61,7 +61,7 @@ func wrapRun(run, key string, err error) error {
 // has clientFoundRows. A read of a mark that is not there yet would lock the gap,
 // and two who do that and insert deadlock.
 func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold, run string) error {
-	s.statements.Add(1)
+	s.db.statements.Add(1)
 	_, err := tx.ExecContext(ctx, newText(300).add("INSERT INTO ", inDatabase(database, s.names.run), " (name,run,token,at) VALUES (").
 		key(h.Key).add(",").key(run).add(",").us64(h.Token).add(","+now+")").String())
 	switch n := number(err); {
@@ -76,7 +76,7 @@ func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold,
 // marked asks for the mark of a run in a way that waits for whoever is writing it:
 // the answer is final. token is that of its lease, 0 where there is no mark.
 func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int64, err error) {
-	found, err := query(ctx, c, s.bound(0), newText(300).add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
+	found, err := query(ctx, c, s.db.bound(0), newText(300).add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
 		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), scanOne[count])
 	if len(found) > 0 {
 		token = max(found[0].n, 1) // whatever was done to it by hand, it is a mark
@@ -98,14 +98,14 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return detached(ctx, s, "reap runs", func(ctx context.Context) (int, error) { return s.reapRuns(ctx, olderThan) })
+	return detached(ctx, s.db, "reap runs", func(ctx context.Context) (int, error) { return s.reapRuns(ctx, olderThan) })
 }
 
 func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed int, err error) {
 	old := newText(0).add("at<" + now + "-INTERVAL ").us(olderThan).add(" MICROSECOND").String()
 	type mark struct{ key, run string }
 	var found []mark
-	err = s.slow(ctx, func(c *conn) (err error) {
+	err = s.db.slow(ctx, func(c *conn) (err error) {
 		found, err = query(ctx, c, 0, newText(0).add("SELECT name,run FROM ", s.names.run, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), func(rows *sql.Rows) (m mark, err error) {
 			var key, run sql.RawBytes
 			err = rows.Scan(&key, &run)
@@ -119,7 +119,7 @@ func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed 
 		}
 		statement := newText(0).add("DELETE m FROM ", s.names.run, " AS m FORCE INDEX (PRIMARY) WHERE name=").key(m.key).add(" AND run=").key(m.run).add(" AND ", old).String()
 		var n int
-		n, err = s.removeRow(ctx, statement)
+		n, err = s.db.removeRow(ctx, statement)
 		removed += n
 	}
 	return removed, classify("reap runs", err)

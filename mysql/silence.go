@@ -66,7 +66,6 @@ func firstPatience(ctx context.Context, now time.Time) time.Duration {
 // ask is the question about all statements that have been unanswered for too long.
 // One goroutine at a time runs it.
 func (w *watchdog) ask() {
-	defer w.s.background.Done()
 	for {
 		w.mu.Lock()
 		list := slices.DeleteFunc(w.silent, func(e *ender) bool { _, waits := w.waits[e]; return !waits })
@@ -84,7 +83,7 @@ func (w *watchdog) ask() {
 func (w *watchdog) judge(list []*ender) {
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
-	q, err := w.s.question(ctx, list)
+	q, err := w.db.question(ctx, list)
 	if err == nil {
 		defer q.conn.close()
 		if slices.ContainsFunc(list, q.dead) {
@@ -100,7 +99,7 @@ func (w *watchdog) judge(list []*ender) {
 		case err == nil && q.dead(e):
 			e.silent = true
 			cut = append(cut, e)
-			w.s.distrust(e.start)
+			w.db.distrust(e.start)
 		default:
 			e.patience = min(2*max(e.patience, silentFor), mostSilence)
 			e.ask, e.asked = now.Add(e.patience), true
@@ -131,17 +130,17 @@ type process struct {
 }
 
 // question asks on a newly dialled connection what the server does for the statements.
-func (s *Store) question(ctx context.Context, list []*ender) (*answer, error) {
-	sc, err := s.connect(ctx, askWait)
+func (d *db) question(ctx context.Context, list []*ender) (*answer, error) {
+	sc, err := d.connect(ctx, askWait)
 	if err != nil {
 		return nil, err
 	}
-	q := &answer{conn: &conn{s: s, sc: sc}, at: make(map[uint64]process)}
+	q := &answer{conn: &conn{db: d, sc: sc}, at: make(map[uint64]process)}
 	ids := make([]string, len(list))
 	for i, e := range list {
 		ids[i] = fmt.Sprint(e.c.id)
 	}
-	s.statements.Add(1)
+	d.statements.Add(1)
 	start := time.Now()
 	// Our own session is in the answer too, so that there is a row in any case. The user's
 	// own sessions are shown without a privilege.
@@ -181,19 +180,19 @@ func (q *answer) end(ctx context.Context, e *ender) {
 		return
 	}
 	if own, ok := e.c.net.LocalAddr().(*net.TCPAddr); ok && strings.HasSuffix(p.host, fmt.Sprintf(":%d", own.Port)) {
-		q.conn.s.statements.Add(1)
+		q.conn.db.statements.Add(1)
 		_, _ = q.conn.sc.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", e.c.id))
 	}
 }
 
 // distrust makes all connections at rest that were not heard of since then close
 // before they are used: what ended one silently has ended its neighbours too.
-func (s *Store) distrust(since time.Time) {
-	for old := s.doubt.Load(); old == nil || old.Before(since); old = s.doubt.Load() {
-		if s.doubt.CompareAndSwap(old, &since) {
-			s.control.mu.Lock()
-			s.control.keepFrom = time.Time{} // it is opened before what it may have to KILL
-			s.control.mu.Unlock()
+func (d *db) distrust(since time.Time) {
+	for old := d.doubt.Load(); old == nil || old.Before(since); old = d.doubt.Load() {
+		if d.doubt.CompareAndSwap(old, &since) {
+			d.control.mu.Lock()
+			d.control.warmFrom = time.Time{} // it is opened before what it may have to KILL
+			d.control.mu.Unlock()
 			return
 		}
 	}
@@ -201,7 +200,7 @@ func (s *Store) distrust(since time.Time) {
 
 // doubted reports whether the connection may be dead like another that was.
 func (c *conn) doubted() bool {
-	since := c.s.doubt.Load()
+	since := c.db.doubt.Load()
 	return since != nil && c.heard.Before(*since)
 }
 
@@ -218,10 +217,10 @@ const (
 
 // connect takes a connection out of the pool that lives, as far as can be known. It
 // waits for a pool that is used up for most at the longest (0: until ctx ends).
-func (s *Store) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+func (d *db) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	for try := 1; ; try++ {
-		rests := s.db.Stats().Idle > 0 // never in a pool of ours
-		sc, err := s.take(ctx, most)
+		rests := d.sql.Stats().Idle > 0 // never in a pool of ours
+		sc, err := d.take(ctx, most)
 		if err != nil || !rests || try > doubtTries || answers(ctx, sc) {
 			return sc, err
 		}
@@ -229,7 +228,7 @@ func (s *Store) connect(ctx context.Context, most time.Duration) (*sql.Conn, err
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s.cull(ctx)
+		d.cull(ctx)
 	}
 }
 
@@ -241,19 +240,19 @@ func answers(ctx context.Context, sc *sql.Conn) bool {
 }
 
 // cull asks all that rest in the pool at once, and closes what does not answer.
-func (s *Store) cull(ctx context.Context) {
+func (d *db) cull(ctx context.Context) {
 	select {
-	case s.culling <- struct{}{}:
-		defer func() { <-s.culling }()
+	case d.cullSem <- struct{}{}:
+		defer func() { <-d.cullSem }()
 	case <-ctx.Done():
 		return
 	}
 	var all sync.WaitGroup
-	for range min(s.db.Stats().Idle, mostCulled) {
+	for range min(d.sql.Stats().Idle, mostCulled) {
 		all.Go(func() {
 			waiting, cancel := context.WithTimeout(ctx, silentFor)
 			defer cancel()
-			sc, err := s.db.Conn(waiting)
+			sc, err := d.sql.Conn(waiting)
 			if err != nil {
 				return
 			}

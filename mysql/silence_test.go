@@ -26,7 +26,7 @@ func (l *lab) firewall() *switcher {
 // are open, and leaves them at rest.
 func warm(t *testing.T, s *Store) {
 	t.Helper()
-	for _, l := range []*lane{s.acquires, s.releases, s.renewals, s.control} {
+	for _, l := range []*pool{s.db.acquires, s.db.releases, s.db.renewals, s.db.control} {
 		var all []*conn
 		for range cap(l.slots) {
 			c, err := l.get(within(t, time.Minute))
@@ -194,7 +194,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
 			s := l.store()
-			c, err := s.acquires.get(within(t, time.Minute))
+			c, err := s.db.acquires.get(within(t, time.Minute))
 			must(t, err)
 			defer c.put()
 			before := s.Statements()

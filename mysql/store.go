@@ -3,10 +3,8 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,43 +17,18 @@ import (
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
 // the clients of one process share one. Make it with Open or New.
 type Store struct {
-	db      *sql.DB
-	own     bool // db is ours
-	options Options
-	names   names
-	keep    strategy
+	db       *db
+	options  Options
+	names    names
+	strategy strategy
+	locks    *namedLocks // nil: waiters have no turns
 
-	// Acquires may wait for other transactions, so they have connections of their
-	// own. Releases and undos never do for long (see change in renew.go), but there may
-	// be any number of them; a renewal that stands behind them is a lease that is lost,
-	// so renewals have one of their own, and use those of releases that are free.
-	acquires *lane
-	releases *lane
-	renewals *lane
-	control  *lane
-
-	transactions *transactions // the connections of InTx and Once
+	transactions *pool // of InTx and Once, one for each that runs
 	onces        onces
 
-	alone   chan struct{} // the right to use the one acquire connection for pinned keys, reaping and force
-	looking chan struct{} // at most one Inspect stands in a KILL's way
-	first   *storekit.FirstUse
-
-	watchdog     *watchdog
-	pace         atomic.Int64              // nanoseconds an answer usually takes
-	trips        sync.Map                  // of *trip, by the server's name
-	cannotKill   concluded                 // a proxy, whose numbers are not the server's
-	doubt        atomic.Pointer[time.Time] // connections that were not heard of since may be dead; nil: none may. See silence.go
-	culling      chan struct{}             // at most one looks through the pool
-	packet       atomic.Int64              // a statement of more bytes was too large, although the server allows it; 0: none was
-	home         atomic.Pointer[home]      // nil: not read yet
-	statementLog atomic.Pointer[bool]      // the server's binary log has statements; nil: not read yet
-	closed       atomic.Bool
-	background   sync.WaitGroup
-	life         context.Context // of what is opened in the background: until Close
-	end          context.CancelFunc
-	statements   atomic.Uint64
-	keepAfter    int // the constant; tests change it
+	first  *storekit.FirstUse
+	home   atomic.Pointer[home] // nil: not read yet
+	closed atomic.Bool
 }
 
 // strategy is what differs between the ways of keeping a lock.
@@ -114,12 +87,11 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
 	}
-	db := sql.OpenDB(connector)
-	s, err := newStore(db, o)
+	pool := sql.OpenDB(connector)
+	s, err := newStore(pool, true, o)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, pool.Close())
 	}
-	s.own = true
 	return s, nil
 }
 
@@ -151,15 +123,15 @@ func New(db *sql.DB, o Options) (*Store, error) {
 	} else if !errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("%w: the *sql.DB cannot be used: %w", driver.ErrInvalid, err)
 	}
-	return newStore(db, o)
+	return newStore(db, false, o)
 }
 
-func newStore(db *sql.DB, o Options) (*Store, error) {
+func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	o, err := o.fill()
 	if err != nil {
 		return nil, err
 	}
-	most, need := db.Stats().MaxOpenConnections, o.Connections+max(o.WakeupConns, 0)+spareConnections
+	most, need := pool.Stats().MaxOpenConnections, o.Connections+max(o.WakeupConns, 0)+spareConnections
 	if most != 0 && most < need {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections and WakeupConns make %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
 			driver.ErrInvalid, most, need-spareConnections, spareConnections, need)
@@ -169,29 +141,23 @@ func newStore(db *sql.DB, o Options) (*Store, error) {
 		room = most - need
 	}
 	o.WakeupConns = o.wakeupConns(room)
-	s := &Store{
-		db: db, options: o, names: newNames(o.Prefix),
-		keepAfter: keepAfter, alone: make(chan struct{}, 1), looking: make(chan struct{}, 1), first: storekit.NewFirstUse(), culling: make(chan struct{}, 1),
-	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.watchdog = newWatchdog(s)
-	s.transactions = &transactions{s: s}
-	s.control = newLane(s, controlConnections)
-	s.renewals = newLane(s, renewConnections)
-	s.releases = newLane(s, o.releaseConnections())
-	s.renewals.beyond = s.releases
-	s.acquires = newLane(s, o.acquireConnections())
+	s := &Store{options: o, names: newNames(o.Prefix), first: storekit.NewFirstUse()}
+	s.db = newDB(dbOptions{sql: pool, own: own, prefix: o.Prefix, acquires: o.acquireConnections(), releases: o.releaseConnections()})
+	s.transactions = newTransactions(s.db)
 	switch o.Strategy {
 	case VersionColumn:
-		s.keep = newVersion(s)
+		s.strategy = newVersion(s)
 	case UniqueInsert:
-		s.keep = newUnique(s)
+		s.strategy = newUnique(s)
 	case SelectForUpdate:
-		if s.keep, err = newForUpdate(s); err != nil {
+		if s.strategy, err = newForUpdate(s); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, fmt.Errorf("%w: %s is no strategy", driver.ErrInvalid, o.Strategy)
+	}
+	if o.WakeupConns > 0 {
+		s.locks = newNamedLocks(s.db, o.WakeupConns, s.strategy.layout()[0].table)
 	}
 	return s, nil
 }
@@ -203,32 +169,29 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	s.end()
-	s.keep.close()
-	s.transactions.close()
-	s.acquires.close()
-	s.renewals.close()
-	s.releases.close()
-	s.background.Wait()
-	s.control.close()
-	if s.own {
-		return s.db.Close()
+	s.strategy.close()
+	if s.locks != nil {
+		s.locks.close()
 	}
-	return nil
+	return s.db.close()
 }
 
 // Statements implements driver.Counter: the statements sent to the server since
 // the Store was made.
-func (s *Store) Statements() uint64 { return s.statements.Load() }
+func (s *Store) Statements() uint64 { return s.db.statements.Load() }
 
 // Limits implements driver.Store.
-func (s *Store) Limits() driver.Limits { return s.keep.limits() }
+func (s *Store) Limits() driver.Limits {
+	l := s.strategy.limits()
+	l.Turns = s.locks != nil
+	return l
+}
 
 // Acquire implements driver.Store.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	var session chan struct{} // nil: none is started
-	if f, ok := s.keep.(*forUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
-		session = f.sessions.ahead(reqs[0].TTL)
+	if f, ok := s.strategy.(*forUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
+		session = f.sessions.fill(reqs[0].TTL)
 	}
 	if err := s.ready(ctx); err != nil || len(reqs) == 0 {
 		return nil, err
@@ -239,7 +202,7 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 		case <-ctx.Done(): // which the attempt sees
 		}
 	}
-	return s.keep.acquire(ctx, reqs)
+	return s.strategy.acquire(ctx, reqs)
 }
 
 // Renew implements driver.Store.
@@ -247,7 +210,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if err := s.ready(ctx); err != nil || len(holds) == 0 {
 		return nil, err
 	}
-	return s.keep.renew(ctx, holds)
+	return s.strategy.renew(ctx, holds)
 }
 
 // Release implements driver.Store.
@@ -255,7 +218,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if err := s.ready(ctx); err != nil || len(holds) == 0 {
 		return nil, err
 	}
-	return s.keep.release(ctx, holds)
+	return s.strategy.release(ctx, holds)
 }
 
 // Inspect implements driver.Store. Pinned is set only where one key is asked for.
@@ -263,79 +226,5 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 	if err := s.ready(ctx); err != nil || len(keys) == 0 {
 		return nil, err
 	}
-	return s.keep.inspect(ctx, keys)
-}
-
-// step runs f on a connection of the lane, and again on another where the first
-// turned out to be dead before anything was sent on it, or to lead to a server that
-// is not the primary any more. f changes nothing twice if it is run again.
-//
-// Where the first was silent, renewals and questions are sent again too, which may
-// arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
-// could not tell: that is the engine's. So f that is sent on another lane and does no
-// harm twice is for stepAgain.
-func (s *Store) step(ctx context.Context, l *lane, f func(*conn) error) error {
-	return s.steps(ctx, l, l == s.renewals || l == s.control, f)
-}
-
-// stepAgain is step for what may arrive twice.
-func (s *Store) stepAgain(ctx context.Context, l *lane, f func(*conn) error) error {
-	return s.steps(ctx, l, true, f)
-}
-
-func (s *Store) steps(ctx context.Context, l *lane, twice bool, f func(*conn) error) error {
-	start := time.Now()
-	for try := 1; ; try++ {
-		s.control.keep(ctx)
-		c, err := l.get(ctx)
-		if err != nil {
-			return err
-		}
-		err = f(c)
-		c.put()
-		n := number(err)
-		tries := 3
-		if n == erPacket { // each time half as large
-			tries = 16
-		}
-		if try >= tries {
-			return err
-		}
-		silent := errors.Is(err, errSilent)
-		if !driver.IsNotApplied(classify("", err)) && !(silent && twice) {
-			return err
-		}
-		switch {
-		case silent:
-		case n == erIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn):
-		case isElsewhere(err):
-			s.moved()
-			if n != erGroupRollback && c.opened.After(start) {
-				return err // a connection of now says so too
-			}
-		default:
-			return err
-		}
-	}
-}
-
-// moved closes what rests: the server that one connection led to says that it is
-// not the primary, and the others are as old.
-func (s *Store) moved() {
-	for _, l := range []*lane{s.acquires, s.renewals, s.releases, s.control} {
-		l.closeIdle()
-		l.mu.Lock()
-		l.keepFrom = time.Time{} // the next one is opened before what it may have to KILL
-		l.mu.Unlock()
-	}
-	s.transactions.closeIdle()
-	s.statementLog.Store(nil)
-	switch keep := s.keep.(type) {
-	case *forUpdate:
-		keep.sessions.closeIdle()
-	case *leases:
-		if keep.locks != nil {
-			keep.locks.renew()
-		}
-	}
+	return s.strategy.inspect(ctx, keys)
 }

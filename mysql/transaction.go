@@ -24,13 +24,14 @@ import (
 // still open.
 type transaction struct {
 	s     *Store
-	n     *txConn
+	c     *conn
 	tx    *sql.Tx
 	lease *rowlock.Lease
 	hold  driver.Hold
 	work  context.Context // the caller's, and ends with the lease
 	free  context.CancelFunc
 	open  bool // end has something to do
+	stale bool // the server is not the primary any more
 }
 
 const (
@@ -60,12 +61,12 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 	for try := 1; ; try++ {
 		t := &transaction{s: s, lease: lease, hold: h}
 		t.work, t.free = upTo(ctx, lease)
-		if t.n, err = s.transactions.get(t.work, h.TTL); err != nil {
+		if t.c, err = s.transactions.getFor(t.work, max(leastSilence, h.TTL)); err != nil {
 			t.free()
 			return nil, named(orEnded(lease, err))
 		}
 		t.open = true
-		if t.n.repeats {
+		if t.c.repeatable {
 			var st standing
 			if st, err = s.stands(t.work, h, ""); err == nil {
 				err = st.lost(h)
@@ -85,7 +86,7 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 		}
 		// A connection that rested may have died, or its server is not the primary any
 		// more, and nothing has happened yet.
-		again := (t.n.c.broken || t.n.stale) && try < 3 && t.work.Err() == nil
+		again := (t.c.broken || t.stale) && try < 3 && t.work.Err() == nil
 		t.end()
 		if errors.Is(err, errNotLocked) {
 			err = orEnded(lease, s.whyNot(within, h))
@@ -107,17 +108,17 @@ func (t *transaction) start() (err error) {
 	forget := t.free
 	t.free = func() { forget(); free() }
 	stop := context.AfterFunc(t.work, free)
-	t.s.statements.Add(1)
+	t.s.db.statements.Add(1)
 	sent := time.Now()
-	t.tx, err = t.n.c.sc.BeginTx(begun, nil)
+	t.tx, err = t.c.sc.BeginTx(begun, nil)
 	if !stop() && err == nil {
 		err = t.work.Err()
 	}
 	if err != nil {
-		t.n.c.broken = true
+		t.c.broken = true
 		return t.judge(err)
 	}
-	t.n.c.heard = sent
+	t.c.heard = sent
 	locked, err := t.s.lock(t.work, t.tx, "", t.hold)
 	switch {
 	case err != nil:
@@ -141,24 +142,23 @@ func (t *transaction) exec(ctx context.Context, text string) error {
 // server would keep them for ever: the network connection is closed when ctx ends. Where
 // that is not known the same is sent as a statement, one trip more.
 func (t *transaction) finish(ctx context.Context, text string, method func() error) error {
-	c := t.n.c
-	if c.net == nil {
+	if t.c.net == nil {
 		return t.exec(ctx, text)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.net.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = t.c.net.Close() })
 	err := t.send(method)
 	if !stop() {
-		c.broken = true
+		t.c.broken = true
 	}
 	return err
 }
 
 func (t *transaction) send(statement func() error) error {
-	t.s.statements.Add(1)
+	t.s.db.statements.Add(1)
 	sent := time.Now()
 	err := statement()
 	if err == nil {
-		t.n.c.heard = sent
+		t.c.heard = sent
 	}
 	return t.judge(err)
 }
@@ -168,12 +168,12 @@ func (t *transaction) send(statement func() error) error {
 func (t *transaction) judge(err error) error {
 	switch n := number(err); {
 	case elsewhere[n]:
-		t.n.stale = true
+		t.stale = true
 		if n != erGroupRollback {
 			return fmt.Errorf("%w: the server cannot write now, nothing took effect: %w", driver.ErrConflict, err)
 		}
 	case err != nil && (n == erIdle || n == 0 && !errors.Is(err, sql.ErrTxDone)):
-		t.n.c.broken = true
+		t.c.broken = true
 	}
 	return txError(err)
 }
@@ -190,7 +190,7 @@ func (t *transaction) ended() error {
 // alive reports whether the driver still has the connection: it closes one whose
 // context ends, also when the answer to the last statement has just come.
 func (t *transaction) alive() (alive bool) {
-	_ = t.n.c.sc.Raw(func(dc any) error {
+	_ = t.c.sc.Raw(func(dc any) error {
 		v, ok := dc.(sqldriver.Validator)
 		alive = !ok || v.IsValid()
 		return nil
@@ -221,10 +221,10 @@ func (t *transaction) commit() error {
 		return err
 	}
 	if !t.alive() { // or a commit that is not even sent looks like one that is not answered
-		t.n.c.broken = true
+		t.c.broken = true
 		return cmp.Or(t.ended(), error(sqldriver.ErrBadConn))
 	}
-	ctx, cancel := linger(t.work, commitGrace, t.n.silence)
+	ctx, cancel := linger(t.work, commitGrace, t.c.silence)
 	defer cancel()
 	err = t.finish(ctx, "COMMIT", t.tx.Commit)
 	if n := number(err); err == nil || proven[n] && n != erKilled || errors.Is(err, sqldriver.ErrBadConn) {
@@ -242,19 +242,23 @@ func (t *transaction) end() {
 		return
 	}
 	t.open = false
-	if !t.n.c.broken && t.tx != nil {
+	if !t.c.broken && t.tx != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWait)
 		_ = t.finish(ctx, "ROLLBACK", t.tx.Rollback) // after a commit it changes nothing
 		cancel()
 	}
-	if t.n.c.broken {
-		t.s.endSession(t.n.c) // the server may still run a statement, and keep the guard
+	if t.c.broken {
+		t.s.db.endSession(t.c) // the server may still run a statement, and keep the guard
 	}
 	if t.tx != nil {
 		_ = t.tx.Rollback() // for database/sql, where finish was a statement; on a broken connection it sends nothing
 	}
 	t.free()
-	t.s.transactions.put(t.n)
+	if t.stale {
+		t.c.broken = true
+		t.s.db.moved()
+	}
+	t.c.put()
 }
 
 // linger is a context that ends some time after ctx, and at last after most.

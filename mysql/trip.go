@@ -26,8 +26,8 @@ type trip struct {
 }
 
 // tripTo is the trip to the server with that name.
-func (s *Store) tripTo(server string) *trip {
-	t, _ := s.trips.LoadOrStore(server, new(trip))
+func (d *db) tripTo(server string) *trip {
+	t, _ := d.trips.LoadOrStore(server, new(trip))
 	return t.(*trip)
 }
 

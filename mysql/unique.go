@@ -10,5 +10,5 @@ package mysqllock
 // row's own token was made when the upsert started, before it may have waited, and
 // two holds can have the same one; so the guard index has the hold too.
 func newUnique(s *Store) strategy {
-	return newLeases(leases{s: s, table: s.names.unique, guard: []string{"token", "name", "hold"}, fenced: true, deletes: true})
+	return &leases{db: s.db, table: s.names.unique, guard: []string{"token", "name", "hold"}, fenced: true, deletes: true}
 }

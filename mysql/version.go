@@ -8,5 +8,5 @@ package mysqllock
 // The token is made when the statement starts, which may be before it waited for
 // the row. That is good enough here: GREATEST makes it follow the stored one.
 func newVersion(s *Store) strategy {
-	return newLeases(leases{s: s, table: s.names.version, guard: []string{"token", "name"}})
+	return &leases{db: s.db, table: s.names.version, guard: []string{"token", "name"}}
 }

@@ -1,0 +1,87 @@
+package mysqllock
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// warmEvery is how often warm looks, however often it is called.
+	warmEvery = 100 * time.Millisecond
+
+	// speakEvery is how often something is sent on the control connection, which may be
+	// used for nothing else. The look at the socket does not keep the server from ending
+	// it by wait_timeout, and one that is opened then is too young for the next KILL.
+	speakEvery = 2 * time.Second
+
+	// fillWait is how long fill tries: to open a connection is some trips, and each may
+	// take long.
+	fillWait = 5 * time.Second
+)
+
+// warm sees to it that a pool that is not in use has a connection that lives. The control
+// pool needs it before a statement is sent: see kill. Nobody waits for the sign of life of
+// one that looks alive.
+func (p *pool) warm(ctx context.Context) {
+	now := time.Now()
+	p.mu.Lock()
+	wait := now.Before(p.warmFrom)
+	if !wait {
+		p.warmFrom = now.Add(warmEvery)
+	}
+	p.mu.Unlock()
+	if wait {
+		return
+	}
+	if done := p.fill(0); done != nil {
+		waiting, cancel := context.WithTimeout(ctx, killWait)
+		defer cancel()
+		select {
+		case <-done:
+		case <-waiting.Done():
+		}
+	}
+}
+
+// fill opens a connection in the background if none is idle, and speaks on one that was
+// not spoken on for long. done is closed when one is there, or cannot be had; nil: all
+// are in use, so one lives.
+func (p *pool) fill(silence time.Duration) (done chan struct{}) {
+	if p.slots != nil {
+		select {
+		case p.slots <- struct{}{}:
+		default:
+			return nil
+		}
+	}
+	done = make(chan struct{})
+	p.db.work(func() {
+		ctx, cancel := context.WithTimeout(p.db.life, fillWait)
+		defer cancel()
+		c, err := p.take(ctx, silence)
+		if err != nil {
+			close(done)
+			p.leave()
+			p.mu.Lock()
+			p.warmFrom = time.Now().Add(time.Second)
+			p.mu.Unlock()
+			return
+		}
+		sent := time.Now()
+		if sent.Sub(c.heard) < speakEvery {
+			c.put()
+			close(done)
+			return
+		}
+		close(done)
+		spoken, cancel := context.WithTimeout(ctx, killWait)
+		defer cancel()
+		if c.sc.PingContext(spoken) == nil {
+			c.heard = sent
+		} else {
+			c.broken = true
+		}
+		c.put()
+	})
+	return done
+}
