@@ -99,7 +99,7 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 				if lost > 0 {
 					t.Errorf("%d of %d leases lost beside %d releases", lost, others, wave)
 				}
-				if most := 2*wave/n.Limits().Batch + maxFlights; sent > most {
+				if most := 2*wave/n.Limits().Batch + maxBatches; sent > most {
 					t.Errorf("%d releases in %d statements, want at most %d", wave, sent, most)
 				}
 				if s := c.Stats(); s.LateReleases > 0 {
@@ -110,8 +110,8 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 	}
 }
 
-// maxFlights is how many batches of releases the engine has under way at most.
-const maxFlights = 4
+// maxBatches is how many batches of releases the engine has under way at most.
+const maxBatches = 4
 
 // TestAReleaseWithLittleTrust: the trust of one lease is nearly over. Its release waits
 // no longer than that, and takes no time from those of the others.
