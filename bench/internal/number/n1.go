@@ -47,6 +47,10 @@ func (b *Bench) cycles(ctx context.Context, sides []candidate) error {
 	if err != nil {
 		return err
 	}
+	sent, err := cost(ctx, sides, open)
+	if err != nil {
+		return err
+	}
 	floor := spread{}
 	for i, c := range sides {
 		if c.kind == side.Floor {
@@ -61,8 +65,29 @@ func (b *Bench) cycles(ctx context.Context, sides []candidate) error {
 			b.File.Add(at, "× floor", floor.p50/s.p50)
 			b.File.Add(at, "× floor by p25", floor.p25/s.p25)
 		}
+		if n, ok := sent[i]; ok && side.IsRowlock(c.kind) {
+			b.File.Add(at, "statements/cycle", n)
+		}
 	}
 	return nil
+}
+
+// cost is what a cycle of a lone caller sends, on the sides that count it.
+func cost(ctx context.Context, sides []candidate, open []side.Locker) (map[int]float64, error) {
+	const cycles = 20
+	sent := make(map[int]float64)
+	for i, l := range open {
+		before, counts := side.Statements(l)
+		for range cycles {
+			if _, err := measure.Cycle(ctx, l, side.Key(i)); err != nil {
+				return nil, fmt.Errorf("%s: %w", sides[i], err)
+			}
+		}
+		if after, _ := side.Statements(l); counts {
+			sent[i] = float64(after-before) / cycles
+		}
+	}
+	return sent, nil
 }
 
 // spread is some quantiles, in milliseconds.

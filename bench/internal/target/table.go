@@ -33,6 +33,11 @@ var Table = []Target{
 	{"N1", node, mongo, "", "× floor", false, 0.7, 0.4, "one node has a long tail"},
 	{"N1", node, guarded, "", "× floor", false, 0.5, 0.28, "three writes instead of two, and the long tail"},
 
+	{"N1", sqls, version, "", "statements/cycle", true, 2.1, 3.5, "the acquire and the release"},
+	{"N1", sqls, unique, "", "statements/cycle", true, 3.1, 4.5, "a row that is new each time is written and read"},
+	{"N1", sqls, session, "", "statements/cycle", true, 4.1, 5.5, "begin, look, write, end"},
+	{"N1", nil, mongo, "", "statements/cycle", true, 2.1, 3.5, "the acquire and the release"},
+
 	{"N2", sqls, leases, "128 workers", "× one by one", false, 5, 2, "coalescing against the same statements one by one"},
 	{"N2", sqls, leases, "128 workers", "× floor", false, 3, 1.3, "coalescing against a table with a primary key only"},
 	{"N2", sqls, leases, "128 workers", "p50 ÷ floor's", true, 0.4, 0.8, "a batch takes less time than the queue for single commits"},
