@@ -266,7 +266,7 @@ func (k *keyEntry) probed(info driver.Info, err error) {
 func (c *Client) grantBegan(g *grant.Grant, hint driver.Hint) {
 	k := c.key(g.Hold.Key)
 	k.holder = g
-	k.step(key.Event{Kind: key.Began, Hint: hint, Known: hint.Client != 0})
+	k.step(key.Event{Kind: key.Began, Token: g.Hold.Stored, Hint: hint, Known: hint.Client != 0})
 }
 
 // grantReleasing notes that the release of a grant is about to be sent. It reports whether it

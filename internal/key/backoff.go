@@ -41,6 +41,13 @@ func (b *Backoff) held(left time.Duration, pinned bool) {
 
 func (b *Backoff) outrun() { b.step = outrunStep }
 
+// slow goes on with the longest time between probes.
+func (b *Backoff) slow() {
+	for FirstProbe<<b.step < LastProbe {
+		b.step++
+	}
+}
+
 // next is the time to the next probe.
 func (b *Backoff) next(push bool) (time.Duration, Jitter) {
 	d := min(FirstProbe<<b.step, LastProbe)

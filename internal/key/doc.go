@@ -18,7 +18,7 @@
 //
 //	mode      event                                   mode      action
 //	None      Join, this client has the key           Resting   Probe after Handoff, or half as long again beside a stream
-//	None      Join, wanted by another, tenure over    Resting   Try after the rest of the yield time; Queued: Queue
+//	None      Join, wanted by another, tenure over    Resting   Probe after the rest of the yield time; beside a stream Try; Queued: Queue
 //	None      Join                                    Trying    Try
 //	any       Join                                    -         None
 //	Trying    Granted, others wait here               Resting   Probe after Handoff
@@ -37,13 +37,15 @@
 //	Queued    Probed: held, there is no hint          Trying    Try
 //	Queued    Probed, ProbeFailed                     Queued    Probe after queueProbe; none in a queue that grants
 //	Queued    NoPlace, after a refusal                Resting   Probe after the probe backoff
-//	Queued    NoPlace, to leave the key to another    Resting   Try after the yield time
+//	Queued    NoPlace, to leave the key to another    Resting   Probe after the yield time
 //	other     NoPlace                                 -         None: the queue is asked for again after a refusal
 //	Resting   Due, planned as a try                   Trying    Try
 //	Resting   Due, the hint is to be renewed          Trying    Try
 //	Resting   Due                                     Resting   Probe now
 //	Resting   Probed: free                            Trying    Try
 //	Resting   Probed: held by this client             Resting   Probe after Handoff, then twice as long, to a second
+//	Resting   Probed: held by another, there is no hint Trying  Try, which leaves the hint
+//	Resting   Probed: held by another, the own hint   Resting   Probe after nextProbe
 //	Resting   Probed: held by another                 Resting   Probe after the probe backoff
 //	Resting   ProbeFailed                             Resting   Probe after the retry backoff
 //	Resting   ProbeFailed, and will again             Trying    Try: its answer says why
@@ -55,7 +57,7 @@
 //	Resting   Ended: lost                             Trying    Try
 //	Resting   Ended: released, nobody else wants it   Trying    Try
 //	Resting   Ended: released, within the tenure      Trying    Try
-//	Resting   Ended: released, wanted by another      Resting   Try after the yield time; Queued: Queue
+//	Resting   Ended: released, wanted by another      Resting   Probe after the yield time; beside a stream Try; Queued: Queue
 //	None      Ended                                   None      EndTurn
 //	any       Left, nobody waits any more             None      Stop
 //
@@ -65,8 +67,10 @@
 // takes it again at once. If another does, this client keeps the key for its tenure, which
 // lasts Handoff from the moment at which it got the key from another; then the key goes back
 // to the database, and this client leaves it alone for the yield time, in which the other
-// must have probed it. A hint for which nobody took the key in two yield times does not count
-// any more until it is renewed, or over.
+// must have probed it. The token that it finds then says whether another took the key
+// meanwhile. A hint for which nobody did in two yield times does not count any more until it
+// is renewed, or over. The client whose hint there is probes more often than the others, and
+// those that had the key just now as seldom as those that wait for long.
 //
 // Where the store gives turns (driver.Turner) clients wait in the server's queue. The client
 // that has the turn keeps it with the key, until the key goes back. If another client had the

@@ -70,6 +70,9 @@ func (s *State) withinTenure(now time.Duration, env Env) bool {
 
 // heldByOther: another client has the key, which ends the tenure of this one.
 func (s *State) heldByOther(now time.Duration) {
+	if s.yielding || s.Since > 0 {
+		s.Backoff.slow() // those that have waited for longer first
+	}
 	s.endTenure(now)
 	s.yielding, s.hint = false, foreignHint{}
 }
@@ -129,7 +132,10 @@ func (s *State) yield(now time.Duration, env Env) Action {
 	if env.Queue || env.Turns {
 		return s.queue(env) // at its end, behind the others
 	}
-	return s.plan(Try, s.yieldUntil-now, NoJitter)
+	if env.Push {
+		return s.plan(Try, s.yieldUntil-now, NoJitter)
+	}
+	return s.plan(Probe, s.yieldUntil-now, NoJitter) // which tells whether the other has taken it
 }
 
 // tryOrQueue tries now, unless others wait in the server's queue: the attempt would be

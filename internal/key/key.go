@@ -29,6 +29,7 @@ type State struct {
 	turn        bool          // it is this client's turn in the server's queue
 	turnWaited  bool          // another client had the turn before, and may wait for it again
 	tenureEnded time.Duration // when the last tenure ended
+	lastToken   int64         // the database's token of this client's last grant
 	tenure      time.Duration // how long this client keeps a key that another wants
 	unserved    int           // callers that waited here when the tenure began, and have not had the key since
 	seen        seen          // Queued: what the last probe found

@@ -43,6 +43,7 @@ func saw(s *State)       { s.sawFree = true }
 func turn(s *State)      { s.turn = true }
 func sawFree(s *State)   { s.seen = seen{free: true, token: 5} }
 
+func triedNow(s *State)   { s.asked = now - LastProbe/2 }
 func turnWaited(s *State) { s.turnWaited = true }
 func waitsShort(s *State) { s.tenureEnded = now - 300*wakeDelayPart*time.Microsecond }
 func waitsLong(s *State)  { s.tenureEnded = now - 3*wakeDelayPart*time.Millisecond }
@@ -62,7 +63,7 @@ func TestStep(t *testing.T) {
 	}{
 		{"a caller of a key that this client has", waits(None, 0, holds), Event{Kind: Join}, Env{}, Resting, Action{Probe, handoff, NoJitter}},
 		{"a caller of a key that this client has, beside an open stream", waits(None, 0, holds), Event{Kind: Join}, push, Resting, Action{Probe, handoff * 3 / 2, NoJitter}},
-		{"a caller while the key is left to another", waits(None, 0, want, yields), Event{Kind: Join}, Env{}, Resting, Action{Try, yieldTime, NoJitter}},
+		{"a caller while the key is left to another", waits(None, 0, want, yields), Event{Kind: Join}, Env{}, Resting, Action{Probe, yieldTime, NoJitter}},
 		{"and the server has a queue", waits(None, 0, want, yields), Event{Kind: Join}, queue, Queued, Action{Do: Queue}},
 		{"a caller after the yield time", waits(None, 0, want, func(s *State) { s.yielding, s.yieldUntil = true, now }), Event{Kind: Join}, Env{}, Trying, Action{Do: Try}},
 		{"a caller", State{}, Event{Kind: Join}, Env{}, Trying, Action{Do: Try}},
@@ -84,7 +85,7 @@ func TestStep(t *testing.T) {
 		{"the first caller heard that it fails for good", waits(Trying, 1), Event{Kind: Again}, Env{}, Trying, Action{Do: Try}},
 
 		{"no place, after a refusal", waits(Queued, 1), Event{Kind: NoPlace}, queue, Resting, Action{Probe, firstProbe, JitterThird}},
-		{"no place, to leave the key to another", waits(Queued, 1, want, yields), Event{Kind: NoPlace}, queue, Resting, Action{Try, yieldTime, NoJitter}},
+		{"no place, to leave the key to another", waits(Queued, 1, want, yields), Event{Kind: NoPlace}, queue, Resting, Action{Probe, yieldTime, NoJitter}},
 
 		{"due, a try", waits(Resting, 1, tries), Event{Kind: Due}, Env{}, Trying, Action{Do: Try}},
 		{"due, the hint is old", waits(Resting, 1, quiet), Event{Kind: Due}, hints, Trying, Action{Do: Try}},
@@ -95,6 +96,11 @@ func TestStep(t *testing.T) {
 		{"probed: free", waits(Resting, 1), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own, free: by force", waits(Resting, 1, holds), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own", waits(Resting, 1, holds, func(s *State) { s.ownProbe = handoff }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, 2 * handoff, NoJitter}},
+		{"probed: another's, and there is no hint", waits(Resting, 1, quiet), Event{Kind: Probed}, hints, Trying, Action{Do: Try}},
+		{"probed: another's, there is no hint, tried just now", waits(Resting, 1, triedNow), Event{Kind: Probed}, hints, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"probed: another's, and a hint of a third", waits(Resting, 1, quiet), Event{Kind: Probed, Hint: hinted}, hints, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"probed: another's, and the own hint", waits(Resting, 1, quiet), Event{Kind: Probed, Hint: mine}, hints, Resting, Action{Probe, nextProbe, JitterThird}},
+		{"probed: another's after the yield time", waits(Resting, 1, yields), Event{Kind: Probed, Hint: hinted}, hints, Resting, Action{Probe, LastProbe, JitterThird}},
 		{"probed: own, wanted by another", waits(Resting, 1, holds), Event{Kind: Probed, Hint: hinted}, Env{}, Resting, Action{Probe, maxOwnProbe, NoJitter}},
 		{"probed: own, for long", waits(Resting, 1, holds, func(s *State) { s.ownProbe = time.Hour }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, maxOwnProbe, NoJitter}},
 		{"probed: another's", waits(Resting, 1), Event{Kind: Probed}, Env{}, Resting, Action{Probe, firstProbe, JitterThird}},
@@ -128,7 +134,7 @@ func TestStep(t *testing.T) {
 		{"released in its turn, for which it had to wait", waits(Resting, 1, holds, turn, turnWaited), Event{Kind: Ended, Known: true}, turns, Queued, Action{Queue, queueProbe, JitterThird}},
 		{"released in its turn, for which it had not to wait", waits(Resting, 1, holds, turn), Event{Kind: Ended, Known: true}, turns, Trying, Action{Do: Try}},
 		{"released, not known", waits(Resting, 1, holds), Event{Kind: Ended}, Env{}, Trying, Action{Do: Try}},
-		{"released, wanted", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Resting, Action{Try, yieldTime, NoJitter}},
+		{"released, wanted", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Resting, Action{Probe, yieldTime, NoJitter}},
 		{"released, wanted, within the tenure", waits(Resting, 1, holds, early), Event{Kind: Ended, Known: true, Hint: hinted}, Env{}, Trying, Action{Do: Try}},
 		{"released, wanted, the server has a queue", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, queue, Queued, Action{Do: Queue}},
 		{"released, another grant of this client has it", waits(Resting, 1, holds, holds), Event{Kind: Ended}, Env{}, Resting, Action{}},
@@ -173,39 +179,58 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestUnclaimedHints: a hint for which nobody took the key in two yield times does not count, until it is
-// renewed.
+// TestUnclaimedHints: a hint for which nobody took the key in two yield times does not
+// count, until it is renewed. Whether somebody did is known from the token.
 func TestUnclaimedHints(t *testing.T) {
-	env := Env{Client: me, Handoff: handoff}
-	s := waits(Trying, 2)
-	at := time.Duration(now)
-	// round has the key for longer than Handoff, and gives it back to a hint that ends then.
-	round := func(until time.Duration) Action {
-		s.Step(Event{Kind: Began}, at, env)
-		s.Step(Event{Kind: Granted}, at, env)
-		at += 2 * handoff
-		a := s.Step(Event{Kind: Ended, Known: true, Hint: driver.Hint{Client: 8, Left: until - at}}, at, env)
-		if a.Do == Try && a.After > 0 {
-			at += a.After
-			s.Step(Event{Kind: Due}, at, env)
+	for _, env := range []Env{{}, {Push: true}} {
+		env.Client, env.Handoff = me, handoff
+		s := waits(Trying, 2)
+		at, token := time.Duration(now), int64(0)
+		// round has the key for longer than Handoff, and releases it though there is a hint that
+		// ends then. After the yield time it is free; another client may have had it meanwhile.
+		round := func(until time.Duration, taken bool) (yielded bool) {
+			token += driver.TokenRange
+			s.Step(Event{Kind: Began, Token: token}, at, env)
+			s.Step(Event{Kind: Granted}, at, env)
+			at += 2 * handoff
+			a := s.Step(Event{Kind: Ended, Known: true, Hint: driver.Hint{Client: 8, Left: until - at}}, at, env)
+			if a.After == 0 {
+				return false
+			}
+			if at += a.After; taken {
+				token += driver.TokenRange
+			}
+			if a = s.Step(Event{Kind: Due}, at, env); a.Do == Probe {
+				a = s.Step(Event{Kind: Probed, Free: true, Token: token}, at, env)
+			}
+			if a.Do != Try {
+				t.Fatalf("the key is free: %+v", a)
+			}
+			return true
 		}
-		return a
-	}
-	end := at + driver.HintTime
-	for i := range 2 {
-		if a := round(end); a.After != yieldTime {
-			t.Fatalf("round %d: %+v, want the yield time", i, a)
+		end := at + driver.HintTime
+		if !env.Push { // the stream tells
+			for i := range 5 {
+				if !round(end, true) {
+					t.Fatalf("round %d: no yield time, though another takes the key each time", i)
+				}
+			}
 		}
-	}
-	if a := round(end); a.After != 0 {
-		t.Errorf("after two yield times in which nobody took the key: %+v", a)
-	}
-	if a := round(end + hintEvery); a.After != yieldTime {
-		t.Errorf("the hint was renewed: %+v, want the yield time", a)
-	}
-	s.Step(Event{Kind: Refused}, at, env)
-	if s.Hinted(at) {
-		t.Error("another has come, and is still taken to wait")
+		for i := range 2 {
+			if !round(end, false) {
+				t.Fatalf("round %d: no yield time", i)
+			}
+		}
+		if round(end, false) {
+			t.Error("a yield time after two in which nobody took the key")
+		}
+		if !round(end+hintEvery, false) {
+			t.Error("no yield time though the hint was renewed")
+		}
+		s.Step(Event{Kind: Refused}, at, env)
+		if s.Hinted(at) {
+			t.Error("another has come, and is still taken to wait")
+		}
 	}
 }
 

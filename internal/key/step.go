@@ -20,6 +20,10 @@ const (
 	maxWakeDelay  = 3 * time.Millisecond
 	wakeDelayPart = 333
 
+	// nextProbe is the time between two probes of the client whose hint there is: it is the
+	// next that should have the key.
+	nextProbe = LastProbe / 3
+
 	// queueProbe is the time between two probes of a key that this client waits for in the
 	// server's queue: the client that has the turn may be frozen, or its hint may have ended.
 	queueProbe = hintEvery
@@ -40,6 +44,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		}
 	case Began:
 		s.Held++
+		s.lastToken = e.Token
 		if s.Since == 0 {
 			s.beginTenure(now, env)
 		}
@@ -47,8 +52,8 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			s.noteHint(e.Hint, now, env)
 		}
 	case Granted:
-		if s.yielding && !env.Queue {
-			s.hint.unclaimed++ // nobody took the key
+		if s.yielding && env.Push {
+			s.hint.unclaimed++ // nobody took the key: the stream would have told of its release
 		}
 		s.yielding, s.ownPush, s.hadLast, s.ownProbe = false, false, true, 0
 		s.Backoff, s.Apart = Backoff{}, false
@@ -70,7 +75,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		}
 		s.Mode = None
 		if s.yielding {
-			return s.plan(Try, max(s.yieldUntil-now, 0), NoJitter)
+			return s.plan(Probe, max(s.yieldUntil-now, 0), NoJitter)
 		}
 		return s.planProbe(env)
 	case Turn:
@@ -89,7 +94,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		default:
 			return Action{}
 		}
-		if s.planned == Try || s.Held == 0 && env.Hints && now-s.asked >= hintEvery {
+		if s.planned == Try || s.Held == 0 && !s.yielding && env.Hints && now-s.asked >= hintEvery {
 			return s.try(now)
 		}
 		s.probing = s.Held > 0
@@ -227,7 +232,10 @@ func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	case !s.resting():
 		return Action{}
 	case e.Free:
-		s.sawFree = true
+		if s.yielding && e.Token == s.lastToken {
+			s.hint.unclaimed++ // nobody took the key
+		}
+		s.sawFree, s.yielding = true, false
 		return s.try(now)
 	case s.Held > 0:
 		s.noteHint(e.Hint, now, env)
@@ -235,6 +243,12 @@ func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	}
 	s.heldByOther(now)
 	s.Backoff.held(e.Left, e.Pinned)
+	if e.Hint.Client == 0 && env.Hints && !e.Pinned && now-s.asked >= LastProbe {
+		return s.try(now) // the client whose hint there was has the key now
+	}
+	if e.Hint.Client == env.Client && !env.Push && !e.Pinned {
+		return s.plan(Probe, nextProbe, JitterThird)
+	}
 	return s.planProbe(env)
 }
 
