@@ -1,0 +1,89 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// newReport makes a Report whose lines go to the handler.
+func newReport() (*Report, *lines) {
+	h, r, start := &lines{}, &Report{}, time.Now().Add(-time.Hour)
+	r.Init(slog.New(h), func() time.Duration { return time.Since(start) })
+	return r, h
+}
+
+// TestFailures: what fails together is one line, there is one a second, and one when all
+// works again.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReport()
+		ctx := context.Background()
+		start := time.Now()
+		r.Renew.OK() // nothing to say
+		for i := range 3 {
+			r.Renew.More(1)
+			r.Renew.Fail(ctx, 0, "key", i)
+		}
+		time.Sleep(gatherFor)
+		for range 50 { // tries of the same three
+			r.Renew.Fail(ctx, 0, "key", "k")
+			time.Sleep(20 * time.Millisecond)
+		}
+		r.Renew.Less(2)
+		r.Renew.OK() // one still fails
+		time.Sleep(2 * time.Second)
+		r.Renew.Less(1)
+		r.Renew.OK()
+		time.Sleep(2 * time.Second)
+		want := []string{
+			"WARN renewal failed, lease still trusted n=3 key=0",
+			"WARN renewal failed, lease still trusted n=3 key=k",
+			"INFO renewals are acknowledged again n=3 after=3.02s",
+		}
+		if got := h.got(); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if first, second := h.at[0].Sub(start), h.at[1].Sub(h.at[0]); first != gatherFor || second != linesApart {
+			t.Errorf("lines after %v, and %v later", first, second)
+		}
+	})
+}
+
+// TestFailuresWithoutState: n counts them, and no line says that they are over.
+func TestFailuresWithoutState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReport()
+		r.Unknown.Fail(context.Background(), 1, "key", "a")
+		r.Unknown.Fail(context.Background(), 2, "key", "b")
+		r.Unknown.OK()
+		time.Sleep(time.Minute)
+		if got, want := h.got(), []string{"WARN outcome of an acquire is unknown; undoing it n=3 key=a"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// TestLosses: a line each, up to a number in ten seconds; the others are added up.
+func TestLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReport()
+		for i := range lossLines + 7 {
+			r.Lost.Add("key", i)
+		}
+		r.Flush()
+		got := h.got()
+		if want := fmt.Sprintf("ERROR more leases lost n=7 key=%d", lossLines); len(got) != lossLines+1 || got[lossLines] != want {
+			t.Errorf("%d lines, the last is %q, want %q", len(got), got[len(got)-1], want)
+		}
+		time.Sleep(lossPeriod)
+		r.Lost.Add("key", "next")
+		if got := h.got(); got[len(got)-1] != "ERROR lease lost key=next" {
+			t.Errorf("in the next period: %q", got[len(got)-1])
+		}
+	})
+}
