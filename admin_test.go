@@ -40,7 +40,7 @@ func TestListAndForceRelease(t *testing.T) {
 func TestListAndForceReleaseRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		poor := newClient(t, &probed{Store: memory.New()})
+		poor := newClient(t, bareStore{memory.New()})
 		closed := newClient(t, memory.New())
 		if err := closed.Close(ctx); err != nil {
 			t.Fatal(err)

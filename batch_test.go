@@ -15,22 +15,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// crowd takes and releases n keys at once, and returns the statements of each op.
-func crowd(t *testing.T, c *rowlock.Client, f *faultStore, n int) (acquires, releases []call) {
-	t.Helper()
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			l := acquire(t, c, fmt.Sprint("k", i))
-			if err := l.Release(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	return f.seen("acquire"), f.seen("release")
-}
-
 // TestCoalescing: concurrent calls share statements, at most four at once.
 func TestCoalescing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +32,7 @@ func TestCoalescing(t *testing.T) {
 			}
 			return verdict{slow: 5 * time.Millisecond}
 		})
-		acquires, releases := crowd(t, c, f, 200)
+		acquires, releases := cycles(t, c, f, 200)
 		if len(acquires) > 20 || len(releases) > 30 {
 			t.Errorf("200 cycles took %d and %d statements", len(acquires), len(releases))
 		}
@@ -126,7 +110,7 @@ func TestP7_LostReplyToABatch(t *testing.T) {
 			return v
 		})
 		start := time.Now()
-		crowd(t, c, f, 50)
+		cycles(t, c, f, 50)
 		if d := time.Since(start); d > 5*time.Second {
 			t.Errorf("took %v", d)
 		}
@@ -180,9 +164,9 @@ func TestABatchHasNoKeyTwice(t *testing.T) {
 	})
 }
 
-// TestReleaseWaitsNoLongerInALane: a release behind statements that hang is not
+// TestReleaseBehindHangingOnes: a release behind statements that hang is not
 // kept for longer than ReleaseWait.
-func TestReleaseWaitsNoLongerInALane(t *testing.T) {
+func TestReleaseBehindHangingOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f)

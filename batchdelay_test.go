@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// TestACrowdTravelsTogether: on a server that syncs every few milliseconds for all
-// who commit, callers who come together share their statements, and none waits for
-// more syncs than its own two need.
-func TestACrowdTravelsTogether(t *testing.T) {
+// TestCallersShareBatches: on a server that syncs every few milliseconds for all that
+// commit, callers that come together share their statements, and none waits for more
+// syncs than its own two need.
+func TestCallersShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, cycles, tick = 8, 50, 10 * time.Millisecond
 		f := newFaultStore()
@@ -42,25 +42,25 @@ func TestACrowdTravelsTogether(t *testing.T) {
 }
 
 // TestFewCallersWaitForNobody: neither two callers, nor one who is
-// left of a crowd.
+// left of many.
 func TestFewCallersWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const flight = 10 * time.Millisecond
+		const batch = 10 * time.Millisecond
 		f := newFaultStore()
 		c := newClient(t, f)
-		f.set(func(call) verdict { return verdict{slow: flight} })
+		f.set(func(call) verdict { return verdict{slow: batch} })
 		cycle := func(i int) {
 			if err := acquire(t, c, fmt.Sprint("k", i)).Release(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}
 		for range 20 {
-			crowd(t, c, f, 50)
+			cycles(t, c, f, 50)
 		}
 		time.Sleep(200 * time.Millisecond)
 		start := time.Now()
 		cycle(0)
-		if d := time.Since(start); d != 2*flight {
+		if d := time.Since(start); d != 2*batch {
 			t.Errorf("a lone caller's cycle took %v", d)
 		}
 		time.Sleep(time.Second)
@@ -74,7 +74,7 @@ func TestFewCallersWaitForNobody(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if d := time.Since(start); d != 20*flight {
+		if d := time.Since(start); d != 20*batch {
 			t.Errorf("ten cycles of two callers took %v", d)
 		}
 	})

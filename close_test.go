@@ -12,8 +12,6 @@ import (
 )
 
 // wrap is a Locker that is not a Client, as a program's own may be.
-type wrap struct{ rowlock.Locker }
-
 // deaf runs Do with a function that hears of its context's end but goes on until let.
 // started is closed when it runs; the error of Do comes on done.
 func deaf(l rowlock.Locker, key string, let <-chan struct{}, opts ...rowlock.Option) (started chan struct{}, fn func() (context.Context, *rowlock.Lease), done chan error) {
@@ -29,28 +27,6 @@ func deaf(l rowlock.Locker, key string, let <-chan struct{}, opts ...rowlock.Opt
 		}, opts...)
 	}()
 	return started, func() (context.Context, *rowlock.Lease) { return c, lease }, done
-}
-
-// cutShort is a client whose Close will fail.
-func cutShort(t *testing.T, f *faultStore) *rowlock.Client {
-	t.Helper()
-	c, err := rowlock.New(f, rowlock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// taken fails unless key is held for other programs.
-func taken(t *testing.T, f *faultStore, key string) {
-	t.Helper()
-	l, err := newClient(t, f.Store, rowlock.Options{}).TryAcquire(context.Background(), key)
-	if !errors.Is(err, rowlock.ErrHeld) {
-		t.Errorf("P12: TryAcquire of %q by another program: %v, want ErrHeld: a function of Do still runs under it", key, err)
-	}
-	if l != nil {
-		l.Release(context.Background())
-	}
 }
 
 // TestP12_CloseWaitsForDo: Close ends the context of a function that runs, and waits

@@ -1,7 +1,6 @@
 package rowlock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -113,28 +112,19 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// rangeStore grants with whatever token it is told.
-type rangeStore struct {
-	driver.Store
-	token int64
-}
-
-func (s rangeStore) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	results, err := s.Store.Acquire(ctx, reqs)
-	for i := range results {
-		results[i].Token = s.token
-	}
-	return results, err
-}
-
 // FuzzToken: no lease has a token out of range, and neither has one that is handed off.
 func FuzzToken(f *testing.F) {
 	for _, token := range []int64{0, 1, -1, math.MinInt64, math.MaxInt64, driver.MaxToken, driver.MaxToken + 1, driver.MaxToken - 1, math.MaxInt64 - 1} {
 		f.Add(token)
 	}
 	f.Fuzz(func(t *testing.T, token int64) {
-		store := memory.New()
-		c, err := rowlock.New(rangeStore{store, token}, rowlock.Options{ReapInterval: -1, Handoff: time.Minute})
+		f := newFaultStore()
+		f.set(on("acquire", verdict{change: func(results []driver.Result) {
+			for i := range results {
+				results[i].Token = token
+			}
+		}}))
+		c, err := rowlock.New(f, rowlock.Options{ReapInterval: -1, Handoff: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,13 +9,9 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/memory"
 )
-
-// wrapped is a Store around another that says so.
-type wrapped struct{ driver.Store }
-
-func (w wrapped) Unwrap() driver.Store { return w.Store }
 
 // TestP4_GuardedIsNotHandedOff: a lease that a guard was asked for goes back to the
 // database, and its release says so; before and after it hands off as ever.
@@ -80,7 +76,7 @@ func TestP4_GuardLooksAtTheClock(t *testing.T) {
 func TestBeginGuardNamesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, other := newFaultStore(), memory.New()
-		c, err := rowlock.New(wrapped{wrapped{f}}, rowlock.Options{})
+		c, err := rowlock.New(locktest.NewFault(locktest.NewFault(f)), rowlock.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

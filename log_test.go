@@ -14,78 +14,6 @@ import (
 	"github.com/rowlock/rowlock"
 )
 
-// logged is a slog.Handler that keeps what it gets, and does on each record what a
-// test wants.
-type logged struct {
-	least slog.Level
-	on    func(context.Context, slog.Record) // may be nil
-
-	mu      sync.Mutex
-	records []slog.Record
-	traces  []any // by record: what its context has under traceID
-}
-
-type traceID struct{}
-
-func (h *logged) Enabled(_ context.Context, l slog.Level) bool { return l >= h.least }
-func (h *logged) WithAttrs([]slog.Attr) slog.Handler           { return h }
-func (h *logged) WithGroup(string) slog.Handler                { return h }
-
-func (h *logged) Handle(ctx context.Context, r slog.Record) error {
-	if h.on != nil {
-		h.on(ctx, r)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.records = append(h.records, r)
-	h.traces = append(h.traces, ctx.Value(traceID{}))
-	return nil
-}
-
-// lines lists the records of a message as text: attributes in the order in which they
-// were given.
-func (h *logged) lines(message string) (lines []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, r := range h.records {
-		if r.Message == message {
-			line := r.Level.String()
-			r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// sum adds up an attribute of the records of a message.
-func (h *logged) sum(message, attr string) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, r := range h.records {
-		if r.Message == message {
-			r.Attrs(func(a slog.Attr) bool {
-				if a.Key == attr {
-					n += int(a.Value.Int64())
-				}
-				return true
-			})
-		}
-	}
-	return n
-}
-
-func (h *logged) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.records)
-}
-
-func logTo(h *logged, o ...rowlock.Options) rowlock.Options {
-	o = append(o, rowlock.Options{})
-	o[0].Logger = slog.New(h)
-	return o[0]
-}
-
 // TestP26_ABlockingLogHandler: a handler that takes three seconds for each record
 // delays no signal and no renewal.
 func TestP26_ABlockingLogHandler(t *testing.T) {
@@ -317,19 +245,16 @@ func TestLogOfAnOutage(t *testing.T) {
 func TestLogDoesNotFlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &logged{}
-		p := &partStore{faultStore: newFaultStore(), asked: make(map[string]int)}
-		p.fails = func(key string, _ int) bool { return key == "bad" }
-		p.set(func(c call) verdict {
+		f := newFaultStore()
+		fails := failRenewals(func(key string, _ int) bool { return key == "bad" })
+		f.set(func(c call) verdict {
+			v := fails(c)
 			if c.op == "renew" && c.keys[0] == "bad" {
-				return verdict{slow: 2500 * time.Millisecond}
+				v.slow = 2500 * time.Millisecond
 			}
-			return verdict{}
+			return v
 		})
-		c, err := rowlock.New(p, logTo(h))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
+		c := newClient(t, f, logTo(h))
 		bad := acquire(t, c, "bad")
 		for i := range 20 {
 			acquire(t, c, fmt.Sprint("k", i), rowlock.TTL(3*time.Second))

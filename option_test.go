@@ -12,26 +12,17 @@ import (
 	"github.com/rowlock/rowlock/memory"
 )
 
-// slowStore has a smallest TTL, as SelectForUpdate has.
-type slowStore struct{ *memory.Store }
-
-func (slowStore) Limits() driver.Limits { return driver.Limits{Batch: 10, MinTTL: time.Second} }
-
-type brokenStore struct{ *memory.Store }
-
-func (brokenStore) Limits() driver.Limits { return driver.Limits{} }
-
 // TestBadOptions: a bad option is an error that matches ErrInvalid, names the
 // value, and says what would be right.
 func TestBadOptions(t *testing.T) {
-	store := slowStore{memory.New()}
+	store, noBatch := withLimits(driver.Limits{Batch: 10, MinTTL: time.Second}), withLimits(driver.Limits{})
 	for name, tc := range map[string]struct {
 		store driver.Store
 		o     rowlock.Options
 		want  []string
 	}{
 		"nil store":              {want: []string{"nil"}},
-		"store without a batch":  {store: brokenStore{memory.New()}, want: []string{"batch", "0"}},
+		"store without a batch":  {store: noBatch, want: []string{"batch", "0"}},
 		"TTL too short":          {store: store, o: rowlock.Options{TTL: 999 * time.Millisecond}, want: []string{"999ms", "1s"}},
 		"TTL negative":           {store: store, o: rowlock.Options{TTL: -1}, want: []string{"TTL", "-1ns"}},
 		"TTL absurd":             {store: store, o: rowlock.Options{TTL: 1 << 62}, want: []string{"TTL", "8784h"}},
@@ -75,7 +66,7 @@ func TestP9_BadCall(t *testing.T) {
 		"TTL under the margin": {"k", []rowlock.Option{rowlock.TTL(2 * time.Second)}, []string{"Margin 2s", "TTL 2s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := slowStore{memory.New()}
+			store := withLimits(driver.Limits{Batch: 10, MinTTL: time.Second})
 			o := rowlock.Options{}
 			if strings.Contains(name, "margin") {
 				o.Margin = 2 * time.Second

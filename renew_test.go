@@ -13,21 +13,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// many takes n leases, with TTLs of 20, 25, … 40 s in turn if mixed.
-func many(t *testing.T, c *rowlock.Client, n int, mixed bool) (leases []*rowlock.Lease, ttls []time.Duration) {
-	t.Helper()
-	for i := range n {
-		ttl := 30 * time.Second
-		if mixed {
-			ttl = time.Duration(20+5*(i%5)) * time.Second
-		}
-		leases = append(leases, acquire(t, c, fmt.Sprint("k", i), rowlock.TTL(ttl)))
-		ttls = append(ttls, ttl)
-		time.Sleep(time.Millisecond) // they are taken over ten seconds
-	}
-	return leases, ttls
-}
-
 // TestTenThousandLeases: N5, at most 20 statements in a third of the TTL, however
 // the leases were spread when they were taken.
 func TestTenThousandLeases(t *testing.T) {
@@ -197,54 +182,26 @@ func TestP2_TenThousandSignals(t *testing.T) {
 	})
 }
 
-// partStore answers Unknown to the renewal of some keys, and executes the others.
-type partStore struct {
-	*faultStore
-	fails func(key string, n int) bool // n: how often the key was asked for before
-	mu    sync.Mutex
-	asked map[string]int
-}
-
-func (p *partStore) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	results, err := p.faultStore.Renew(ctx, holds)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, h := range holds {
-		if p.fails(h.Key, p.asked[h.Key]) {
-			results[i] = driver.Result{Err: errors.New("too large, or blocked")}
-		}
-		p.asked[h.Key]++
-	}
-	return results, nil
-}
-
 // TestP26_PartOfABatchFails: of a batch of renewals some are acknowledged and some not.
 // The former are good for a TTL; only the latter go again, soon, and for as long as
 // they are trusted.
 func TestP26_PartOfABatchFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leases, failing, tries = 1000, 10, 5
-		p := &partStore{faultStore: newFaultStore(), asked: make(map[string]int)}
+		f := newFaultStore()
 		late := func(key string) bool {
 			var n int
 			_, err := fmt.Sscanf(key, "k%d", &n)
 			return err == nil && n < failing
 		}
-		p.fails = func(key string, n int) bool { return key == "never" || late(key) && n < tries }
-		c, err := rowlock.New(p, rowlock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
+		f.set(failRenewals(func(key string, n int) bool { return key == "never" || late(key) && n < tries }))
+		c := newClient(t, f)
 		var held []*rowlock.Lease
 		for i := range leases {
 			held = append(held, acquire(t, c, fmt.Sprint("k", i)))
 		}
 		never := acquire(t, c, "never")
-		start := p.Store.Now()
+		start := f.Store.Now()
 		time.Sleep(2 * time.Minute)
 		for _, l := range held {
 			if l.Err() != nil {
@@ -255,7 +212,7 @@ func TestP26_PartOfABatchFails(t *testing.T) {
 			t.Errorf("a lease that was never renewed: %v", never.Err())
 		}
 		first := make(map[string][]time.Duration)
-		for _, c := range p.seen("renew") {
+		for _, c := range f.seen("renew") {
 			for _, k := range c.keys {
 				first[k] = append(first[k], c.at-start)
 			}
@@ -279,26 +236,14 @@ func TestP26_PartOfABatchFails(t *testing.T) {
 	})
 }
 
-// oneBatch is a store with which batches leave one after the other.
-type oneBatch struct{ *faultStore }
-
-func (s oneBatch) Limits() driver.Limits {
-	l := s.faultStore.Limits()
-	l.InFlight = 1
-	return l
-}
-
 // TestP26_LeastTrustGoesFirst: of the batches that are due the one that ends first
 // leaves first, also in a 32-bit program, where 2.7 s are more nanoseconds than an int
 // has.
 func TestP26_LeastTrustGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, err := rowlock.New(oneBatch{f}, rowlock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
+		f.limits = func(l *driver.Limits) { l.InFlight = 1 } // batches leave one after the other
+		c := newClient(t, f)
 		f.set(on("renew", verdict{slow: 10 * time.Millisecond}))
 		for i := range 20 { // which batch is found first is up to a map
 			late, early := acquire(t, c, fmt.Sprint("late", i)), acquire(t, c, fmt.Sprint("early", i), rowlock.TTL(27*time.Second))

@@ -2,8 +2,11 @@ package rowlock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,6 +248,134 @@ func TestNobodyComesOutOfTurn(t *testing.T) {
 			t.Errorf("%d of %d holds came in the order of the turns", inOrder, n)
 		} else {
 			t.Logf("%d of %d holds came in the order of the turns", inOrder, n)
+		}
+	})
+}
+
+// queueStore is a memory store with a queue in the server that grants.
+type queueStore struct {
+	*memory.Store
+	turn    chan struct{} // lets the first try
+	waiting chan struct{} // has a value for each
+	full    bool          // the queue has no place
+	asked   atomic.Int64
+}
+
+func (s *queueStore) Limits() driver.Limits {
+	l := s.Store.Limits()
+	l.Queue = true
+	return l
+}
+
+func (s *queueStore) AcquireWait(ctx context.Context, r driver.Request, begin func()) (driver.Result, error) {
+	s.asked.Add(1)
+	if s.full {
+		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("full: %w", driver.ErrNoPlace)}
+	}
+	s.waiting <- struct{}{}
+	defer func() { <-s.waiting }()
+	for {
+		select {
+		case <-s.turn:
+		case <-ctx.Done():
+			return driver.Result{}, &driver.Error{NotApplied: true, Err: ctx.Err()}
+		}
+		begin()
+		results, err := s.Store.Acquire(ctx, []driver.Request{r})
+		if err != nil || results[0].Status == driver.Granted {
+			return results[0], err
+		}
+	}
+}
+
+// TestServerQueue: a caller waits in the server's queue and sends nothing; trust
+// counts from its turn; one that gives up leaves the queue.
+func TestServerQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &queueStore{Store: memory.New(), turn: make(chan struct{}), waiting: make(chan struct{}, 10)}
+		a, _ := rowlock.New(s, rowlock.Options{})
+		b, _ := rowlock.New(s, rowlock.Options{})
+		defer a.Close(context.Background())
+		defer b.Close(context.Background())
+		l := acquire(t, a, "k", rowlock.TTL(time.Hour))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		gave := make(chan error)
+		go func() { _, err := b.Acquire(ctx, "k"); gave <- err }()
+		synctest.Wait()
+		before := s.Statements()
+		go func() { _, err := b.Acquire(ctx, "k"); gave <- err }() // never refused: it waits behind the first
+		for range 2 {
+			if err := <-gave; !errors.Is(err, rowlock.ErrHeld) {
+				t.Errorf("gave up with %v", err)
+			}
+		}
+		synctest.Wait()
+		if n := s.Statements() - before; n != 0 || len(s.waiting) != 0 {
+			t.Errorf("%d statements, %d in the queue", n, len(s.waiting))
+		}
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, b, "k", rowlock.NoRenew()) }()
+		time.Sleep(10 * time.Minute) // many of its TTLs
+		l.Release(context.Background())
+		s.turn <- struct{}{}
+		l = <-got
+		start := time.Now()
+		if l.Err() != nil {
+			t.Fatal(l.Err())
+		}
+		<-l.Done()
+		if d := time.Since(start); d != 27*time.Second {
+			t.Errorf("trusted for %v after its turn", d)
+		}
+	})
+}
+
+// TestServerQueueHasNoPlace: waiters whose store has no place in the server's queue
+// probe, and take turns with other programs, as without a queue.
+func TestServerQueueHasNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &queueStore{Store: memory.New(), full: true}
+		a, _ := rowlock.New(s, rowlock.Options{})
+		b, _ := rowlock.New(s, rowlock.Options{})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer a.Close(ctx)
+		defer b.Close(ctx)
+		l := acquire(t, a, "k")
+		got := make(chan *rowlock.Lease)
+		go func() { got <- acquire(t, b, "k") }()
+		time.Sleep(10 * time.Second)
+		if n := s.Statements(); n < 50 || n > 400 || s.asked.Load() == 0 {
+			t.Errorf("%d statements, asked for a place %d times", n, s.asked.Load())
+		}
+		start := time.Now()
+		l.Release(ctx)
+		(<-got).Release(ctx)
+		if d := time.Since(start); d > 150*time.Millisecond {
+			t.Errorf("granted %v after the release", d)
+		}
+		var holds [2]atomic.Int64
+		var wg sync.WaitGroup
+		for i, c := range []*rowlock.Client{a, b} {
+			for range 3 {
+				wg.Go(func() {
+					for {
+						l, err := c.Acquire(ctx, "k")
+						if err != nil {
+							return
+						}
+						holds[i].Add(1)
+						time.Sleep(5 * time.Millisecond)
+						l.Release(context.Background())
+					}
+				})
+			}
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		wg.Wait()
+		if x, y := holds[0].Load(), holds[1].Load(); x < y/3 || y < x/3 {
+			t.Errorf("%d and %d holds", x, y)
 		}
 	})
 }

@@ -14,15 +14,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// free fails the test unless nobody holds key.
-func free(t *testing.T, f *faultStore, key string) {
-	t.Helper()
-	infos, err := f.Store.Inspect(context.Background(), []string{key})
-	if err != nil || infos[0].Held {
-		t.Errorf("%q is held: %+v, %v", key, infos[0], err)
-	}
-}
-
 // TestP7_LostReplyToAcquire: the attempt was executed, its reply lost. The hold is
 // taken back at once, and the caller, who waits, gets the key by another attempt.
 func TestP7_LostReplyToAcquire(t *testing.T) {

@@ -275,14 +275,14 @@ func TestOwnReleaseIsNotAHolder(t *testing.T) {
 	})
 }
 
-// slowLooks is a memory store whose looks at the key "k" take a while.
-type slowLooks struct {
+// slowProbes is a memory store whose probes of the key "k" take a while.
+type slowProbes struct {
 	*memory.Store
 	took time.Duration
 	n    atomic.Int64
 }
 
-func (s *slowLooks) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
+func (s *slowProbes) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
 	if keys[0] == "k" {
 		time.Sleep(s.took)
 		s.n.Add(1)
@@ -290,11 +290,11 @@ func (s *slowLooks) Inspect(ctx context.Context, keys []string) ([]driver.Info, 
 	return s.Store.Inspect(ctx, keys)
 }
 
-// TestLookedAtWhileItIsForgotten: the last caller gives up while a look at its key is on its
-// way. What is known of the key goes, and the answer moves no other key. It tells with -race
-// only, where nothing but the client orders look and end: no testing/synctest, no channel.
-func TestLookedAtWhileItIsForgotten(t *testing.T) {
-	s := &slowLooks{Store: memory.New(), took: 60 * time.Millisecond}
+// TestProbedAsTheLastCallerLeaves: the last caller gives up while a probe of its key is on its
+// way. What is known of the key goes, and the answer moves no other key. It shows with -race
+// only, where nothing but the client orders probe and end: no testing/synctest, no channel.
+func TestProbedAsTheLastCallerLeaves(t *testing.T) {
+	s := &slowProbes{Store: memory.New(), took: 60 * time.Millisecond}
 	a, b := newClient(t, s), newClient(t, s)
 	acquire(t, a, "k")
 	acquire(t, a, "other")

@@ -10,10 +10,13 @@ import (
 	"github.com/rowlock/rowlock/memory"
 )
 
-// faultStore is the memory store behind a network that misbehaves on demand. A
-// fault decides what happens to one call.
+// faultStore is the fault store of this package's tests: the memory store behind a network
+// that misbehaves on demand. A fault decides what happens to one call.
 type faultStore struct {
 	*memory.Store
+	limits func(*driver.Limits) // changes them; nil: those of the memory store
+	why    error                // what Explain says
+
 	mu    sync.Mutex
 	fault func(c call) verdict
 	calls []call
@@ -23,6 +26,7 @@ type faultStore struct {
 
 // call is one call of the engine.
 type call struct {
+	ctx  context.Context
 	op   string // acquire, renew, release, inspect
 	keys []string
 	ids  []driver.HoldID
@@ -33,16 +37,29 @@ type call struct {
 
 // verdict says what happens to a call. The zero verdict is a good network.
 type verdict struct {
-	err    error         // answer this instead
-	apply  bool          // with err, hang or late: the server executes the call all the same
-	delay  time.Duration // before the server executes it
-	slow   time.Duration // the reply takes this long
-	hang   bool          // no reply: the call returns when its context ends
-	late   time.Duration // with hang and apply: the server executes it only after this time
+	before func(context.Context) error // comes first; its error is the answer
+	err    error                       // answer this instead
+	apply  bool                        // with err, hang or late: the server executes the call all the same
+	delay  time.Duration               // before the server executes it
+	slow   time.Duration               // the reply takes this long
+	hang   bool                        // no reply: the call returns when its context ends
+	late   time.Duration               // with hang and apply: the server executes it only after this time
 	answer []driver.Result
+	change func([]driver.Result) // what the server answered
 }
 
 func newFaultStore() *faultStore { return &faultStore{Store: memory.New()} }
+
+func (f *faultStore) Limits() driver.Limits {
+	l := f.Store.Limits()
+	if f.limits != nil {
+		f.limits(&l)
+	}
+	return l
+}
+
+// Explain implements driver.Explainer.
+func (f *faultStore) Explain() error { return f.why }
 
 func (f *faultStore) Now() time.Duration {
 	f.mu.Lock()
@@ -76,7 +93,7 @@ func (f *faultStore) seen(op string) (calls []call) {
 
 // pass runs one call through the fault.
 func (f *faultStore) pass(ctx context.Context, c call, do func(context.Context) ([]driver.Result, error)) ([]driver.Result, error) {
-	c.at = f.Store.Now()
+	c.ctx, c.at = ctx, f.Store.Now()
 	f.mu.Lock()
 	if f.count == nil {
 		f.count = make(map[string]int)
@@ -91,6 +108,11 @@ func (f *faultStore) pass(ctx context.Context, c call, do func(context.Context) 
 		v = fault(c)
 	}
 	server := context.WithoutCancel(ctx)
+	if v.before != nil {
+		if err := v.before(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if v.delay > 0 && sleep(ctx, v.delay) != nil {
 		return nil, ctx.Err()
 	}
@@ -112,6 +134,9 @@ func (f *faultStore) pass(ctx context.Context, c call, do func(context.Context) 
 		return nil, ctx.Err()
 	}
 	results, err := do(server)
+	if v.change != nil {
+		v.change(results)
+	}
 	if v.slow > 0 && sleep(ctx, v.slow) != nil {
 		return nil, ctx.Err()
 	}

@@ -9,51 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/driver"
 )
-
-// narrowStore is a server that few connections lead to: renewals and releases take
-// one of them in turn, each statement for as long as a commit takes.
-type narrowStore struct {
-	*faultStore
-	connections chan struct{}
-	commit      time.Duration
-}
-
-func newNarrowStore(connections int, commit time.Duration) *narrowStore {
-	return &narrowStore{faultStore: newFaultStore(), connections: make(chan struct{}, connections), commit: commit}
-}
-
-func (n *narrowStore) on(ctx context.Context) (free func(), err error) {
-	select {
-	case n.connections <- struct{}{}:
-	case <-ctx.Done():
-		return nil, &driver.Error{NotApplied: true, Err: ctx.Err()}
-	}
-	return func() { <-n.connections }, sleep(ctx, n.commit)
-}
-
-func (n *narrowStore) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	free, err := n.on(ctx)
-	if free != nil {
-		defer free()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return n.faultStore.Renew(ctx, holds)
-}
-
-func (n *narrowStore) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	free, err := n.on(ctx)
-	if free != nil {
-		defer free()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return n.faultStore.Release(ctx, holds)
-}
 
 // TestP26_AWaveOfReleases: thousands of leases are released at once, and the others
 // of the same client live on. A short TTL is no reason for a statement of its own.
@@ -62,7 +18,8 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 		t.Run(ttl.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const wave, others = 2000, 100
-				n := newNarrowStore(2, 10*time.Millisecond)
+				n := newFaultStore()
+				n.set(narrow(2, 10*time.Millisecond))
 				c, err := rowlock.New(n, rowlock.Options{TTL: ttl})
 				if err != nil {
 					t.Fatal(err)
@@ -99,7 +56,7 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 				if lost > 0 {
 					t.Errorf("%d of %d leases lost beside %d releases", lost, others, wave)
 				}
-				if most := 2*wave/n.Limits().Batch + maxBatches; sent > most {
+				if most := 2*wave/n.Limits().Batch + maxInFlight; sent > most {
 					t.Errorf("%d releases in %d statements, want at most %d", wave, sent, most)
 				}
 				if s := c.Stats(); s.LateReleases > 0 {
@@ -110,8 +67,8 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 	}
 }
 
-// maxBatches is how many batches of releases the engine has under way at most.
-const maxBatches = 4
+// maxInFlight is how many batches of releases the engine has under way at most.
+const maxInFlight = 4
 
 // TestAReleaseWithLittleTrust: the trust of one lease is nearly over. Its release waits
 // no longer than that, and takes no time from those of the others.
@@ -147,9 +104,9 @@ func TestAReleaseWithLittleTrust(t *testing.T) {
 	})
 }
 
-// TestReleasesOfShortLeasesTravelTogether: callers that release leases of a short TTL
+// TestReleasesOfShortLeases: callers that release leases of a short TTL
 // share their statements as others do, also after many such releases.
-func TestReleasesOfShortLeasesTravelTogether(t *testing.T) {
+func TestReleasesOfShortLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, cycles, tick = 8, 50, 10 * time.Millisecond
 		f := newFaultStore()
@@ -186,7 +143,8 @@ func TestReleasesOfShortLeasesTravelTogether(t *testing.T) {
 func TestP26_TenThousandShortLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leases, waiters, ttl = 10_000, 1000, 3 * time.Second
-		n := newNarrowStore(2, 50*time.Millisecond)
+		n := newFaultStore()
+		n.set(narrow(2, 50*time.Millisecond))
 		c, err := rowlock.New(n, rowlock.Options{TTL: ttl})
 		if err != nil {
 			t.Fatal(err)

@@ -9,32 +9,18 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/driver"
 )
 
-// explainingStore says why nothing is answered.
-type explainingStore struct {
-	*faultStore
-	why error
-}
-
-func (s *explainingStore) Explain() error { return s.why }
-
-var _ driver.Explainer = (*explainingStore)(nil)
-
-// TestExplained: who gives up a wait without an answer is told what the Store sees in the
-// way, and who was refused before is told that.
+// TestExplained: a caller that gives up a wait without an answer gets what the Store explains
+// as the cause; a caller that was refused before gets the refusal.
 func TestExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("the cable is cut")
-		f := &explainingStore{newFaultStore(), why}
-		c, err := rowlock.New(f, rowlock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
+		f := newFaultStore()
+		f.why = why
+		c := newClient(t, f)
 		lease := acquire(t, c, "mine")
-		other := newClient(t, f.faultStore)
+		other := newClient(t, f)
 		acquire(t, other, "theirs")
 		calls := map[string]func(context.Context) error{
 			"Acquire":    func(ctx context.Context) error { _, err := c.Acquire(ctx, "a"); return err },

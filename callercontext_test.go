@@ -9,52 +9,25 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/driver"
 )
-
-// ownContext is a store that fails the test for each value or cancellation of a
-// caller's context that reaches it.
-type ownContext struct {
-	*faultStore
-	t *testing.T
-}
 
 type callersKey struct{}
 
-func (s ownContext) look(ctx context.Context, op string) {
-	if ctx.Value(callersKey{}) != nil {
-		s.t.Errorf("P12: a value of the caller's context reached the store in %s", op)
-	}
-	if _, ok := ctx.Deadline(); !ok {
-		s.t.Errorf("P12: %s has no deadline", op)
-	}
-	context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errCaller) {
-			s.t.Errorf("P12: the end of the caller's context reached the store in %s", op)
-		}
-	})
-}
-
 var errCaller = errors.New("the caller has gone")
 
-func (s ownContext) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	s.look(ctx, "Acquire")
-	return s.faultStore.Acquire(ctx, reqs)
-}
-
-func (s ownContext) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	s.look(ctx, "Renew")
-	return s.faultStore.Renew(ctx, holds)
-}
-
-func (s ownContext) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	s.look(ctx, "Release")
-	return s.faultStore.Release(ctx, holds)
-}
-
-func (s ownContext) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
-	s.look(ctx, "Inspect")
-	return s.faultStore.Inspect(ctx, keys)
+// ownContext fails the test if a value or the end of a caller's context reaches the store.
+func ownContext(t *testing.T, c call) {
+	if c.ctx.Value(callersKey{}) != nil {
+		t.Errorf("P12: a value of the caller's context reached the store in %s", c.op)
+	}
+	if _, ok := c.ctx.Deadline(); !ok {
+		t.Errorf("P12: %s has no deadline", c.op)
+	}
+	context.AfterFunc(c.ctx, func() {
+		if errors.Is(context.Cause(c.ctx), errCaller) {
+			t.Errorf("P12: the end of the caller's context reached the store in %s", c.op)
+		}
+	})
 }
 
 // TestP12_NoCallersContextReachesTheStore: a caller's context bounds its wait. What it
@@ -83,13 +56,15 @@ func TestP12_NoCallersContextReachesTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
-				c, err := rowlock.New(ownContext{f, t}, rowlock.Options{})
+				f.set(func(call call) verdict { ownContext(t, call); return verdict{} })
+				c, err := rowlock.New(f, rowlock.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				l := acquire(t, c, "k", rowlock.NoRenew())
 				var executed atomic.Bool
 				f.set(func(call call) verdict {
+					ownContext(t, call)
 					if call.op != op.call {
 						return verdict{}
 					}
