@@ -41,8 +41,8 @@ func TestCallersShareBatches(t *testing.T) {
 	})
 }
 
-// TestFewCallersWaitForNobody: neither two callers, nor one who is
-// left of many.
+// TestFewCallersWaitForNobody: neither two callers, nor the last of
+// many.
 func TestFewCallersWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const batch = 10 * time.Millisecond

@@ -30,7 +30,7 @@ import (
 // is over on entry waits for nothing.
 //
 // So the order at the end of a program is Close, then the Store's own Close: the Store
-// belongs to whoever opened it. (What hangs on a session of the Store, as a lease of
+// belongs to the program that opened it. (What hangs on a session of the Store, as a lease of
 // SelectForUpdate does, ends with the Store, under a function that is still running.)
 //
 // Close may be called by many and more than once: all wait for the first call and get

@@ -56,7 +56,7 @@ func TestP4_HandedOffIsGuardedByTheNewHolder(t *testing.T) {
 			t.Errorf("%+v, %v, want the stored token %d", h, err, a.Token())
 		}
 		if _, err := rowlock.BeginGuard(a, f); !errors.Is(err, rowlock.ErrReleased) {
-			t.Errorf("P4: the one who handed off may guard: %v", err)
+			t.Errorf("P4: the lease that was handed off may guard: %v", err)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func line(after int) string {
 }
 
 // TestLongHold: a lease that nobody releases is renewed for ever. The log says once
-// who took it.
+// which line acquired it.
 func TestLongHold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		option time.Duration

@@ -15,7 +15,7 @@ import (
 )
 
 // TestP7_LostReplyToAcquire: the attempt was executed, its reply lost. The hold is
-// taken back at once, and the caller, who waits, gets the key by another attempt.
+// taken back at once, and the caller, which waits, gets the key by another attempt.
 func TestP7_LostReplyToAcquire(t *testing.T) {
 	for name, v := range map[string]verdict{
 		"error":       {err: errors.New("broken pipe"), apply: true},

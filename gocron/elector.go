@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock"
 )
 
-// Elector is for gocron.WithDistributedElector: whoever holds its key leads, and
+// Elector is for gocron.WithDistributedElector: the process that holds its key leads, and
 // runs all jobs. It is safe for concurrent use; one serves all schedulers of a
 // process that are to lead together.
 type Elector struct {

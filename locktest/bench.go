@@ -195,11 +195,11 @@ func benchRenew(b *testing.B, h Harness) {
 // client with 200 holders and 200 waiters.
 func benchConnections(b *testing.B, h Harness) {
 	e := newEnv(b, h)
-	var cr crowd
+	var u usage
 	for b.Loop() {
-		cr = e.gather(b, 200, time.Second)
+		u = e.gather(b, 200, time.Second)
 	}
-	b.ReportMetric(float64(cr.most), "connections")
-	b.ReportMetric(float64(cr.held), "leases")
-	b.ReportMetric(float64(cr.waiters), "waiters")
+	b.ReportMetric(float64(u.most), "connections")
+	b.ReportMetric(float64(u.held), "leases")
+	b.ReportMetric(float64(u.waiters), "waiters")
 }

@@ -18,29 +18,29 @@ var connections = []testCase{
 	{name: "P11_HoldersAndWaiters", run: holdersAndWaiters, needs: counting, alone: true},
 }
 
-// crowd is what holds and waits in holdersAndWaiters and BenchConnections.
-type crowd struct {
+// usage is what holds and waits in holdersAndWaiters and benchConnections.
+type usage struct {
 	held, waiters, waited int // leases; callers that wait; keys that they wait for
 	most                  int // connections seen
 }
 
-func (c crowd) String() string {
-	return fmt.Sprintf("%d leases held and %d callers waiting for %d keys", c.held, c.waiters, c.waited)
+func (u usage) String() string {
+	return fmt.Sprintf("%d leases held and %d callers waiting for %d keys", u.held, u.waiters, u.waited)
 }
 
 // gather has one client hold and wait, looks at its connections for d, and lets all
 // of it end.
-func (e *env) gather(t testing.TB, n int, d time.Duration) crowd {
+func (e *env) gather(t testing.TB, n int, d time.Duration) usage {
 	t.Helper()
-	cr := crowd{held: e.hold(n), waiters: n}
-	cr.waited = max(cr.held/10, 1)
+	u := usage{held: e.hold(n), waiters: n}
+	u.waited = max(u.held/10, 1)
 	s := e.Open(t)
 	c := e.clientOn(t, s, rowlock.Options{TTL: 10 * e.ttl})
 	other := e.client(t, rowlock.Options{})
 	var mine, theirs []*rowlock.Lease
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for range cr.held {
+	for range u.held {
 		key := e.key(t)
 		wg.Go(func() {
 			lease, err := c.Acquire(soon(t), key)
@@ -54,11 +54,11 @@ func (e *env) gather(t testing.TB, n int, d time.Duration) crowd {
 		})
 	}
 	wg.Wait()
-	for range cr.waited {
+	for range u.waited {
 		theirs = append(theirs, acquire(t, other, e.key(t)))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	for i := range cr.waiters {
+	for i := range u.waiters {
 		wg.Go(func() {
 			lease, err := c.Acquire(ctx, theirs[i%len(theirs)].Key())
 			if err == nil {
@@ -69,7 +69,7 @@ func (e *env) gather(t testing.TB, n int, d time.Duration) crowd {
 		})
 	}
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		cr.most = max(cr.most, e.Connections(t, s))
+		u.most = max(u.most, e.Connections(t, s))
 	}
 	cancel()
 	wg.Wait()
@@ -81,15 +81,15 @@ func (e *env) gather(t testing.TB, n int, d time.Duration) crowd {
 		})
 	}
 	wg.Wait()
-	cr.most = max(cr.most, e.Connections(t, s))
-	return cr
+	u.most = max(u.most, e.Connections(t, s))
+	return u
 }
 
 func holdersAndWaiters(t *testing.T, e *env) {
-	cr := e.gather(t, 200, 5*e.ttl)
-	most := e.MaxConnections(cr.held, cr.waited)
-	t.Logf("%d connections, at most %d allowed, for %v", cr.most, most, cr)
-	if cr.most > most || cr.most == 0 {
-		t.Errorf("P11: %d connections for %v, at most %d", cr.most, cr, most)
+	u := e.gather(t, 200, 5*e.ttl)
+	most := e.MaxConnections(u.held, u.waited)
+	t.Logf("%d connections, at most %d allowed, for %v", u.most, most, u)
+	if u.most > most || u.most == 0 {
+		t.Errorf("P11: %d connections for %v, at most %d", u.most, u, most)
 	}
 }

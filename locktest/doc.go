@@ -1,6 +1,6 @@
 // Package locktest is the conformance suite of rowlock: what any Store, ours or
-// a stranger's, must pass. It drives a Store through the engine of package rowlock
-// and directly, and harms it where the backend has a server that can be harmed.
+// another's, must pass. It drives a Store through the engine of package rowlock
+// and directly, and pauses, kills and restarts its server where the harness has one.
 //
 // # Plugging in a backend
 //

@@ -87,7 +87,7 @@ func lostUpdateProcesses(t *testing.T, e *env) {
 }
 
 // trustNeverOverlaps has holders that let their leases run out under the eyes of
-// others who wait for the key.
+// others that wait for the key.
 func trustNeverOverlaps(t *testing.T, e *env) {
 	const programs = 4
 	key := e.key(t)

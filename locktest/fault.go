@@ -15,7 +15,7 @@ import (
 // Op names a method of driver.Store.
 type Op string
 
-// The methods that a Fault can harm.
+// The methods that a hook can be set for.
 const (
 	OpAcquire Op = "acquire"
 	OpRenew   Op = "renew"
@@ -32,7 +32,7 @@ type Call struct {
 	Infos    []driver.Info    // the answer to an inspect, after send
 }
 
-// Hook stands between the engine and the Store for one call. It calls send, at
+// Hook is between the engine and the Store for one call. It calls send, at
 // most once, to let the call through, and returns what the engine gets to see.
 type Hook func(ctx context.Context, c *Call, send Send) ([]driver.Result, error)
 

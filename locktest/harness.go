@@ -58,7 +58,7 @@ type Harness struct {
 	Concurrency int
 }
 
-// Server is a database server that the suite may harm. The suite calls it from the
+// Server is a database server that the suite may pause and kill. The suite calls it from the
 // goroutine of the test that started it; a method that fails ends that test.
 type Server interface {
 	Pause()   // freeze it: sockets stay open, nothing answers

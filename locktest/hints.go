@@ -29,7 +29,7 @@ func refuse(t *testing.T, s driver.Store, key string, client uint32, wants bool)
 	}
 }
 
-// wanted checks whose hint stands on key.
+// wanted checks whose hint is on key.
 func wanted(t *testing.T, s driver.Store, key string, client uint32) {
 	t.Helper()
 	h := inspect(t, s, key).Wanted
@@ -53,11 +53,11 @@ func hintOfWaiter(t *testing.T, e *env) {
 	h := grant(t, s, q)
 	wanted(t, s, q.Key, 0)
 	refuse(t, s, q.Key, clientB, false)
-	wanted(t, s, q.Key, 0) // who tries once leaves none
+	wanted(t, s, q.Key, 0) // TryAcquire leaves none
 	refuse(t, s, q.Key, clientB, true)
 	wanted(t, s, q.Key, clientB)
 	refuse(t, s, q.Key, clientC, true)
-	wanted(t, s, q.Key, clientB) // another's stands
+	wanted(t, s, q.Key, clientB) // another's is there
 	h.Asks = true
 	results, err := s.Release(context.Background(), []driver.Hold{h})
 	if err != nil || results[0].Status != driver.Released {

@@ -18,7 +18,7 @@ var turns = []testCase{
 }
 
 // everyonesTurn has the callers of four processes take the key for 20 ms again and
-// again, until each of them has had it twice. No promise says who is next: what
+// again, until each of them has had it twice. No promise says which is next: what
 // must not be is that one is always the last, however long it goes on.
 func everyonesTurn(t *testing.T, e *env) { takeTurns(t, e, 8) }
 

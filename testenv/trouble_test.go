@@ -183,7 +183,7 @@ func TestCutOff(t *testing.T) {
 	must(t, "cut off", s.CutOff(true, old))
 	now := primary(old)
 	if _, err := ask[old](); err != nil {
-		t.Errorf("who was cut off does not answer: %v", err)
+		t.Errorf("the member that was cut off does not answer: %v", err)
 	}
 	t.Logf("member %d was primary, then member %d", old, now)
 	// It steps down, for want of a majority, and learns nothing of the others.

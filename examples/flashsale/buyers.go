@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/examples/internal/timed"
 )
 
-// crowd is the task of one process: its buyers.
-type crowd struct {
+// buyers is the task of one process.
+type buyers struct {
 	Place place
 	First int // number of the first buyer
 	Size  int
@@ -43,7 +43,7 @@ type outcome struct {
 // playBuyers is a process of buyers. They stand ready and start together when the
 // parent says so.
 func playBuyers(ctx context.Context, parent *fleet.Parent) (err error) {
-	var c crowd
+	var c buyers
 	if err := parent.Receive(&c); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func playBuyers(ctx context.Context, parent *fleet.Parent) (err error) {
 }
 
 // buy lets the buyers loose, each in a goroutine. enter waits for a buyer's turn.
-func (c crowd) buy(ctx context.Context, s shop, enter func(context.Context, func(context.Context) error) error, progress func(sold, gone int)) outcome {
+func (c buyers) buy(ctx context.Context, s shop, enter func(context.Context, func(context.Context) error) error, progress func(sold, gone int)) outcome {
 	out := outcome{Waits: make([]time.Duration, c.Size), Begin: time.Now()}
 	var (
 		buyers     sync.WaitGroup

@@ -93,7 +93,7 @@ func (d *demo) sell(ctx context.Context, p place, think time.Duration) (outcomes
 	}()
 	for i := range processes {
 		first, next := d.Buyers*i/d.Processes, d.Buyers*(i+1)/d.Processes
-		if processes[i], err = fleet.Start(ctx, roleBuyers, crowd{Place: p, First: first, Size: next - first, Think: think}); err != nil {
+		if processes[i], err = fleet.Start(ctx, roleBuyers, buyers{Place: p, First: first, Size: next - first, Think: think}); err != nil {
 			return nil, err
 		}
 	}

@@ -39,7 +39,7 @@ func (s *shop) after(ctx context.Context, number int64, limit int) (list []messa
 	return list, rows.Err()
 }
 
-// note notes messages as sent. Whoever does this after another relay has gone on
+// note notes messages as sent. A relay that does this after another relay has gone on
 // would set the position back: it belongs in a guarded transaction.
 func (s *shop) note(ctx context.Context, tx *sql.Tx, first, last, token int64) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO "+s.sent+" (first, last, token) VALUES (?, ?, ?)", first, last, token)

@@ -12,9 +12,9 @@
 //	stale     P4: no guarded commit after a newer grant
 //	ledger    P4: what guarded commits wrote is there once, in the order of tokens
 //	register  what tokens are for: a fenced register (a model, by Porcupine)
-//	orphan    P6, P7: no hold outlives those who know of it by more than a TTL
+//	orphan    P6, P7: no hold lives for more than a TTL after the last client that knew of it
 //	conflict  P8: no deadlock, lock wait, write conflict or duplicate key of the library's reached a caller
-//	runs      P13: the effects of a run are there once, of the one who was told so; and the same under LockTx
+//	runs      P13: the effects of a run are there once, of the caller whose call said so; and the same under LockTx
 //	reaped    P10: no hold was removed while its holder could trust it
 //	kept      P15, P26: no lease was lost while the server and the holder's process were well
 //

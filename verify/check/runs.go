@@ -7,7 +7,7 @@ import (
 )
 
 // runs is P13: the effects of a run are there once, and they are those of the caller
-// who was told that he made them; the mark is there with them. Who was told that the
+// whose call succeeded; the mark is there with them. A caller whose call was answered that the
 // run had been, or was refused, made none of them. And P1 for LockTx: of the
 // transactions that hold a key so each finds the effects of all before it, so no two
 // make the effect of one number.
@@ -61,11 +61,11 @@ func (k *key) run(tries, rows, marks []history.Event) (found []Violation) {
 	for _, t := range tries {
 		switch {
 		case t.Result == history.OK && !wrote(t):
-			bad(append(slices.Clone(rows), t), "who was told that his effects are there has none: %s.", k.tell(t))
+			bad(append(slices.Clone(rows), t), "a caller whose call said that its effects are there has none: %s.", k.tell(t))
 		case t.Result == history.Ran && len(rows) == 0:
 			bad([]history.Event{t}, "a run whose effects are not there was told to have been: %s.", k.tell(t))
 		case t.End > 0 && t.Result != history.OK && t.Result != history.Unknown && wrote(t):
-			bad(append(slices.Clone(rows), t), "who was refused has made the effects: %s.", k.tell(t))
+			bad(append(slices.Clone(rows), t), "a caller that was refused has made the effects: %s.", k.tell(t))
 		}
 	}
 	for _, e := range rows {

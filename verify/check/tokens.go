@@ -16,7 +16,7 @@ import (
 // key at once.
 //
 // It does not know the order of grants that ran at once and never said anything, nor
-// of those whose reply nobody saw.
+// of grants whose reply no client saw.
 func tokens(k *key) (found []Violation) {
 	var all, held []span // held: those that said so
 	for _, s := range spans(k) {

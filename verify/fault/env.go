@@ -39,7 +39,7 @@ type Env struct {
 // Client is a client process.
 type Client interface {
 	Name() string
-	Kill() error                       // as kill -9; whoever started it starts another in its place
+	Kill() error                       // as kill -9; the supervisor starts another in its place
 	Freeze() error                     // as SIGSTOP
 	Thaw() error                       // ends Freeze
 	StepWallClock(time.Duration) error // its wall clock is off by so much from now on; 0: right again
@@ -130,7 +130,7 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 func isMongo(kind testenv.Kind) bool { return kind != testenv.MySQL && kind != testenv.MariaDB }
 
-// take waits until nothing of this is used. All who take several take them in the
+// take waits until nothing of this is used. Faults that take several take them in the
 // same order.
 func (e *Env) take(ctx context.Context, uses []string) (release func(), err error) {
 	var mine []chan struct{}

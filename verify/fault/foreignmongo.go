@@ -109,7 +109,7 @@ func fsyncLocked(ctx context.Context, s *scene) (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// Its own connection: the lock is this member's, whoever is the primary later.
+	// Its own connection: the lock is this member's, also when another is the primary later.
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + members[member] + "/?directConnection=true"))
 	if err != nil {
 		return "", err

@@ -100,7 +100,7 @@ func connectionsFull(ctx context.Context, s *scene) (what string, err error) {
 			}
 			taken = append(taken, c)
 		}
-		// A session that ends makes room: whoever comes first has it.
+		// A session that ends makes room for the next that comes.
 		if ids, err := s.sessionIDs(ctx, operator); err == nil && len(ids) > 0 {
 			_, _ = operator.ExecContext(ctx, fmt.Sprintf("KILL %d", ids[s.rand.IntN(len(ids))]))
 		}

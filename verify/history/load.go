@@ -46,7 +46,7 @@ func LoadFile(file string) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	// IDs are the recorder's: one that also records for others (who was killed) must
+	// IDs are the recorder's: one that also records for others (that a process was killed) must
 	// not collide with what they recorded themselves, so they are merged by file.
 	type name struct {
 		client string

@@ -27,7 +27,7 @@ type Crew struct {
 }
 
 // Start starts n clients, and returns when they are at work. The task of each slot is
-// the same for the one who takes the place of a killed one.
+// the same for the member that takes the place of a killed one.
 func Start(n int, rec *history.Recorder, task func(slot int) Task) (*Crew, error) {
 	c := &Crew{rec: rec, task: task, live: make([]*Client, n)}
 	var all sync.WaitGroup

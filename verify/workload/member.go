@@ -33,7 +33,7 @@ func (m *Client) Kill() error {
 	}
 	m.killed = true
 	c.live[m.slot] = nil
-	c.work.Add(1) // a Stop waits for the one who comes
+	c.work.Add(1) // a Stop waits for the member that comes
 	defer c.work.Done()
 	e := c.rec.Begin(history.Event{Kind: history.Killed, Client: m.name})
 	err := m.cmd.Process.Kill()

@@ -21,7 +21,7 @@ func (b *Bench) N2(ctx context.Context) error {
 			}
 			for _, n := range workers {
 				b.Say("N2 round %d of %d: %s, %d workers", round+1, b.Plan.Rounds, server.Name, n)
-				if err := b.crowd(ctx, n, shuffled(candidates(server1(server), kinds...))); err != nil {
+				if err := b.workers(ctx, n, shuffled(candidates(server1(server), kinds...))); err != nil {
 					return err
 				}
 			}
@@ -34,8 +34,8 @@ func (b *Bench) N2(ctx context.Context) error {
 // each.
 var oneByOne = map[string]string{side.Version: side.SingleVersion, side.Unique: side.SingleUnique, side.Mongo: side.SingleMongo}
 
-// crowd measures the sides of one server with n workers, and compares them.
-func (b *Bench) crowd(ctx context.Context, n int, sides []candidate) error {
+// workers measures the sides of one server with n workers, and compares them.
+func (b *Bench) workers(ctx context.Context, n int, sides []candidate) error {
 	rate := map[string]float64{}
 	p50 := map[string]time.Duration{}
 	for _, c := range sides {

@@ -59,7 +59,7 @@ func (b *Blocker) Block(ctx context.Context, keys []string) (unblock func(), err
 // lockRows locks the rows of keys, which it makes first. (A release with a MinHold
 // keeps the row, of every strategy.)
 func (b *Blocker) lockRows(ctx context.Context, keys []string) (unblock func(), err error) {
-	err = together(keys, func(key string) error {
+	err = forEach(keys, func(key string) error {
 		lease, err := b.rowlock.Client.Acquire(ctx, key, rowlock.MinHold(time.Millisecond))
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (b *Blocker) guard(ctx context.Context, keys []string) (unblock func(), err
 			s.EndSession(context.Background())
 		}
 	}
-	err = together(keys, func(key string) error {
+	err = forEach(keys, func(key string) error {
 		lease, err := b.rowlock.Client.Acquire(ctx, key, rowlock.Guarded())
 		if err != nil {
 			return err
@@ -125,8 +125,8 @@ func (b *Blocker) guard(ctx context.Context, keys []string) (unblock func(), err
 	return unblock, nil
 }
 
-// together does something with each key, some at a time.
-func together(keys []string, do func(string) error) error {
+// forEach does something with each key, some at a time.
+func forEach(keys []string, do func(string) error) error {
 	errs := make([]error, len(keys))
 	var wg sync.WaitGroup
 	room := make(chan struct{}, 16)

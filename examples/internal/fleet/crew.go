@@ -19,7 +19,7 @@ type Crew[M any] struct {
 	log    *Log
 	heard  func(member int, m M)
 	events chan func()    // tells log or heard what happened
-	work   sync.WaitGroup // whoever may still send an event
+	work   sync.WaitGroup // goroutines that may still send an event
 
 	mu       sync.Mutex
 	members  map[int]*member // those that live
