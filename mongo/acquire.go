@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
 // Acquire implements driver.Store. One key goes by findAndModify, several by the
@@ -33,7 +35,7 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 // several.
 func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result {
 	if q.Pinned || q.Apart {
-		ctx = forPinned(ctx)
+		ctx = command.ForPinned(ctx)
 	}
 	if q.Pinned && !q.Apart {
 		results := make([]driver.Result, 1)
@@ -42,7 +44,7 @@ func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result 
 		}
 	}
 	r := s.acquire(ctx, q, blockWait)
-	if r.Status == driver.Unknown && blocked(r.Err) {
+	if r.Status == driver.Unknown && command.Blocked(r.Err) {
 		r = s.acquire(ctx, q, lastWait)
 	}
 	return r
@@ -51,12 +53,12 @@ func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result 
 // acquire takes one key, in a session alone, so that it can be undone for good.
 func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("acquire %q", q.Key)
-	sess, err := s.sessions.get()
+	sess, err := s.sessions.Get()
 	if err != nil {
-		return unknown(&driver.Error{NotApplied: true, Err: s.fail(ctx, what, err)})
+		return unknown(&driver.Error{NotApplied: true, Err: s.cmd.Fail(ctx, what, err)})
 	}
 	r, err := s.attempt(ctx, sess, q, wait)
-	if err == nil && sess.mayArrive {
+	if err == nil && sess.MayArrive {
 		if r.Hold == q.ID {
 			_, err = s.overtake(ctx, sess)
 		} else { // a sending that was late may have taken the key since
@@ -64,56 +66,56 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 		}
 	}
 	switch {
-	case blocked(err):
-		s.sessions.put(sess)
+	case command.Blocked(err):
+		s.sessions.Put(sess)
 		if r, held := s.heldByAnother(ctx, q); held {
 			return r
 		}
-		return unknown(s.fail(ctx, what, err))
+		return unknown(s.cmd.Fail(ctx, what, err))
 	case err != nil:
-		failed := s.fail(ctx, what, err)
+		failed := s.cmd.Fail(ctx, what, err)
 		if failed.NotApplied {
-			s.sessions.put(sess)
+			s.sessions.Put(sess)
 		} else {
-			s.sessions.addUnanswered(sess, q.ID)
+			s.sessions.AddUnanswered(sess, q.ID)
 		}
 		return unknown(failed)
 	case r.Hold != q.ID:
-		s.sessions.put(sess)
+		s.sessions.Put(sess)
 		return r.Refused()
 	}
 	answer := s.finishGrant(ctx, q, r, min(wait, blockWait))
 	if answer.Status == driver.Unknown {
-		s.sessions.addUnanswered(sess, q.ID)
+		s.sessions.AddUnanswered(sess, q.ID)
 	} else {
-		s.sessions.put(sess)
+		s.sessions.Put(sess)
 	}
 	return answer
 }
 
 // attempt sends the acquire until it is answered, with a document that has the
 // hold of q or is not free.
-func (s *Store) attempt(ctx context.Context, sess *session, q driver.Request, wait time.Duration) (document.State, error) {
+func (s *Store) attempt(ctx context.Context, sess *command.Session, q driver.Request, wait time.Duration) (document.State, error) {
 	for tries := 0; ; tries++ {
 		start := time.Now()
-		reply, err := s.write(ctx, sess, document.TakeOne(s.leases, q, s.standalone.Load()), s.limits.one.ofOne(wait))
-		if conflicted(err) && tries < 3 {
+		reply, err := s.cmd.Write(ctx, sess, document.TakeOne(s.leases, q, s.cmd.Standalone()), s.cmd.One.Single(wait))
+		if command.Conflicted(err) && tries < 3 {
 			continue
 		}
 		if err != nil {
 			return document.State{}, err
 		}
-		s.limits.one.observeOne(time.Since(start))
+		s.cmd.One.ObserveSingle(time.Since(start))
 		doc, _ := reply.Lookup("value").DocumentOK()
 		r := document.Parse(doc)
-		r.At = operationTime(reply.Raw)
+		r.At = command.OperationTime(reply.Raw)
 		switch {
 		case r.Hold == q.ID || r.Left > 0:
 			return r, nil
 		case r.Corrupt != "":
 			return document.State{}, r.CorruptError("acquire")
 		case tries == 3:
-			return document.State{}, &driver.Error{NotApplied: !sess.mayArrive, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
+			return document.State{}, &driver.Error{NotApplied: !sess.MayArrive, Err: fmt.Errorf("mongo: acquire %q on %s: the document is neither free nor held", q.Key, s)}
 		}
 	}
 }
@@ -137,28 +139,28 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 	if g.Status != driver.Granted {
 		return g
 	}
-	if err := s.findFences(ctx, &r); err != nil {
-		failed := s.fail(ctx, fmt.Sprintf("acquire %q: look for its fence", q.Key), err)
+	if err := s.fence.Find(ctx, &r); err != nil {
+		failed := s.cmd.Fail(ctx, fmt.Sprintf("acquire %q: look for its fence", q.Key), err)
 		return unknown(&driver.Error{Lasting: failed.Lasting, Err: failed.Err}) // the hold is there
 	}
 	if !r.Fenced {
 		return g
 	}
 	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
-	own, err := s.ownFor(q)
+	own, err := s.txSession(q)
 	if err == nil {
-		err = s.raiseAsHolder(ctx, q.Key, r.Token, own, wait)
+		err = s.fence.RaiseAsHolder(ctx, q.Key, r.Token, own, wait)
 	}
 	if err == nil {
-		s.own.add(q.ID, own)
+		s.txSessions.Add(q.ID, own)
 		return r.Granted()
 	}
-	if !errors.Is(err, errPinned) {
-		failed := s.fail(ctx, what, err)
+	if !errors.Is(err, fence.ErrPinned) {
+		failed := s.cmd.Fail(ctx, what, err)
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Silent: failed.Silent, Err: failed.Err})
 	}
-	own.discard()
+	own.Discard()
 	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true}, blockWait)
 	if back.Status == driver.Unknown {
 		return back
@@ -168,4 +170,12 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 
 func unknown(err *driver.Error) driver.Result {
 	return driver.Result{Status: driver.Unknown, Err: err}
+}
+
+// txSession makes the session of a lease that will be guarded; nil for others.
+func (s *Store) txSession(q driver.Request) (*fence.Session, error) {
+	if !q.Guarded || s.cmd.Standalone() {
+		return nil, nil
+	}
+	return fence.NewSession(s.db.Client())
 }

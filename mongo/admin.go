@@ -8,7 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
 // ForceRelease ends whatever hold key has, MinHold included, and raises its
@@ -28,37 +30,37 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		return driver.Info{}, err
 	}
 	what := fmt.Sprintf("force %q", key)
-	sess, err := s.sessions.get() // numbered, so that a repeat does not raise the token twice
+	sess, err := s.sessions.Get() // numbered, so that a repeat does not raise the token twice
 	if err != nil {
-		return driver.Info{}, s.fail(ctx, what, err)
+		return driver.Info{}, s.cmd.Fail(ctx, what, err)
 	}
-	reply, err := s.writeUntilDone(ctx, sess, document.Force(s.leases, key))
-	if err == nil && sess.mayArrive { // where there was no document it could end a hold that comes later
+	reply, err := s.cmd.WriteUntilDone(ctx, sess, document.Force(s.leases, key))
+	if err == nil && sess.MayArrive { // where there was no document it could end a hold that comes later
 		_, err = s.overtake(ctx, sess)
 	}
 	if err != nil {
-		return driver.Info{}, s.fail(ctx, what, err)
+		return driver.Info{}, s.cmd.Fail(ctx, what, err)
 	}
-	s.sessions.put(sess)
+	s.sessions.Put(sess)
 	doc, ok := reply.Lookup("value").DocumentOK()
 	if !ok {
 		return driver.Info{Key: key}, nil
 	}
 	before := document.Parse(doc)
-	if at := operationTime(reply.Raw); at != nil && doc.Lookup("now").Type == 0 {
+	if at := command.OperationTime(reply.Raw); at != nil && doc.Lookup("now").Type == 0 {
 		// The command went out twice. A repeat is answered with the document that the
 		// server kept, without what fields adds to it; its logical clock is close enough.
 		before.Judge(doc, int64(at.T)*1000)
 	}
 	info := before.Info(key)
 	if before.Fenced {
-		err := s.raiseUntilDone(ctx, key, document.Above(before.Token))
+		err := s.fence.RaiseUntilDone(ctx, key, document.Above(before.Token))
 		switch {
 		case err == nil:
-		case errors.Is(err, errPinned):
+		case errors.Is(err, fence.ErrPinned):
 			info.Pinned = true
 		default:
-			failed := s.fail(ctx, what+": raise its fence", err)
+			failed := s.cmd.Fail(ctx, what+": raise its fence", err)
 			failed.NotApplied = false // the hold is ended
 			return info, failed
 		}
@@ -84,7 +86,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 		page := min(limit-len(infos), maxBatch)
 		some, last, more, err := s.page(ctx, prefix, after, page)
 		if err != nil {
-			return nil, s.fail(ctx, fmt.Sprintf("list %q", prefix), err)
+			return nil, s.cmd.Fail(ctx, fmt.Sprintf("list %q", prefix), err)
 		}
 		infos = append(infos, some...)
 		if !more {
@@ -105,7 +107,7 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 	if after != "" {
 		names = append(names, bson.E{Key: "$gt", Value: after})
 	}
-	docs, err := s.documents(ctx, bson.D{
+	docs, err := s.cmd.Documents(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: document.Op("name", names)},
 		{Key: "sort", Value: document.Op("name", 1)},

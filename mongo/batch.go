@@ -8,13 +8,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // acquireMany takes several keys: one updateMany over the documents that exist,
 // a find that tells what became of them, and one command of upserts for the keys
 // that have no document yet. If a foreign transaction blocks a document, the
-// others go on without it (split.go), and what is undecided at the end (a key that was
+// others go on without it (package split), and what is undecided at the end (a key that was
 // freed between two commands) singly: every command before was answered, so
 // repeating a hold ID finds its own hold.
 //
@@ -26,7 +28,7 @@ import (
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
 	var ordinary, apart, pinned []int
-	for _, i := range inOrder(len(reqs), func(i int) string { return reqs[i].Key }) {
+	for _, i := range split.Order(len(reqs), func(i int) string { return reqs[i].Key }) {
 		switch q := reqs[i]; {
 		case q.Apart: // it may be pinned, and keep the others waiting
 			apart = append(apart, i)
@@ -44,15 +46,17 @@ func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]drive
 	}
 	run := func(ctx context.Context, entries []int) {
 		if err := b.run(ctx, entries); err != nil {
-			b.fail(ctx, entries, err)
+			b.Fail(ctx, entries, err)
 		}
 	}
 	steps := []func(){
-		func() { b.singly(forPinned(ctx), b.s.stillPinned(forPinned(ctx), reqs, pinned, b.results)) },
-		func() { run(forPinned(ctx), apart) },
+		func() {
+			b.singly(command.ForPinned(ctx), b.s.stillPinned(command.ForPinned(ctx), reqs, pinned, b.results))
+		},
+		func() { run(command.ForPinned(ctx), apart) },
 		func() { run(ctx, ordinary) },
 	}
-	inParallel(len(steps), len(steps), func(i int) { steps[i]() })
+	split.InParallel(len(steps), len(steps), func(i int) { steps[i]() })
 	return b.results, nil
 }
 
@@ -69,38 +73,30 @@ func (b *batch) run(ctx context.Context, entries []int) error {
 		b.singly(ctx, entries)
 		return nil
 	}
-	t := splitter{limit: &b.s.limits.acquire, parallel: parallel, send: b.send, resend: b.resend, progress: b.progress, fail: b.fail}
-	t.single = func(ctx context.Context, i int) bool {
-		blocked := b.single(ctx, i)
-		if r := &b.results[i]; t.splitUp && r.Status == driver.Unknown {
-			r.Err = b.sentBefore(b.s.fail(ctx, "acquire", r.Err)) // an earlier command may have taken it
-		}
-		return blocked
-	}
-	if err := t.run(ctx, entries); err != nil {
-		return b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
+	if err := split.Run(ctx, b, entries, &b.s.limits.acquire, split.Parts); err != nil {
+		return b.s.cmd.Fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
 	}
 	return nil
 }
 
-// send takes the entries by an updateMany.
-func (b *batch) send(ctx context.Context, entries []int, wait time.Duration) error {
+// Send takes the entries by an updateMany.
+func (b *batch) Send(ctx context.Context, entries []int, wait time.Duration) error {
 	start := time.Now()
-	err := b.s.writeOnce(ctx, document.TakeMany(b.s.leases, b.requests(entries), b.s.standalone.Load()), wait)
+	err := b.s.cmd.WriteOnce(ctx, document.TakeMany(b.s.leases, b.requests(entries), b.s.cmd.Standalone()), wait)
 	switch {
-	case majorityLate(err):
-		return b.resend(ctx, entries, wait)
+	case command.MajorityLate(err):
+		return b.Resend(ctx, entries, wait)
 	case err != nil:
 		return stopOf(err) // some may be taken, but the majority has not acknowledged it
 	}
-	b.s.limits.acquire.observe(len(entries), time.Since(start))
+	b.s.limits.acquire.Observe(len(entries), time.Since(start))
 	b.finish(ctx, entries)
 	return nil
 }
 
-// resend takes entries that an updateMany may have taken: each as a statement of its
+// Resend takes entries that an updateMany may have taken: each as a statement of its
 // own in a session, so that the undo of one that stays unanswered is final.
-func (b *batch) resend(ctx context.Context, entries []int, _ time.Duration) error {
+func (b *batch) Resend(ctx context.Context, entries []int, _ time.Duration) error {
 	if err := b.numbered(ctx, entries, false); err != nil {
 		return err
 	}
@@ -108,10 +104,10 @@ func (b *batch) resend(ctx context.Context, entries []int, _ time.Duration) erro
 	return nil
 }
 
-// progress decides what an updateMany took before it was stopped, and what is held. A key
+// Progress decides what an updateMany took before it was stopped, and what is held. A key
 // that has no document stopped nothing. One that is taken but for its fence is sent
 // again with a number, because it was sent before.
-func (b *batch) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
+func (b *batch) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
 	states, known := b.s.afterStop(ctx, stop, b.keys(entries))
 	if !known {
 		return nil, nil, false
@@ -142,15 +138,15 @@ func (b *batch) finish(ctx context.Context, entries []int) {
 		}
 	}
 	if err != nil {
-		b.fail(ctx, entries, b.sentBefore(b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
+		b.Fail(ctx, entries, b.sentBefore(b.s.cmd.Fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)))
 		return
 	}
 	b.singly(ctx, b.undecided(entries))
 }
 
-// fail gives the entries without an answer an error for one.
-func (b *batch) fail(ctx context.Context, entries []int, err error) {
-	failed := b.s.fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
+// Fail gives the entries without an answer an error for one.
+func (b *batch) Fail(ctx context.Context, entries []int, err error) {
+	failed := b.s.cmd.Fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
 	for _, i := range b.undecided(entries) {
 		b.results[i], b.done[i] = unknown(failed), true
 	}
@@ -213,7 +209,7 @@ func (b *batch) findFences(ctx context.Context, entries []int, states map[string
 			taken = append(taken, &r)
 		}
 	}
-	if err := b.s.findFences(ctx, taken...); err != nil {
+	if err := b.s.fence.Find(ctx, taken...); err != nil {
 		return err
 	}
 	for _, r := range taken {
@@ -248,47 +244,63 @@ func (b *batch) assign(entries []int, states map[string]document.State) (missing
 // waits for the undo.
 func (b *batch) numbered(ctx context.Context, entries []int, create bool) error {
 	s, start := b.s, time.Now()
-	what, wait := fmt.Sprintf("acquire %d keys again", len(entries)), s.limits.numbered.of(len(entries))
+	what, wait := fmt.Sprintf("acquire %d keys again", len(entries)), s.limits.numbered.Of(len(entries))
 	if create {
 		what, wait = fmt.Sprintf("acquire %d new keys", len(entries)), 2*wait
 	}
-	sess, err := s.sessions.get()
+	sess, err := s.sessions.Get()
 	if err != nil {
-		b.fail(ctx, entries, b.sentBefore(s.fail(ctx, what, err)))
+		b.Fail(ctx, entries, b.sentBefore(s.cmd.Fail(ctx, what, err)))
 		return nil
 	}
 	updates := make(bson.A, len(entries))
 	ids := make([]driver.HoldID, len(entries))
 	for n, i := range entries {
 		q := b.reqs[i]
-		updates[n] = bson.D{{Key: "q", Value: document.ByKey(q.Key)}, {Key: "u", Value: bson.A{document.Taking(q, s.standalone.Load())}}, {Key: "upsert", Value: create}}
+		updates[n] = bson.D{{Key: "q", Value: document.ByKey(q.Key)}, {Key: "u", Value: bson.A{document.Taking(q, s.cmd.Standalone())}}, {Key: "upsert", Value: create}}
 		ids[n] = q.ID
 	}
-	_, err = s.write(ctx, sess, bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)
+	_, err = s.cmd.Write(ctx, sess, bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)
 	if err == nil {
-		s.limits.numbered.observe(len(entries), time.Since(start))
+		s.limits.numbered.Observe(len(entries), time.Since(start))
 	}
-	if err == nil && sess.mayArrive { // any document that it did not write may be written yet
+	if err == nil && sess.MayArrive { // any document that it did not write may be written yet
 		_, err = s.overtake(ctx, sess)
 	}
 	switch {
 	case err == nil:
-		s.sessions.put(sess)
-	case stopped(stopOf(err)):
-		s.sessions.put(sess)
+		s.sessions.Put(sess)
+	case split.Stopped(stopOf(err)):
+		s.sessions.Put(sess)
 		return stopOf(err)
 	default:
-		s.sessions.addUnanswered(sess, ids...)
-		b.fail(ctx, entries, b.sentBefore(s.fail(ctx, what, err)))
+		s.sessions.AddUnanswered(sess, ids...)
+		b.Fail(ctx, entries, b.sentBefore(s.cmd.Fail(ctx, what, err)))
 	}
 	return nil
 }
 
 func (b *batch) singly(ctx context.Context, entries []int) {
-	inParallel(len(entries), parallel, func(n int) { b.single(ctx, entries[n]) })
+	split.InParallel(len(entries), split.Parts, func(n int) { b.Single(ctx, entries[n], false) })
 }
 
-func (b *batch) single(ctx context.Context, i int) bool {
-	b.results[i], b.done[i] = b.s.acquire(ctx, b.reqs[i], partWait), true
-	return b.results[i].Status == driver.Unknown && blocked(b.results[i].Err)
+// Single takes one key.
+func (b *batch) Single(ctx context.Context, i int, again bool) bool {
+	r := b.s.acquire(ctx, b.reqs[i], partWait)
+	blocked := r.Status == driver.Unknown && command.Blocked(r.Err)
+	if again && r.Status == driver.Unknown {
+		r.Err = b.sentBefore(b.s.cmd.Fail(ctx, "acquire", r.Err)) // an earlier command may have taken it
+	}
+	b.results[i], b.done[i] = r, true
+	return blocked
+}
+
+// stopOf turns an error into a stop if somebody else's transaction, a server that took too
+// long or a corrupt document has stopped the command.
+func stopOf(err error) error {
+	corrupt := command.CorruptDocument(err)
+	if corrupt || command.Blocked(err) || command.Conflicted(err) {
+		return split.Stop(err, !corrupt)
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -29,7 +30,7 @@ func busyServer(t *testing.T) (s *Store, late func(mode any, commands ...string)
 		must(t, s.db.Client().Database("admin").RunCommand(t.Context(), bson.D{
 			{Key: "configureFailPoint", Value: "failCommand"},
 			{Key: "mode", Value: mode},
-			{Key: "data", Value: bson.D{{Key: "failCommands", Value: names}, {Key: "errorCode", Value: codeMaxTimeMSExpired}}},
+			{Key: "data", Value: bson.D{{Key: "failCommands", Value: names}, {Key: "errorCode", Value: command.CodeMaxTimeMSExpired}}},
 		}).Err())
 	}
 	return s, late

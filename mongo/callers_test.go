@@ -17,6 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 )
 
 // In the caller's session nothing is sent but by Guard, MarkRun and LockTx, and
@@ -138,7 +139,7 @@ func TestCallersContext(t *testing.T) {
 				}
 				_, inspected := s.Inspect(t.Context(), []string{"k"})
 				for what, err := range map[string]error{"renewal": lease.Renew(t.Context()), "Inspect": inspected} {
-					if command, _ := codes(err); err != nil && command != codeMaxTimeMSExpired { // that is a busy server
+					if err != nil && command.Code(err) != command.CodeMaxTimeMSExpired { // that is a busy server
 						t.Errorf("%s beside calls that are given up: %v", what, err)
 						return
 					}

@@ -9,7 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 const (
@@ -51,7 +53,7 @@ func (s *Store) check(ctx context.Context) error {
 		return err
 	}
 	return firstOf(
-		func() error { return s.checkPool(ctx, hello) },
+		func() error { return s.cmd.CheckPool(ctx, hello) },
 		func() error { return s.checkCollections(ctx) },
 		func() error { return s.checkLayout(ctx) },
 	)
@@ -61,7 +63,7 @@ func (s *Store) check(ctx context.Context) error {
 // little time, and returns the first error in the order of the arguments.
 func firstOf(checks ...func() error) error {
 	errs := make([]error, len(checks))
-	inParallel(len(checks), parallel, func(i int) { errs[i] = checks[i]() })
+	split.InParallel(len(checks), split.Parts, func(i int) { errs[i] = checks[i]() })
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -71,9 +73,9 @@ func firstOf(checks ...func() error) error {
 }
 
 func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
-	hello, err = s.read(ctx, document.Op("hello", 1))
+	hello, err = s.cmd.Read(ctx, document.Op("hello", 1))
 	if err != nil {
-		return nil, s.fail(ctx, "check: reach the server", err)
+		return nil, s.cmd.Fail(ctx, "check: reach the server", err)
 	}
 	if wire, _ := hello.Lookup("maxWireVersion").AsInt64OK(); wire < wireVersion51 {
 		return nil, s.unsupported(fmt.Sprintf("this is MongoDB %s, locks need 5.1 or newer", s.version(ctx)))
@@ -88,13 +90,13 @@ func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
 		return nil, s.unsupported("a standalone server has no clock that never goes back (tokens), no transactions (guard) and no retryable writes (undo): " +
 			"make it a replica set of one node (mongod --replSet, then rs.initiate()), or set Options.AllowStandalone for development")
 	}
-	s.standalone.Store(standalone)
+	s.cmd.SetStandalone(standalone)
 	return hello, nil
 }
 
 // version is for messages; it may need a right that the user does not have.
 func (s *Store) version(ctx context.Context) string {
-	reply, err := s.read(ctx, document.Op("buildInfo", 1))
+	reply, err := s.cmd.Read(ctx, document.Op("buildInfo", 1))
 	if err != nil {
 		return "of an unknown version"
 	}
@@ -108,29 +110,27 @@ func (s *Store) unsupported(text string) error {
 
 // checkKill tries to end a session that nobody has.
 func (s *Store) checkKill(ctx context.Context) error {
-	if s.standalone.Load() {
+	if s.cmd.Standalone() {
 		return nil // where there are no transactions to end
 	}
 	id := make([]byte, 16)
 	rand.Read(id)
-	_, err := s.send(ctx, nil, killSessions(document.Op("id", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id})), undoWait)
-	switch command, _ := codes(err); {
-	case err == nil || blocked(err) || notPrimary(err):
+	_, err := s.cmd.Send(ctx, nil, command.KillSessions(document.Op("id", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id})), undoWait)
+	switch code := command.Code(err); {
+	case err == nil || command.Blocked(err) || command.NotPrimary(err):
 		return nil
-	case command == 0:
-		return s.fail(ctx, "check: killSessions", err)
+	case code == 0:
+		return s.cmd.Fail(ctx, "check: killSessions", err)
 	}
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: locks work, but killSessions is refused (%w): the next holder of a key whose holder died inside InTx or Once "+
 		"waits until the server ends the transaction (transactionLifetimeLimitSeconds, 60 s by default): use a client without the strict stable API for locks", driver.ErrNotSupported, s, err)}
 }
 
-func killSessions(ids ...any) bson.D { return bson.D{{Key: "killSessions", Value: bson.A(ids)}} }
-
 // checkCollections looks for options that break locks without an error: a capped
 // collection drops its oldest documents, a TTL index deletes by a clock of its own.
 func (s *Store) checkCollections(ctx context.Context) error {
 	names := bson.A{s.leases, s.fences, s.runs, s.txs}
-	docs, err := s.documents(ctx, bson.D{
+	docs, err := s.cmd.Documents(ctx, bson.D{
 		{Key: "listCollections", Value: 1},
 		{Key: "filter", Value: document.Op("name", document.Op("$in", names))},
 	})
@@ -138,7 +138,7 @@ func (s *Store) checkCollections(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return s.fail(ctx, "check", err)
+		return s.cmd.Fail(ctx, "check", err)
 	}
 	if len(docs) < len(names) {
 		return s.schema(fmt.Sprintf("of the collections %v %d are there: run Migrate once, with a user who may create collections", names, len(docs)))
@@ -162,12 +162,12 @@ func (s *Store) checkCollections(ctx context.Context) error {
 }
 
 func (s *Store) checkIndexes(ctx context.Context, name string) error {
-	indexes, err := s.documents(ctx, document.Op("listIndexes", name))
+	indexes, err := s.cmd.Documents(ctx, document.Op("listIndexes", name))
 	if hidden(err) {
 		return nil
 	}
 	if err != nil {
-		return s.fail(ctx, "check", err)
+		return s.cmd.Fail(ctx, "check", err)
 	}
 	for _, index := range indexes {
 		if _, err := index.LookupErr("expireAfterSeconds"); err == nil {
@@ -179,6 +179,6 @@ func (s *Store) checkIndexes(ctx context.Context, name string) error {
 
 // hidden: the user may not look.
 func hidden(err error) bool {
-	command, _ := codes(err)
-	return command == codeUnauthorized
+	code := command.Code(err)
+	return code == command.CodeUnauthorized
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // inFlight counts the commands of a client that have no answer yet, and the most that
-// there were. Questions to a busy server (silence.go) are not counted.
+// there were. Questions to a busy server (internal/command) are not counted.
 type inFlight struct {
 	mu        sync.Mutex
 	now, most int

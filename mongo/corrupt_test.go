@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -143,7 +144,7 @@ func (a *corruptLab) state(t testing.TB, key string) (token float64, isFree bool
 // those that have a meaning of their own.
 func says(t testing.TB, what, key string, err error) {
 	t.Helper()
-	if err == nil || blocked(err) || majorityLate(err) || silent(err) { // a loaded server
+	if err == nil || command.Blocked(err) || command.MajorityLate(err) || command.Silent(err) { // a loaded server
 		return
 	}
 	if !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) || len(err.Error()) > 2000 {
@@ -306,9 +307,9 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields
 	granted := func(r driver.Result, _ error) bool { return r.Status == driver.Granted }
 	var results []driver.Result
 	var err error
-	late := func(r driver.Result) bool { return silent(r.Err) }
+	late := func(r driver.Result) bool { return command.Silent(r.Err) }
 	for range 10 { // on a loaded machine a connection may seem dead
-		if results, err = a.s.Acquire(ctx, reqs); !silent(err) && !slices.ContainsFunc(results, late) {
+		if results, err = a.s.Acquire(ctx, reqs); !command.Silent(err) && !slices.ContainsFunc(results, late) {
 			break
 		}
 	}

@@ -85,7 +85,7 @@ func TestP4_DeletedDocument(t *testing.T) {
 	t.Run("granted and never told", func(t *testing.T) {
 		// Who made the document died before it looked for a fence.
 		sess, ctx := pinned(t, "died")
-		o, err := s.sessions.get()
+		o, err := s.sessions.Get()
 		must(t, err)
 		_, err = s.attempt(t.Context(), o, request("died"), blockWait)
 		must(t, err)

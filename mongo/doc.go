@@ -44,5 +44,5 @@
 // caller's context is never joined: an acquire inside Session.WithTransaction
 // would vanish when that transaction aborts. It numbers its writes in these
 // sessions itself, so that the server refuses a late attempt after its undo,
-// also when the client has retryWrites off (see session.go).
+// also when the client has retryWrites off (see internal/command).
 package mongolock

@@ -133,8 +133,8 @@ func tell(t *testing.T) map[string][]string {
 			mu.Lock()
 			noted = nil
 			mu.Unlock()
-			s.limits.one.perKey.Store(0) // the limits of an idle server
-			s.limits.raise.perKey.Store(0)
+			s.cmd.One.Forget() // the limits of an idle server
+			s.fence.Forget()
 			ok := f()
 			mu.Lock()
 			cmds := noted
@@ -218,11 +218,11 @@ func tell(t *testing.T) map[string][]string {
 		return release(driver.Released, h)
 	})
 	step("undo", func() bool {
-		o, err := s.sessions.get()
+		o, err := s.sessions.Get()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.sessions.addUnanswered(o, report.ID)
+		s.sessions.AddUnanswered(o, report.ID)
 		h := hold(report)
 		h.Undo = true
 		return release(driver.Removed, h)
@@ -258,8 +258,11 @@ func tell(t *testing.T) map[string][]string {
 		}
 		return err == nil
 	})
-	step("pinned", func() bool { _, err := s.fenceWritten(ctx, "report"); return err == nil })
-	step("pinned by a transaction", func() bool { ended, err := s.endOlder(ctx, "report", 1<<62); return ended && err == nil })
+	step("pinned", func() bool { _, err := s.fence.Written(ctx, "report"); return err == nil })
+	step("pinned by a transaction", func() bool {
+		ended, err := s.fence.EndOlder(ctx, []string{"report"}, []int64{1 << 62})
+		return ended && err == nil
+	})
 	step("inspect guarded", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("force", func() bool { _, err := s.ForceRelease(ctx, "report"); return err == nil })
 	if _, err := s.db.Collection(s.leases).UpdateOne(ctx, document.ByKey("report"), document.Op("$set", document.Op("expiresAt", time.Now().Add(-48*time.Hour)))); err != nil {

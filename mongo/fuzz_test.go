@@ -13,7 +13,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // nasty are strings that mean something to somebody between us and the collection.
@@ -126,8 +128,8 @@ func FuzzDocuments(f *testing.F) {
 	s := idle(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply := bson.Raw(b)
-		_, _, _ = matched(reply), operationTime(reply), document.HintIn(reply)
-		docs, _ := firstBatch(reply)
+		_, _, _ = command.Matched(reply), command.OperationTime(reply), document.HintIn(reply)
+		docs, _ := command.FirstBatch(reply)
 		for _, doc := range append(docs, reply) {
 			r := document.Parse(doc)
 			i := r.Info(r.Key)
@@ -149,45 +151,11 @@ func FuzzDocuments(f *testing.F) {
 			}
 		}
 		for _, err := range []error{mongo.CommandError{Raw: reply, Message: string(b)}, mongo.WriteException{Raw: reply}} {
-			_ = operationTimeOf(err)
-			if e := s.fail(t.Context(), "acquire \"k\"", err); !strings.Contains(e.Error(), "app.locks") {
+			_, _, _ = command.ErrorTime(err), split.Stopped(stopOf(err)), hidden(err)
+			if e := s.cmd.Fail(t.Context(), "acquire \"k\"", err); !strings.Contains(e.Error(), "app.locks") {
 				t.Fatalf("%v", e)
 			}
 		}
-	})
-}
-
-// FuzzCodes: an error with any codes gets a meaning, and keeps the key and its cause.
-func FuzzCodes(f *testing.F) {
-	for _, code := range []int{0, 1, 2, 11, 13, 14, 18, 20, 26, 50, 64, 112, 251, 8000, 10107, 11000, 16554, 51144, -1, math.MaxInt32, math.MinInt32} {
-		f.Add(code, 0, "", uint8(0))
-		f.Add(code, code, "NetworkError", uint8(1))
-		f.Add(0, code, "RetryableWriteError", uint8(1))
-	}
-	s := idle(f)
-	f.Fuzz(func(t *testing.T, code, concern int, label string, kind uint8) {
-		var err error = mongo.CommandError{Code: int32(code), Labels: []string{label}}
-		if kind&1 == 1 {
-			w := mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: code}}, Labels: []string{label}}
-			if concern != 0 {
-				w.WriteConcernError = &mongo.WriteConcernError{Code: concern}
-			}
-			err = w
-		}
-		if kind&2 == 2 {
-			err = &doubtful{err}
-		}
-		e := s.fail(t.Context(), `acquire "k"`, err)
-		if !errors.Is(e, err) && errors.Unwrap(e) == nil || !strings.Contains(e.Error(), `"k"`) {
-			t.Errorf("%v", e)
-		}
-		if kind&2 == 2 && e.NotApplied {
-			t.Errorf("a doubtful error proves something: %v", e)
-		}
-		if kind&1 == 1 && concern != 0 && code == 0 && e.NotApplied {
-			t.Errorf("applied on the primary, and told as not applied: %v", e)
-		}
-		_, _ = stopped(stopOf(err)), hidden(err)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -75,7 +76,7 @@ func (s *Store) transactional(ctx context.Context, doing string, n int) error {
 	if err := s.enter(ctx, doing, n); err != nil {
 		return err
 	}
-	if s.standalone.Load() {
+	if s.cmd.Standalone() {
 		return s.unsupported("a standalone server has no transactions, so " + doing + " is not possible: make it a replica set of one node")
 	}
 	return nil
@@ -123,13 +124,9 @@ func (s *Store) tooOld(ctx context.Context, lease *rowlock.Lease, h driver.Hold)
 	if lease.Err() != nil {
 		return false
 	}
-	docs, err := s.documents(ctx, bson.D{
-		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: document.ByKey(h.Key)},
-		{Key: "projection", Value: document.Op("token", 1)},
-		{Key: "singleBatch", Value: true},
-	})
-	return err == nil && len(docs) == 1 && document.Parse(docs[0]).Token == h.Stored
+	tokens, err := s.fence.Tokens(ctx, []string{h.Key})
+	token, there := tokens[h.Key]
+	return err == nil && there && token == h.Stored
 }
 
 // errTooOld has the label with which the driver begins a transaction again.
@@ -141,7 +138,7 @@ var errTooOld = mongo.CommandError{
 // inside is a collection as a transaction in sess needs it: of the session's own
 // client, which refuses the sessions of others.
 func (s *Store) inside(sess *mongo.Session, name string) *mongo.Collection {
-	s.statements.Add(1)
+	s.cmd.Count()
 	return sess.Client().Database(s.db.Name()).Collection(name)
 }
 
@@ -150,18 +147,18 @@ func (s *Store) inside(sess *mongo.Session, name string) *mongo.Collection {
 func (s *Store) insideFailed(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		if busy := s.busyPool(err); busy != nil {
+		if busy := s.cmd.BusyPool(err); busy != nil {
 			return fmt.Errorf("mongo: %s on %s: %w: %w (%v)", what, s, ctx.Err(), busy, err)
 		}
 		return fmt.Errorf("mongo: %s on %s: %w (%v)", what, s, ctx.Err(), err)
 	case transient(err):
 		return fmt.Errorf("mongo: %s on %s: %w: %w", what, s, driver.ErrConflict, err)
 	}
-	return s.fail(ctx, what, err)
+	return s.cmd.Fail(ctx, what, err)
 }
 
 // transient: the transaction was aborted, nothing of it can take effect any more.
-func transient(err error) bool { return labelled(err, transientLabel) }
+func transient(err error) bool { return command.Labelled(err, transientLabel) }
 
 const transientLabel = "TransientTransactionError"
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -44,7 +45,7 @@ func TestP4_GuardedCommitAfterATakeover(t *testing.T) {
 		err := s.Guard(ctx, old)
 		wants(t, "P4: guard in an older snapshot", err, rowlock.ErrConflict)
 		var l mongo.ServerError
-		if !errors.As(err, &l) || !l.HasErrorLabel("TransientTransactionError") || !l.HasErrorCode(codeWriteConflict) {
+		if !errors.As(err, &l) || !l.HasErrorLabel("TransientTransactionError") || !l.HasErrorCode(command.CodeWriteConflict) {
 			t.Errorf("P8: %v does not show the driver's error", err)
 		}
 	})
@@ -231,7 +232,7 @@ func TestP8_OverlappingGuards(t *testing.T) {
 	_, second := begin(t, s)
 	err := s.Guard(second, lease)
 	wants(t, "P8: second transaction", err, rowlock.ErrConflict)
-	if !labelled(err, "TransientTransactionError") {
+	if !command.Labelled(err, "TransientTransactionError") {
 		t.Errorf("P8: %v has no label", err)
 	}
 	must(t, first.CommitTransaction(ctx))
@@ -339,7 +340,7 @@ func TestGuardErrors(t *testing.T) {
 			if !strings.Contains(fmt.Sprint(err), c.text) {
 				t.Errorf("%s, %s: %q does not say %q", verb, c.name, err, c.text)
 			}
-			if labelled(err, "TransientTransactionError") {
+			if command.Labelled(err, "TransientTransactionError") {
 				t.Errorf("%s, %s: %v would be tried again", verb, c.name, err)
 			}
 		}

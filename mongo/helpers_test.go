@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 )
 
 // connect opens a client that is closed with the test.
@@ -85,7 +86,7 @@ func holdOf(q driver.Request, r driver.Result) driver.Hold {
 // engine does.
 func patiently[R any](call func() (R, error)) (r R, err error) {
 	for range 20 {
-		if r, err = call(); !blocked(err) {
+		if r, err = call(); !command.Blocked(err) {
 			break
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -447,12 +448,12 @@ func TestHintOfARelease(t *testing.T) {
 	leave(t, s, "k", 1, lasting)
 	h.Asks = true
 	failCommand(t, s, "hints", "findAndModify", bson.E{Key: "writeConcernError", Value: bson.D{
-		{Key: "code", Value: codeMaxTimeMSExpired}, {Key: "codeName", Value: "MaxTimeMSExpired"}, {Key: "errmsg", Value: "test"}}})
+		{Key: "code", Value: command.CodeMaxTimeMSExpired}, {Key: "codeName", Value: "MaxTimeMSExpired"}, {Key: "errmsg", Value: "test"}}})
 	if r := release(t, s, h); r.Status != driver.Released || r.Wanted.Client != 1 {
 		t.Errorf("%+v, want released, with the hint of 1", r)
 	}
 	for what, how := range map[string]bson.E{
-		"refused": {Key: "errorCode", Value: codeUnauthorized},
+		"refused": {Key: "errorCode", Value: command.CodeUnauthorized},
 		"slow":    {Key: "blockConnection", Value: true},
 	} {
 		holds := grantedAll(t, s, requests(what, 3))

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -18,14 +19,14 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 	}
 	states, err := s.states(ctx, keys, nil)
 	if err != nil {
-		return nil, s.fail(ctx, "inspect", err)
+		return nil, s.cmd.Fail(ctx, "inspect", err)
 	}
 	infos := make([]driver.Info, len(keys))
 	for i, k := range keys {
 		infos[i] = states[k].Info(k)
 	}
 	if err := s.markPinned(ctx, infos, states); err != nil {
-		return nil, s.fail(ctx, "inspect", err)
+		return nil, s.cmd.Fail(ctx, "inspect", err)
 	}
 	return infos, nil
 }
@@ -41,14 +42,14 @@ func (s *Store) states(ctx context.Context, keys []string, after *bson.Timestamp
 		{Key: "singleBatch", Value: true},
 	}
 	if after != nil {
-		cmd = append(cmd, majorityAfter(after))
+		cmd = append(cmd, command.MajorityAfter(after))
 	}
-	reply, err := s.read(ctx, cmd)
-	docs, err := documentsOf(cmd, reply, err)
+	reply, err := s.cmd.Read(ctx, cmd)
+	docs, err := command.DocumentsOf(cmd, reply, err)
 	if err != nil {
 		return nil, err
 	}
-	at := operationTime(reply)
+	at := command.OperationTime(reply)
 	states := make(map[string]document.State, len(docs))
 	for _, doc := range docs {
 		r := document.Parse(doc)
@@ -69,20 +70,9 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, states map[
 	if len(keys) == 0 {
 		return nil
 	}
-	docs, err := s.documents(ctx, bson.D{
-		{Key: "find", Value: s.fences},
-		{Key: "filter", Value: document.ByKeys(keys)},
-		{Key: "projection", Value: document.Op("token", 1)},
-		{Key: "batchSize", Value: int32(len(keys))},
-		{Key: "singleBatch", Value: true},
-	})
+	fences, err := s.fence.Tokens(ctx, keys)
 	if err != nil {
 		return err
-	}
-	fences := make(map[string]int64, len(docs))
-	for _, doc := range docs {
-		f := document.Parse(doc)
-		fences[f.Key] = f.Token
 	}
 	for i := range infos {
 		if r := states[infos[i].Key]; r.Fenced && r.Held() {
@@ -90,4 +80,18 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, states map[
 		}
 	}
 	return nil
+}
+
+// afterStop reads, after a command was stopped, the documents of keys as the majority
+// has them, not before the moment of the stop. false: it could not. A standalone
+// server has no such moment, and no other node either.
+func (s *Store) afterStop(ctx context.Context, stop error, keys []string) (map[string]document.State, bool) {
+	after := command.ErrorTime(stop)
+	if after == nil && !s.cmd.Standalone() {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, undoWait) // the majority may be far behind
+	defer cancel()
+	states, err := s.states(ctx, keys, after)
+	return states, err == nil
 }

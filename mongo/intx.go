@@ -15,6 +15,8 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
+	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
 const (
@@ -71,7 +73,7 @@ type ownTx struct {
 	what  string
 	lease *rowlock.Lease
 	hold  driver.Hold
-	own   *ownSession
+	own   *fence.Session
 	fn    func(context.Context, *mongo.Session, driver.Hold) error
 }
 
@@ -83,23 +85,21 @@ func (s *Store) inTx(ctx context.Context, doing string, lease *rowlock.Lease, fn
 	if err != nil {
 		return err
 	}
-	x := &ownTx{s: s, what: fmt.Sprintf("%s under %q", doing, h.Key), lease: lease, hold: h, own: s.own.find(h.ID), fn: fn}
+	x := &ownTx{s: s, what: fmt.Sprintf("%s under %q", doing, h.Key), lease: lease, hold: h, own: s.txSessions.Find(h.ID), fn: fn}
 	if x.own == nil { // ended since, or about to: its release or a failed renewal has just passed
 		return fmt.Errorf("mongo: %s: %w", x.what, s.outdated(ctx, lease, h))
 	}
-	if mongo.SessionFromContext(ctx) == x.own.sess {
+	if mongo.SessionFromContext(ctx) == x.own.Driver {
 		return fmt.Errorf("mongo: %s: %w: it is inside another transaction of the same lease and would wait for itself", x.what, driver.ErrInvalid)
 	}
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx) // so that the lease forgets its context
 	defer cancel()
 	ctx = lease.Context(ctx)
-	select {
-	case x.own.transaction <- struct{}{}:
-		defer func() { <-x.own.transaction }()
-	case <-ctx.Done():
+	if x.own.Lock(ctx) != nil {
 		return x.ended(outer, nil)
 	}
+	defer x.own.Unlock()
 	pause := firstPause
 	for {
 		err := x.run(ctx)
@@ -122,9 +122,9 @@ func (s *Store) inTx(ctx context.Context, doing string, lease *rowlock.Lease, fn
 
 // run is the transaction, once.
 func (x *ownTx) run(ctx context.Context) error {
-	sess := x.own.sess
+	sess := x.own.Driver
 	if err := sess.StartTransaction(ownTransactions); err != nil {
-		return x.s.fail(ctx, x.what, err)
+		return x.s.cmd.Fail(ctx, x.what, err)
 	}
 	committing := false
 	defer func() {
@@ -158,8 +158,8 @@ func (x *ownTx) commit(ctx context.Context) error {
 	for odd := 0; ; {
 		last := ctx.Err() != nil
 		try, stop := context.WithTimeout(context.WithoutCancel(ctx), commitTry)
-		x.s.statements.Add(1)
-		err := x.own.sess.CommitTransaction(try)
+		x.s.cmd.Count()
+		err := x.own.Driver.CommitTransaction(try)
 		stop()
 		switch {
 		case err == nil:
@@ -190,12 +190,12 @@ func (x *ownTx) commit(ctx context.Context) error {
 func (x *ownTx) resetSession() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = x.own.sess.CommitTransaction(ctx)
+	_ = x.own.Driver.CommitTransaction(ctx)
 }
 
 // mayPass: the answer to a commit did not come, or says that it is not known.
 func mayPass(err error) bool {
-	return labelled(err, "UnknownTransactionCommitResult") || mongo.IsTimeout(err) || repeatable(err) || nothingSent(err) || noServer(err)
+	return command.Labelled(err, "UnknownTransactionCommitResult") || mongo.IsTimeout(err) || command.Repeatable(err) || command.NothingSent(err) || command.NoServer(err)
 }
 
 // abort ends the transaction, whatever became of ctx. If that fails the server ends
@@ -203,8 +203,8 @@ func mayPass(err error) bool {
 func (x *ownTx) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTry)
 	defer cancel()
-	x.s.statements.Add(1)
-	_ = x.own.sess.AbortTransaction(ctx)
+	x.s.cmd.Count()
+	_ = x.own.Driver.AbortTransaction(ctx)
 }
 
 // ended adds to an error what the caller also wants to know: that the lease or ctx

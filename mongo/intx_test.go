@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
 // The holder has lost the key when fn returns, and does not know it: the one who
@@ -238,13 +239,13 @@ func TestFenceNamesTheSession(t *testing.T) {
 	first := guarded(t, c, "k")
 	firstHold, err := rowlock.BeginGuard(first, s)
 	must(t, err)
-	own := s.own.find(firstHold.ID)
-	_, id := own.id.Binary()
+	own := s.txSessions.Find(firstHold.ID)
+	_, id := own.ID.Binary()
 	if f := fenceOf(t, s, "k"); f.Token != first.Token() || string(f.Lsid.Data) != string(id) {
 		t.Errorf("fence %+v, want token %d and session %x", f, first.Token(), id)
 	}
 	must(t, first.Release(t.Context()))
-	if s.own.find(firstHold.ID) != nil {
+	if s.txSessions.Find(firstHold.ID) != nil {
 		t.Error("the session of a released lease is remembered")
 	}
 	for range 10 { // those in the driver's pool
@@ -255,12 +256,12 @@ func TestFenceNamesTheSession(t *testing.T) {
 		}
 	}
 	second := guarded(t, c, "k")
-	must(t, s.raise(t.Context(), "k", first.Token(), own)) // a ghost
+	must(t, s.fence.Raise(t.Context(), "k", first.Token(), own)) // a ghost
 	secondHold, err := rowlock.BeginGuard(second, s)
 	must(t, err)
-	_, id = s.own.find(secondHold.ID).id.Binary()
+	_, id = s.txSessions.Find(secondHold.ID).ID.Binary()
 	for _, l := range []*rowlock.Lease{first, second} {
-		if ended, err := s.endOlder(t.Context(), "k", l.Token()); ended || err != nil {
+		if ended, err := s.fence.EndOlder(t.Context(), []string{"k"}, []int64{l.Token()}); ended || err != nil {
 			t.Errorf("P14: ended the session of a token that is not older: %v, %v", ended, err)
 		}
 	}
@@ -274,13 +275,11 @@ func TestOwnSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	c := locker(t, s, rowlock.Options{})
-	for range 3 * endMost / 2 {
+	for range 3 * fence.MaxEnded / 2 {
 		lease := guarded(t, c, "k")
 		must(t, lease.Release(t.Context()))
 	}
-	s.own.mu.Lock()
-	defer s.own.mu.Unlock()
-	if len(s.own.byHold) != 0 || len(s.own.pendingEnd) >= endMost {
-		t.Errorf("%d sessions in use, %d ended ones kept", len(s.own.byHold), len(s.own.pendingEnd))
+	if open, ended := s.txSessions.Count(); open != 0 || ended >= fence.MaxEnded {
+		t.Errorf("%d sessions in use, %d ended ones kept", open, ended)
 	}
 }

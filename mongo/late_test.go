@@ -12,7 +12,9 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // A connection breaks while a command is on its way, and its repeat is answered.
@@ -31,9 +33,7 @@ func (p *proxy) nothingLate(t *testing.T, s, beside *Store, keys ...string) {
 			t.Errorf("P6: the late command left a hold: %+v", i)
 		}
 	}
-	s.sessions.mu.Lock()
-	defer s.sessions.mu.Unlock()
-	if n := len(s.sessions.unanswered); n != 0 {
+	if n := s.sessions.CountUnanswered(); n != 0 {
 		t.Errorf("%d sessions are still kept", n)
 	}
 }
@@ -74,8 +74,7 @@ func TestP6_RefusedAfterALostConnection(t *testing.T) {
 // noTime: the server did not finish a command in time, as it happens on a machine under
 // load, whatever that proves.
 func noTime(err error) bool {
-	command, _ := codes(err)
-	return command == codeMaxTimeMSExpired
+	return command.Code(err) == command.CodeMaxTimeMSExpired
 }
 
 // What came late may also take the key before the answer is sure.
@@ -215,7 +214,7 @@ func (p *proxy) undoLate(t *testing.T, s, beside *Store, reqs []driver.Request, 
 			t.Errorf("%q: %+v, want unknown", reqs[i].Key, r)
 		}
 		back := release(t, s, undoOf(reqs[i]))
-		if !back.Final && !noServer(r.Err) { // such a one was never sent with a number
+		if !back.Final && !command.NoServer(r.Err) { // such a one was never sent with a number
 			t.Errorf("undo of %q: %+v, want a final one", reqs[i].Key, back)
 		}
 		if back.Status == driver.Released {
@@ -245,13 +244,13 @@ func onAFreshProxy(t *testing.T, scenario func(p *proxy, s, beside *Store) bool)
 func TestP6_LatePartOfABatch(t *testing.T) {
 	t.Parallel()
 	onAFreshProxy(t, func(p *proxy, s, beside *Store) bool {
-		reqs := requests("k", 4*parallel)
+		reqs := requests("k", 4*split.Parts)
 		freed(t, s, reqs)
 		locks := beside.db.Collection(s.leases)
 		unblock1, unblock2 := blockDocument(t, locks, document.KeyID("k0")), blockDocument(t, locks, document.KeyID("k20")) // k1 to k19 are between them
 		p.keep("ordered")                                                                                                   // as the parts are: before them go all, then all but k0, and k0
 		reqs = requests("k", len(reqs))
-		results, err := s.Acquire(p.untilKept(parallel), reqs)
+		results, err := s.Acquire(p.untilKept(split.Parts), reqs)
 		late := p.keeps(1, 0)
 		p.pass()
 		unblock1()
@@ -329,7 +328,7 @@ func TestP6_LateRepeatOfABatch(t *testing.T) {
 	reqs := requests("k", 5)
 	freed(t, s, reqs)
 	failCommand(t, beside, "late", "update", bson.E{Key: "writeConcernError", Value: bson.D{
-		{Key: "code", Value: codeMaxTimeMSExpired}, {Key: "codeName", Value: "MaxTimeMSExpired"}, {Key: "errmsg", Value: "test"}}})
+		{Key: "code", Value: command.CodeMaxTimeMSExpired}, {Key: "codeName", Value: "MaxTimeMSExpired"}, {Key: "errmsg", Value: "test"}}})
 	p.keepAfter(1, "replaceWith")
 	reqs = requests("k", len(reqs))
 	results, err := s.Acquire(p.untilKept(1), reqs)

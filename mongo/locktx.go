@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -78,20 +79,20 @@ func (s *Store) WaitTx(ctx context.Context, keys ...string) error {
 		updates[i] = bson.D{{Key: "q", Value: document.ByKey(k)}, {Key: "u", Value: document.Op("$inc", document.Op("waits", int64(1)))}, {Key: "upsert", Value: true}}
 	}
 	for tries := 0; ; tries++ {
-		_, err := s.run(ctx, nil, bson.D{ // beside the commands that are counted: it may wait for long
+		_, err := s.cmd.Run(ctx, nil, bson.D{ // beside the commands that are counted: it may wait for long
 			{Key: "update", Value: s.txs},
 			{Key: "updates", Value: updates},
 			{Key: "ordered", Value: true},
 			{Key: "writeConcern", Value: document.Op("w", int32(1))},
-			maxTime(left(ctx)),
+			command.MaxTime(command.Left(ctx)),
 		})
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() == nil && blocked(err):
-		case ctx.Err() == nil && tries < 3 && (conflicted(err) || repeatable(err) || nothingSent(err)):
+		case ctx.Err() == nil && command.Blocked(err):
+		case ctx.Err() == nil && tries < 3 && (command.Conflicted(err) || command.Repeatable(err) || command.NothingSent(err)):
 		default:
-			return s.fail(ctx, "wait for "+names(keys), err)
+			return s.cmd.Fail(ctx, "wait for "+names(keys), err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -37,9 +38,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 	for _, name := range []string{s.leases, s.fences, s.runs, s.txs} {
 		// An empty collection costs nothing, and later nothing has to be created in
 		// the middle of a transaction.
-		_, err := s.write(ctx, nil, bson.D{{Key: "create", Value: name}}, ddlWait)
-		if command, _ := codes(err); err != nil && command != codeNamespaceExists {
-			return s.fail(ctx, "migrate: create "+name, err)
+		_, err := s.cmd.Write(ctx, nil, bson.D{{Key: "create", Value: name}}, ddlWait)
+		if code := command.Code(err); err != nil && code != command.CodeNamespaceExists {
+			return s.cmd.Fail(ctx, "migrate: create "+name, err)
 		}
 	}
 	if err := s.checkCollections(ctx); err != nil {
@@ -47,7 +48,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	// Without a collation, whatever that of the collection is: names compare byte
 	// for byte.
-	_, err := s.write(ctx, nil, bson.D{
+	_, err := s.cmd.Write(ctx, nil, bson.D{
 		{Key: "createIndexes", Value: s.leases},
 		{Key: "indexes", Value: bson.A{bson.D{
 			{Key: "key", Value: document.Op("name", 1)},
@@ -56,10 +57,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 		}}},
 	}, ddlWait)
 	if err != nil {
-		return s.fail(ctx, "migrate: create index "+nameIndex, err)
+		return s.cmd.Fail(ctx, "migrate: create index "+nameIndex, err)
 	}
 	for tries := 0; ; tries++ {
-		_, err := s.write(ctx, nil, bson.D{
+		_, err := s.cmd.Write(ctx, nil, bson.D{
 			{Key: "update", Value: s.leases},
 			{Key: "updates", Value: bson.A{bson.D{
 				{Key: "q", Value: document.Op("_id", layoutID)},
@@ -70,8 +71,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if tries == 3 || !conflicted(err) {
-			return s.fail(ctx, "migrate: write the layout number", err)
+		if tries == 3 || !command.Conflicted(err) {
+			return s.cmd.Fail(ctx, "migrate: write the layout number", err)
 		}
 	}
 	return s.checkLayout(ctx)
@@ -87,13 +88,13 @@ func (s *Store) checkLayout(ctx context.Context) error {
 }
 
 func (s *Store) checkNumber(ctx context.Context) error {
-	docs, err := s.documents(ctx, bson.D{
+	docs, err := s.cmd.Documents(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: document.Op("_id", layoutID)},
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {
-		return s.fail(ctx, "check", err)
+		return s.cmd.Fail(ctx, "check", err)
 	}
 	if len(docs) == 0 {
 		return s.schema("the collection is not set up: run Migrate once, with a user who may create collections")
@@ -109,7 +110,7 @@ func (s *Store) checkNumber(ctx context.Context) error {
 }
 
 func (s *Store) checkNameIndex(ctx context.Context) error {
-	_, err := s.read(ctx, bson.D{
+	_, err := s.cmd.Read(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: document.Op("name", document.Op("$gt", ""))},
 		{Key: "projection", Value: document.Op("_id", 1)},
@@ -118,11 +119,11 @@ func (s *Store) checkNameIndex(ctx context.Context) error {
 		{Key: "limit", Value: 1},
 		{Key: "singleBatch", Value: true},
 	})
-	if command, _ := codes(err); command == codeBadValue {
+	if code := command.Code(err); code == command.CodeBadValue {
 		return s.schema(fmt.Sprintf("the index %s on name is missing: run Migrate", nameIndex))
 	}
 	if err != nil {
-		return s.fail(ctx, "check", err)
+		return s.cmd.Fail(ctx, "check", err)
 	}
 	return nil
 }

@@ -115,14 +115,14 @@ func (s *Store) marked(ctx context.Context, sess *mongo.Session, h driver.Hold, 
 	if t := sess.OperationTime(); t != nil {
 		concern = append(concern, bson.E{Key: "afterClusterTime", Value: *t})
 	}
-	docs, err := s.documents(ctx, bson.D{
+	docs, err := s.cmd.Documents(ctx, bson.D{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: document.Op("_id", runID(h.Key, run))},
 		{Key: "singleBatch", Value: true},
 		{Key: "readConcern", Value: concern},
 	})
 	if err != nil {
-		return s.fail(ctx, what, err)
+		return s.cmd.Fail(ctx, what, err)
 	}
 	if len(docs) == 0 {
 		return fmt.Errorf("mongo: %s on %s: the mark is there for this transaction but not for the majority: was it made in it, or undone by a failover?", what, s)

@@ -253,7 +253,7 @@ func TestP13_TwoOfOneLease(t *testing.T) {
 			second <- s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "second") })
 		}()
 		<-begun
-		if ended, err := other.endOlder(t.Context(), "k", math.MaxInt64); !ended || err != nil {
+		if ended, err := other.fence.EndOlder(t.Context(), []string{"k"}, []int64{math.MaxInt64}); !ended || err != nil {
 			t.Errorf("the transaction could not be ended: %v, %v", ended, err)
 		}
 		p.pass()

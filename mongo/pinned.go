@@ -2,78 +2,14 @@ package mongolock
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
-
-// A key is pinned while an open transaction of an older holder has written its fence.
-// That a command waited in vain proves none: on a busy server all commands take long.
-// Two transactions that write one document do not wait for each other, the second one
-// fails at once. So a write in a transaction of the Store asks, without waiting.
-
-// errPinned: an open transaction has written the fence of the key.
-var errPinned = errors.New("an open guarded transaction of an older holder must end first")
-
-// fenceWritten reports whether an open transaction has written the fence of one of the keys.
-// It writes them too, in a transaction that cannot live: its last statement is refused,
-// with which the server undoes it, so nothing stays open whatever becomes of this
-// process. A guard that comes at that moment is told to try again.
-func (s *Store) fenceWritten(ctx context.Context, keys ...string) (bool, error) {
-	sess, err := s.sessions.get()
-	if err != nil {
-		return false, err
-	}
-	sess.number++
-	updates := bson.A{}
-	for _, key := range keys {
-		updates = append(updates, bson.D{{Key: "q", Value: document.ByKey(key)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}})
-	}
-	never := bson.D{{Key: "q", Value: document.Op("_id", barrier)}, {Key: "u", Value: document.Op("$set", document.Op("_id", "another"))}, {Key: "upsert", Value: true}}
-	_, err = s.send(ctx, sess.sess, bson.D{
-		{Key: "update", Value: s.fences},
-		{Key: "updates", Value: append(updates, never)},
-		{Key: "txnNumber", Value: sess.number},
-		{Key: "autocommit", Value: false},
-		{Key: "startTransaction", Value: true},
-	}, min(undoWait, left(ctx)))
-	command, _ := codes(err)
-	if command != codeWriteConflict && command != codeImmutableField {
-		return false, err
-	}
-	s.sessions.put(sess)
-	return command == codeWriteConflict, nil
-}
-
-// fencesWritten reports it for each key: of all by one command, and where some are written
-// by commands with smaller and smaller parts.
-func (s *Store) fencesWritten(ctx context.Context, keys []string) ([]bool, error) {
-	open := make([]bool, len(keys))
-	return open, s.findWritten(ctx, keys, open)
-}
-
-func (s *Store) findWritten(ctx context.Context, keys []string, open []bool) error {
-	some, err := s.fenceWritten(ctx, keys...)
-	if err != nil || !some {
-		return err
-	}
-	if len(keys) == 1 {
-		open[0] = true
-		return nil
-	}
-	size := max(1, len(keys)/parallel)
-	errs := make([]error, (len(keys)+size-1)/size)
-	inParallel(len(errs), parallel, func(i int) {
-		from, to := i*size, min(len(keys), (i+1)*size)
-		errs[i] = s.findWritten(ctx, keys[from:to], open[from:to])
-	})
-	return errors.Join(errs...)
-}
 
 // raiseAll answers for entries that are taken but for their fences. Not by one command,
 // which would stop at the first that is kept down; and none is waited for of which it is
@@ -87,7 +23,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 	}
 	steps := []func(){
 		func() {
-			inParallel(len(raise), parallel, func(n int) {
+			split.InParallel(len(raise), split.Parts, func(n int) {
 				i := raise[n]
 				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], states[b.reqs[i].Key], fenceWait), true
 			})
@@ -105,7 +41,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 			}
 		},
 	}
-	inParallel(len(steps), len(steps), func(i int) { steps[i]() })
+	split.InParallel(len(steps), len(steps), func(i int) { steps[i]() })
 }
 
 // partitionWritten separates the entries whose fences an open transaction has written, after
@@ -115,18 +51,18 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 // to the raise.
 func (b *batch) partitionWritten(ctx context.Context, entries []int, states map[string]document.State) (not, written []int, apart bool) {
 	s, keys := b.s, b.keys(entries)
-	if some, err := s.fenceWritten(ctx, keys...); err != nil || !some {
+	if some, err := s.fence.Written(ctx, keys...); err != nil || !some {
 		return entries, nil, false
 	}
-	if len(entries) > parallel && slices.ContainsFunc(entries, func(i int) bool { return !b.reqs[i].Apart }) {
+	if len(entries) > split.Parts && slices.ContainsFunc(entries, func(i int) bool { return !b.reqs[i].Apart }) {
 		return nil, entries, true
 	}
 	tokens := make([]int64, len(keys))
 	for n, key := range keys {
 		tokens[n] = states[key].Token
 	}
-	_, _ = s.endAllOlder(ctx, keys, tokens)
-	open, err := s.fencesWritten(ctx, keys)
+	_, _ = s.fence.EndOlder(ctx, keys, tokens)
+	open, err := s.fence.WhichWritten(ctx, keys)
 	if err != nil {
 		return entries, nil, false
 	}
@@ -140,24 +76,8 @@ func (b *batch) partitionWritten(ctx context.Context, entries []int, states map[
 	return not, written, false
 }
 
-// raiseUntilDone raises a fence however long the server takes. The error is errPinned if
-// an open transaction is in the way.
-func (s *Store) raiseUntilDone(ctx context.Context, key string, token int64) error {
-	for wait := blockWait; ; wait *= 2 {
-		err := s.raiseWithin(ctx, key, token, nil, wait)
-		if !blocked(err) || ctx.Err() != nil || wait > maxWriteWait {
-			return err
-		}
-		if open, unsure := s.fenceWritten(ctx, key); open {
-			return errPinned
-		} else if unsure != nil && !blocked(unsure) {
-			return unsure
-		}
-	}
-}
-
 // maxLooks bounds the keys that stillPinned looks at in one call.
-const maxLooks = parallel
+const maxLooks = split.Parts
 
 // stillPinned answers for keys that were pinned the last time, without waiting, and
 // returns those of the entries that it has no answer for: they are tried. So are those
@@ -170,7 +90,7 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 		keys[n] = reqs[i].Key
 	}
 	states, err := s.states(ctx, keys, nil)
-	if err != nil || s.standalone.Load() {
+	if err != nil || s.cmd.Standalone() {
 		return entries
 	}
 	var fenced []int
@@ -187,8 +107,8 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	rand.Shuffle(len(fenced), func(x, y int) { fenced[x], fenced[y] = fenced[y], fenced[x] })
 	some := fenced[:min(maxLooks, len(fenced))]
 	open := make([]bool, len(some))
-	inParallel(len(some), pinnedConns, func(n int) {
-		is, err := s.fenceWritten(ctx, reqs[some[n]].Key)
+	split.InParallel(len(some), command.PinnedPlaces, func(n int) {
+		is, err := s.fence.Written(ctx, reqs[some[n]].Key)
 		open[n] = is && err == nil
 	})
 	more := fenced[len(some):]
@@ -197,7 +117,7 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 		for n, i := range more {
 			keys[n] = reqs[i].Key
 		}
-		if is, err := s.fencesWritten(ctx, keys); err == nil {
+		if is, err := s.fence.WhichWritten(ctx, keys); err == nil {
 			some, open, more = fenced, append(open, is...), nil
 		}
 	}
@@ -209,7 +129,11 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 			rest = append(rest, i)
 		}
 	}
-	endable := s.endable(ctx, reqs, pinned)
+	keys = keys[:0]
+	for _, i := range pinned {
+		keys = append(keys, reqs[i].Key)
+	}
+	endable := s.fence.Endable(ctx, keys)
 	for _, i := range pinned {
 		if endable[reqs[i].Key] {
 			rest = append(rest, i)
@@ -221,21 +145,4 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 		results[i] = driver.Result{Status: driver.Pinned}
 	}
 	return rest
-}
-
-// endable lists the keys whose fence names a session that this Store has not ended yet.
-func (s *Store) endable(ctx context.Context, reqs []driver.Request, entries []int) map[string]bool {
-	if len(entries) == 0 {
-		return nil
-	}
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = reqs[i].Key
-	}
-	docs, _ := s.fencesWithSession(ctx, keys)
-	endable := make(map[string]bool)
-	for _, doc := range docs {
-		endable[document.Parse(doc).Key] = !s.killed.has(sessionOf(doc))
-	}
-	return endable
 }

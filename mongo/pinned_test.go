@@ -15,7 +15,9 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // pin has n keys guarded by transactions of the caller that hang, as long as unpin is
@@ -181,14 +183,14 @@ func TestFencesWritten(t *testing.T) {
 			defer blockDocument(t, s.db.Collection(s.fences), document.KeyID(keys[i]))()
 		}
 		sent := s.Statements()
-		written, err := s.fencesWritten(t.Context(), keys)
+		written, err := s.fence.WhichWritten(t.Context(), keys)
 		must(t, err)
 		for i, is := range written {
 			if is != slices.Contains(open, i) {
 				t.Errorf("%q: written %v, want %v", keys[i], is, !is)
 			}
 		}
-		if most := uint64(1 + 2*parallel*len(open) + 3); s.Statements()-sent > most {
+		if most := uint64(1 + 2*split.Parts*len(open) + 3); s.Statements()-sent > most {
 			t.Errorf("to find %d of %d keys took %d commands", len(open), n, s.Statements()-sent)
 		}
 	}
@@ -200,7 +202,7 @@ func TestFencesWritten(t *testing.T) {
 // Acquires of pinned keys leave connections for the others, however many there are.
 func TestP15_PinnedKeysHaveFewConnections(t *testing.T) {
 	t.Parallel()
-	const n = 4 * parallel
+	const n = 4 * split.Parts
 	uri := testserver.DSN(t, testserver.Mongo)
 	commands := &inFlight{}
 	db := database(t, uri, options.Client().SetMonitor(commands.monitor()))
@@ -215,7 +217,7 @@ func TestP15_PinnedKeysHaveFewConnections(t *testing.T) {
 			for j := range reqs {
 				reqs[j].Pinned, reqs[j].Apart = i%2 == 0, i%2 == 1
 			}
-			for j := 0; j < parallel && i > 1; j++ { // each alone
+			for j := 0; j < split.Parts && i > 1; j++ { // each alone
 				_, _ = s.Acquire(t.Context(), reqs[j:j+1])
 			}
 			_, err := s.Acquire(t.Context(), reqs)
@@ -223,7 +225,7 @@ func TestP15_PinnedKeysHaveFewConnections(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if commands.most > pinnedConns {
+	if commands.most > command.PinnedPlaces {
 		t.Errorf("P15: %d commands at once for pinned keys", commands.most)
 	}
 	t.Logf("%d commands at once", commands.most)
@@ -236,15 +238,15 @@ func TestP14_ALookAtAPinnedKey(t *testing.T) {
 	q := request("k")
 	q.Guarded = true
 	h := granted(t, s, q)
-	if open, err := s.fenceWritten(t.Context(), "k"); open || err != nil {
+	if open, err := s.fence.Written(t.Context(), "k"); open || err != nil {
 		t.Errorf("nothing is open: %v, %v", open, err)
 	}
-	if open, err := s.fenceWritten(t.Context(), "none"); open || err != nil {
+	if open, err := s.fence.Written(t.Context(), "none"); open || err != nil {
 		t.Errorf("there is no such fence: %v, %v", open, err)
 	}
 	before := fenceOf(t, s, "k")
 	unblock := blockDocument(t, s.db.Collection(s.fences), document.KeyID("k"))
-	if open, err := s.fenceWritten(t.Context(), "k"); !open || err != nil {
+	if open, err := s.fence.Written(t.Context(), "k"); !open || err != nil {
 		t.Errorf("a transaction is open: %v, %v", open, err)
 	}
 	unblock()

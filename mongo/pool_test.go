@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -85,15 +86,15 @@ func TestSmallPool(t *testing.T) {
 	t.Parallel()
 	uri := testserver.DSN(t, testserver.Mongo)
 	name := shared(t).db.Name()
-	for size := 1; size <= minConns+1; size++ {
+	for size := 1; size <= command.MinConns+1; size++ {
 		s, err := New(connect(t, uri, options.Client().SetMaxPoolSize(uint64(size))).Database(name).Collection("locks"), Options{})
 		must(t, err)
 		_, used := s.Acquire(t.Context(), []driver.Request{request(fmt.Sprint("k", size))})
 		for _, err := range []error{used, s.Check(t.Context()), s.Check(t.Context())} {
-			switch both := fmt.Sprintf("%d connections (maxPoolSize), locks need at least %d", size, minConns); {
-			case size >= minConns && err != nil:
+			switch both := fmt.Sprintf("%d connections (maxPoolSize), locks need at least %d", size, command.MinConns); {
+			case size >= command.MinConns && err != nil:
 				t.Errorf("a pool of %d: %v", size, err)
-			case size < minConns && (!errors.Is(err, driver.ErrInvalid) || !driver.IsLasting(err) || !strings.Contains(err.Error(), both)):
+			case size < command.MinConns && (!errors.Is(err, driver.ErrInvalid) || !driver.IsLasting(err) || !strings.Contains(err.Error(), both)):
 				t.Errorf("a pool of %d: %v, want a lasting error that names both numbers", size, err)
 			}
 		}
@@ -220,7 +221,7 @@ func TestP26_PoolOfFour(t *testing.T) {
 	t.Parallel()
 	uri := testserver.DSN(t, testserver.Mongo)
 	beside := shared(t)
-	s, err := New(connect(t, uri, options.Client().SetMaxPoolSize(minConns)).Database(beside.db.Name()).Collection("locks"), Options{})
+	s, err := New(connect(t, uri, options.Client().SetMaxPoolSize(command.MinConns)).Database(beside.db.Name()).Collection("locks"), Options{})
 	must(t, err)
 	c, err := rowlock.New(s, rowlock.Options{TTL: 6 * time.Second})
 	must(t, err)

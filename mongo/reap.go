@@ -9,7 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // reapMost is the number of documents one call removes, minGrace the shortest
@@ -42,7 +44,7 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 }
 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	docs, err := s.scan(ctx, bson.D{
+	docs, err := s.cmd.Scan(ctx, bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: append(document.Op("_id", document.Op("$type", "binData")), document.Dead(olderThan)...)},
 		{Key: "projection", Value: document.Fields},
@@ -51,7 +53,7 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {
-		return 0, s.fail(ctx, "reap", err)
+		return 0, s.cmd.Fail(ctx, "reap", err)
 	}
 	states := make([]document.State, len(docs))
 	var fenced []int
@@ -61,9 +63,9 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		}
 	}
 	down := make([]atomic.Bool, len(states)) // the fence could not be raised
-	inParallel(len(fenced), parallel, func(n int) {
+	split.InParallel(len(fenced), split.Parts, func(n int) {
 		r := states[fenced[n]]
-		down[fenced[n]].Store(s.raise(ctx, r.Key, document.Above(r.Token), nil) != nil)
+		down[fenced[n]].Store(s.fence.Raise(ctx, r.Key, document.Above(r.Token), nil) != nil)
 	})
 	deletes := bson.A{}
 	for i, r := range states {
@@ -81,14 +83,14 @@ func (s *Store) remove(ctx context.Context, deletes bson.A) (int, error) {
 	removed := 0
 	for len(deletes) > 0 {
 		n := min(some, len(deletes))
-		reply, err := s.write(ctx, nil, bson.D{
+		reply, err := s.cmd.Write(ctx, nil, bson.D{
 			{Key: "delete", Value: s.leases},
 			{Key: "deletes", Value: deletes[:n]},
 			{Key: "ordered", Value: false},
 		}, undoWait)
-		removed += int(reply.matched())
-		if err != nil && !blocked(err) && !conflicted(err) {
-			return removed, s.fail(ctx, "reap", err)
+		removed += int(reply.Matched())
+		if err != nil && !command.Blocked(err) && !command.Conflicted(err) {
+			return removed, s.cmd.Fail(ctx, "reap", err)
 		}
 		deletes = deletes[n:]
 	}

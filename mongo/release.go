@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // Release implements driver.Store: one command for all holds, and one for each
@@ -17,14 +19,14 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if err := s.enter(ctx, "release", len(holds)); err != nil {
 		return nil, err
 	}
-	ctx = priority(ctx)
+	ctx = command.Priority(ctx)
 	results := make([]driver.Result, len(holds))
 	var plain, undos, unordered []int
 	for i, h := range holds {
 		switch {
 		case !h.Undo:
 			plain = append(plain, i)
-		case s.sessions.findUnanswered(h.ID) != nil:
+		case s.sessions.FindUnanswered(h.ID) != nil:
 			undos = append(undos, i)
 		default:
 			unordered = append(unordered, i)
@@ -40,11 +42,11 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	for _, i := range undos {
 		commands = append(commands, func() { results[i] = s.undo(ctx, holds[i]) })
 	}
-	s.own.drop(holds...)
-	if ids := s.own.takeEnded(); ids != nil {
+	s.txSessions.Drop(holds...)
+	if ids := s.txSessions.TakeEnded(); ids != nil {
 		commands = append(commands, func() { s.endSessions(ctx, ids) })
 	}
-	inParallel(len(commands), parallel, func(i int) { commands[i]() })
+	split.InParallel(len(commands), split.Parts, func(i int) { commands[i]() })
 	if len(results) == 1 && results[0].Status == driver.Unknown {
 		return nil, results[0].Err
 	}
@@ -59,10 +61,9 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	}
 	some := pickHolds(holds, group)
 	e := &ending{s: s, holds: some, results: make([]driver.Result, len(some))}
-	t := splitter{limit: &s.limits.release, parallel: parallel, send: e.send, resend: e.resend, progress: e.progress, single: e.single, fail: e.fail}
-	entries := inOrder(len(some), func(i int) string { return some[i].Key })
-	if err := t.run(ctx, entries); err != nil {
-		e.fail(ctx, entries, err)
+	entries := split.Order(len(some), func(i int) string { return some[i].Key })
+	if err := split.Run(ctx, e, entries, &s.limits.release, split.Parts); err != nil {
+		e.Fail(ctx, entries, err)
 	}
 	for n, i := range group {
 		results[i] = e.results[n]
@@ -77,15 +78,15 @@ type ending struct {
 	results []driver.Result
 }
 
-func (e *ending) send(ctx context.Context, entries []int, wait time.Duration) error {
+func (e *ending) Send(ctx context.Context, entries []int, wait time.Duration) error {
 	s, holds, start := e.s, pickHolds(e.holds, entries), time.Now()
-	reply, err := s.write(ctx, nil, document.EndMany(s.leases, holds), wait)
+	reply, err := s.cmd.Write(ctx, nil, document.EndMany(s.leases, holds), wait)
 	if err != nil {
 		return stopOf(err)
 	}
-	s.limits.release.observe(len(holds), time.Since(start))
+	s.limits.release.Observe(len(holds), time.Since(start))
 	var fates []driver.Status
-	if reply.matched() >= int64(len(holds)) {
+	if reply.Matched() >= int64(len(holds)) {
 		fates = slices.Repeat([]driver.Status{driver.Released}, len(holds))
 	} else if fates, err = s.fates(ctx, reply.Raw, holds); err != nil {
 		return err
@@ -93,15 +94,15 @@ func (e *ending) send(ctx context.Context, entries []int, wait time.Duration) er
 	for n, i := range entries {
 		e.results[i] = s.ended(fates[n], e.holds[i])
 	}
-	if reply.lost {
+	if reply.Lost {
 		e.notLost(entries)
 	}
 	return nil
 }
 
-// resend follows a command that was stopped.
-func (e *ending) resend(ctx context.Context, entries []int, wait time.Duration) error {
-	err := e.send(ctx, entries, wait)
+// Resend follows a command that was stopped.
+func (e *ending) Resend(ctx context.Context, entries []int, wait time.Duration) error {
+	err := e.Send(ctx, entries, wait)
 	if err == nil {
 		e.notLost(entries)
 	}
@@ -119,7 +120,7 @@ func (e *ending) notLost(entries []int) {
 	}
 }
 
-func (e *ending) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
+func (e *ending) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
 	states, known := e.s.afterStop(ctx, stop, keysOf(pickHolds(e.holds, entries)))
 	if !known {
 		return nil, nil, false
@@ -139,14 +140,14 @@ func (e *ending) progress(ctx context.Context, stop error, entries []int) (singl
 	return single, rest, true
 }
 
-func (e *ending) single(ctx context.Context, entry int) bool {
+func (e *ending) Single(ctx context.Context, entry int, _ bool) bool {
 	e.results[entry] = e.s.end(ctx, e.holds[entry], partWait)
 	e.notLost([]int{entry})
-	return e.results[entry].Status == driver.Unknown && blocked(e.results[entry].Err)
+	return e.results[entry].Status == driver.Unknown && command.Blocked(e.results[entry].Err)
 }
 
-func (e *ending) fail(ctx context.Context, entries []int, err error) {
-	failed := e.s.fail(ctx, "release "+names(keysOf(pickHolds(e.holds, entries))), err)
+func (e *ending) Fail(ctx context.Context, entries []int, err error) {
+	failed := e.s.cmd.Fail(ctx, "release "+names(keysOf(pickHolds(e.holds, entries))), err)
 	for _, i := range entries {
 		e.results[i] = unknown(failed)
 	}
@@ -156,27 +157,27 @@ func (e *ending) fail(ctx context.Context, entries []int, err error) {
 func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("release %q", h.Key)
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, nil, document.EndOne(s.leases, h), wait)
+		reply, err := s.cmd.Write(ctx, nil, document.EndOne(s.leases, h), wait)
 		switch {
-		case err == nil && reply.matched() > 0:
+		case err == nil && reply.Matched() > 0:
 			r := s.ended(driver.Released, h)
-			if r.Wanted = document.HintIn(reply.Raw); matched(reply.Raw) == 0 {
-				r.Wanted = document.HintIn(reply.earlier)
+			if r.Wanted = document.HintIn(reply.Raw); command.Matched(reply.Raw) == 0 {
+				r.Wanted = document.HintIn(reply.Earlier)
 			}
 			return r
 		case err == nil:
 			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h})
 			if err != nil {
-				return unknown(s.fail(ctx, what, err))
+				return unknown(s.cmd.Fail(ctx, what, err))
 			}
-			if reply.lost && (fates[0] == driver.Taken || fates[0] == driver.Removed) {
+			if reply.Lost && (fates[0] == driver.Taken || fates[0] == driver.Removed) {
 				return driver.Result{Status: driver.Released} // it may have been there the first time
 			}
 			return s.ended(fates[0], h)
-		case conflicted(err) && tries < 3:
+		case command.Conflicted(err) && tries < 3:
 			continue
 		}
-		return unknown(s.fail(ctx, what, err))
+		return unknown(s.cmd.Fail(ctx, what, err))
 	}
 }
 
@@ -189,7 +190,7 @@ func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 	if fate == driver.Alive {
 		return unknown(&driver.Error{Err: fmt.Errorf("mongo: release %q: its acquire arrived after the release", h.Key)})
 	}
-	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.standalone.Load()}
+	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.cmd.Standalone()}
 }
 
 // readHints completes the answers to releases that were sent in one command, whose reply
@@ -204,7 +205,7 @@ func (s *Store) readHints(ctx context.Context, holds []driver.Hold, group []int,
 	if len(keys) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, longWait)
+	ctx, cancel := context.WithTimeout(ctx, command.MaxWait)
 	defer cancel()
 	states, err := s.states(ctx, keys, nil)
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // Renew implements driver.Store: one command for all holds. If a foreign
-// transaction blocks one document, the others are renewed all the same (split.go),
+// transaction blocks one document, the others are renewed all the same (package split),
 // so that only that one is Unknown.
 //
 // The expiry never moves back: the renewal may be the late ghost of an earlier
@@ -25,22 +27,21 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	ctx = priority(ctx)
+	ctx = command.Priority(ctx)
 	r := &renewal{s: s, holds: holds, results: make([]driver.Result, len(holds)), began: time.Now()}
 	var err error
 	if len(holds) == 1 {
-		err = r.send(ctx, []int{0}, blockWait)
+		err = r.Send(ctx, []int{0}, blockWait)
 	} else {
 		// One after the other: thousands of leases are to be renewed on two connections.
-		t := splitter{limit: &s.limits.renew, parallel: 1, send: r.send, resend: r.send, progress: r.progress, single: r.single, fail: r.fail}
-		err = t.run(ctx, inOrder(len(holds), func(i int) string { return holds[i].Key }))
+		err = split.Run(ctx, r, split.Order(len(holds), func(i int) string { return holds[i].Key }), &s.limits.renew, 1)
 	}
 	if err != nil {
-		return nil, s.fail(ctx, "renew "+names(keysOf(holds)), err)
+		return nil, s.cmd.Fail(ctx, "renew "+names(keysOf(holds)), err)
 	}
 	for i, res := range r.results {
 		if res.Status != driver.Alive && res.Status != driver.Unknown {
-			s.own.drop(holds[i])
+			s.txSessions.Drop(holds[i])
 		}
 	}
 	return r.results, nil
@@ -54,17 +55,17 @@ type renewal struct {
 	began   time.Time
 }
 
-// send renews the entries by one command.
-func (r *renewal) send(ctx context.Context, entries []int, wait time.Duration) error {
+// Send renews the entries by one command.
+func (r *renewal) Send(ctx context.Context, entries []int, wait time.Duration) error {
 	holds, start := pickHolds(r.holds, entries), time.Now()
-	reply, err := r.s.write(ctx, nil, document.Renew(r.s.leases, holds), wait)
+	reply, err := r.s.cmd.Write(ctx, nil, document.Renew(r.s.leases, holds), wait)
 	if err != nil {
 		return stopOf(err)
 	}
 	if len(holds) > 1 {
-		r.s.limits.renew.observe(len(holds), time.Since(start))
+		r.s.limits.renew.Observe(len(holds), time.Since(start))
 	}
-	if matched(reply.Raw) >= int64(len(holds)) {
+	if command.Matched(reply.Raw) >= int64(len(holds)) {
 		for _, i := range entries {
 			r.results[i].Status = driver.Alive
 		}
@@ -80,10 +81,15 @@ func (r *renewal) send(ctx context.Context, entries []int, wait time.Duration) e
 	return nil
 }
 
-// progress finds those that a command renewed before it was stopped: their expiry is
+// Resend is Send: a renewal may be repeated.
+func (r *renewal) Resend(ctx context.Context, entries []int, wait time.Duration) error {
+	return r.Send(ctx, entries, wait)
+}
+
+// Progress finds those that a command renewed before it was stopped: their expiry is
 // later than any earlier command could have made it. How long they are good for is
 // what is left of it.
-func (r *renewal) progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
+func (r *renewal) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
 	states, known := r.s.afterStop(ctx, stop, keysOf(pickHolds(r.holds, entries)))
 	if !known {
 		return nil, nil, false
@@ -106,16 +112,16 @@ func (r *renewal) progress(ctx context.Context, stop error, entries []int) (sing
 	return single, rest, true
 }
 
-func (r *renewal) single(ctx context.Context, entry int) bool {
-	err := r.send(ctx, []int{entry}, partWait)
+func (r *renewal) Single(ctx context.Context, entry int, _ bool) bool {
+	err := r.Send(ctx, []int{entry}, partWait)
 	if err != nil {
-		r.fail(ctx, []int{entry}, err)
+		r.Fail(ctx, []int{entry}, err)
 	}
-	return stopped(err)
+	return split.Stopped(err)
 }
 
-func (r *renewal) fail(ctx context.Context, entries []int, err error) {
-	failed := r.s.fail(ctx, "renew "+names(keysOf(pickHolds(r.holds, entries))), err)
+func (r *renewal) Fail(ctx context.Context, entries []int, err error) {
+	failed := r.s.cmd.Fail(ctx, "renew "+names(keysOf(pickHolds(r.holds, entries))), err)
 	for _, i := range entries {
 		r.results[i] = unknown(failed)
 	}
@@ -124,7 +130,7 @@ func (r *renewal) fail(ctx context.Context, entries []int, err error) {
 // fates reads what became of holds, at the majority and not before the moment of
 // reply. A standalone server has no such moment, and no other node either.
 func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) ([]driver.Status, error) {
-	states, err := s.states(ctx, keysOf(holds), operationTime(reply))
+	states, err := s.states(ctx, keysOf(holds), command.OperationTime(reply))
 	if err != nil {
 		return nil, err
 	}
@@ -134,4 +140,21 @@ func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) 
 		fates[i] = document.Fate(r, ok, h)
 	}
 	return fates, nil
+}
+
+// pickHolds lists the holds that entries name.
+func pickHolds(holds []driver.Hold, entries []int) []driver.Hold {
+	some := make([]driver.Hold, len(entries))
+	for n, i := range entries {
+		some[n] = holds[i]
+	}
+	return some
+}
+
+func keysOf(holds []driver.Hold) []string {
+	keys := make([]string, len(holds))
+	for i, h := range holds {
+		keys[i] = h.Key
+	}
+	return keys
 }

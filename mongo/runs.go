@@ -32,7 +32,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		{Key: "at", Value: document.Op("$type", "date")},
 		{Key: "$expr", Value: document.Op("$lte", bson.A{"$at", document.Op("$subtract", bson.A{document.Now, document.Millis(olderThan)})})},
 	}
-	docs, err := s.scan(ctx, bson.D{
+	docs, err := s.cmd.Scan(ctx, bson.D{
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
 		{Key: "projection", Value: document.Op("_id", 1)},
@@ -41,7 +41,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {
-		return 0, s.fail(ctx, "reap runs", err)
+		return 0, s.cmd.Fail(ctx, "reap runs", err)
 	}
 	if len(docs) == 0 {
 		return 0, nil
@@ -50,16 +50,16 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	for i, doc := range docs {
 		ids[i] = doc.Lookup("_id")
 	}
-	removed, err := s.write(ctx, nil, bson.D{
+	removed, err := s.cmd.Write(ctx, nil, bson.D{
 		{Key: "delete", Value: s.runs},
 		{Key: "deletes", Value: bson.A{bson.D{
 			{Key: "q", Value: append(document.Op("_id", document.Op("$in", ids)), old...)},
 			{Key: "limit", Value: 0},
 		}}},
 	}, undoWait)
-	n := int(removed.matched())
+	n := int(removed.Matched())
 	if err != nil {
-		return n, s.fail(ctx, "reap runs", err)
+		return n, s.cmd.Fail(ctx, "reap runs", err)
 	}
 	return n, nil
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // warm makes a pool behind a proxy open n connections at least, and leaves them idle.
 func warm(t *testing.T, p *proxy, s *Store, n int) {
 	t.Helper()
-	hello, err := s.read(t.Context(), document.Op("hello", 1))
+	hello, err := s.cmd.Read(t.Context(), document.Op("hello", 1))
 	must(t, err)
 	version := hello.Lookup("topologyVersion")
 	for wait := 100 * time.Millisecond; ; wait *= 2 {
 		var wg sync.WaitGroup
 		for range n {
 			wg.Go(func() {
-				_, err := s.run(t.Context(), nil, bson.D{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: version}, {Key: "maxAwaitTimeMS", Value: document.Millis(wait)}})
+				_, err := s.cmd.Run(t.Context(), nil, bson.D{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: version}, {Key: "maxAwaitTimeMS", Value: document.Millis(wait)}})
 				must(t, err)
-				_, err = s.run(t.Context(), nil, document.Op("ping", 1)) // a command of the pool, for the proxy
+				_, err = s.cmd.Run(t.Context(), nil, document.Op("ping", 1)) // a command of the pool, for the proxy
 				must(t, err)
 			})
 		}
@@ -108,7 +109,7 @@ func TestP26_EachStepOnADeadConnection(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := do(ctx)
-		for errors.Is(err, errSilent) && driver.IsSilent(err) {
+		for errors.Is(err, command.ErrSilent) && driver.IsSilent(err) {
 			t.Logf("%s: %v", what, err)
 			err = do(ctx)
 		}

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
+	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
 const (
@@ -23,9 +25,9 @@ const (
 	// transaction of somebody else that has written the same document: its
 	// maxTimeMS. partWait is the same for a key of a batch that was stopped, and
 	// fenceWait for the fence of one of several keys. A server that is seen to take
-	// longer gets more (limit.go).
+	// longer gets more (command.Limit).
 	blockWait = 50 * time.Millisecond
-	partWait  = 25 * time.Millisecond
+	partWait  = command.MinWait
 	fenceWait = 10 * time.Millisecond
 
 	// lastWait is the limit of the second try for a key that looks free although the
@@ -35,15 +37,13 @@ const (
 	// undoWait is the same for an undo. It is longer, because an undo also waits
 	// for the attempt it takes back, if that is still running.
 	undoWait = 250 * time.Millisecond
-
-	// parallel is how many commands a batch sends at a time when it was split.
-	parallel = 8
 )
 
 // Store keeps locks in a collection. It implements driver.Store, driver.Reaper,
 // driver.Lister, driver.Forcer, driver.Closer, driver.Counter, driver.Waiter and
 // driver.Explainer, and is safe for concurrent use.
 type Store struct {
+	cmd    *command.Runner
 	db     *mongo.Database
 	leases string // the collection of New
 	fences string
@@ -52,15 +52,11 @@ type Store struct {
 	o      Options
 
 	firstUse   firstUse
-	standalone atomic.Bool // set before firstUse has passed
 	closed     atomic.Bool
-	statements atomic.Uint64
-	sessions   sessions
-	own        ownSessions
-	killed     killedSessions
-	liveness   liveness
-	conns      conns
-	limits     struct{ renew, release, acquire, numbered, one, raise batchLimit }
+	sessions   *command.Sessions
+	txSessions fence.Sessions // in which InTx and Once run
+	fence      *fence.Fences
+	limits     struct{ renew, release, acquire, numbered command.Limit }
 }
 
 var (
@@ -107,9 +103,10 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		txs:      name + "_tx",
 		o:        o,
 		firstUse: newFirstUse(),
-		conns:    newConns(),
+		cmd:      command.New(coll.Database(), name, name+"_fence", name+"_runs", name+"_tx"),
+		sessions: command.NewSessions(coll.Database().Client()),
 	}
-	s.sessions.start = s.startSession
+	s.fence = fence.New(s.cmd, s.sessions, s.fences)
 	return s, nil
 }
 
@@ -123,7 +120,11 @@ func (s *Store) Limits() driver.Limits {
 
 // Statements implements driver.Counter: the commands sent since New, without
 // those that the driver sends by itself (monitoring, authentication).
-func (s *Store) Statements() uint64 { return s.statements.Load() }
+func (s *Store) Statements() uint64 { return s.cmd.Sent() }
+
+// Explain implements driver.Explainer: a pool that other work keeps exhausted lets a
+// command wait for as long as its context lasts, and says nothing.
+func (s *Store) Explain() error { return s.cmd.Explain() }
 
 // Close ends the Store's sessions on the server, which takes at most a second,
 // and makes every later call fail with ErrClosed. It leaves the client alone and
@@ -134,8 +135,8 @@ func (s *Store) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	s.endSessions(ctx, append(s.sessions.close(), s.own.close()...))
-	s.liveness.close()
+	s.endSessions(ctx, append(s.sessions.Close(), s.txSessions.Close()...))
+	s.cmd.Close()
 	return nil
 }
 
@@ -143,7 +144,7 @@ func (s *Store) Close() error {
 // by itself after 30 minutes.
 func (s *Store) endSessions(ctx context.Context, ids []bson.Raw) {
 	if len(ids) > 0 {
-		_, _ = s.send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}}, 0)
+		_, _ = s.cmd.Send(ctx, nil, bson.D{{Key: "endSessions", Value: ids}}, 0)
 	}
 }
 
@@ -175,7 +176,7 @@ func (s *Store) open(ctx context.Context, doing string) error {
 }
 
 // String is the collection's full name, for messages.
-func (s *Store) String() string { return s.db.Name() + "." + s.leases }
+func (s *Store) String() string { return s.cmd.String() }
 
 // validKey refuses what can be no key, where no engine has looked at it before.
 func validKey(key string) error {
@@ -184,4 +185,12 @@ func validKey(key string) error {
 			Err: fmt.Errorf("%w: a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
 	}
 	return nil
+}
+
+// names is for messages: one key by its name, more by their number.
+func names(keys []string) string {
+	if len(keys) == 1 {
+		return fmt.Sprintf("%q", keys[0])
+	}
+	return fmt.Sprintf("%d keys", len(keys))
 }

@@ -162,7 +162,7 @@ func TestDeadTransactionBehindAnother(t *testing.T) {
 		}
 		holds := grantedAll(t, dying, dead)
 		for _, q := range dead {
-			sess := dying.own.find(q.ID).sess
+			sess := dying.txSessions.Find(q.ID).Driver
 			must(t, sess.StartTransaction(ownTransactions))
 			_, err := dying.inside(sess, dying.fences).UpdateOne(mongo.NewSessionContext(t.Context(), sess),
 				document.ByKey(q.Key), document.Op("$inc", document.Op("n", int64(1))))
@@ -189,7 +189,7 @@ func TestDeadTransactionBehindAnother(t *testing.T) {
 			}
 		}
 		for _, q := range dead {
-			if err := dying.own.find(q.ID).sess.CommitTransaction(t.Context()); err == nil {
+			if err := dying.txSessions.Find(q.ID).Driver.CommitTransaction(t.Context()); err == nil {
 				t.Errorf("P4: %q: the dead transaction committed after the next grant", q.Key)
 			}
 		}

@@ -7,14 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
-
-// barrier is a document that every undo writes, and all else that overtakes an
-// attempt. Without a write the number of an
-// undo that finds nothing would be in the memory of the primary only, and lost in
-// an election. A string cannot meet a key, which is Binary.
-const barrier = "barrier"
 
 // undo takes back an attempt that was not answered, in the attempt's own session
 // and with the next number. Once the majority has it, the server refuses the
@@ -22,24 +17,22 @@ const barrier = "barrier"
 // the hold or not. Until then every repeat has a number of its own.
 func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 	what := fmt.Sprintf("undo %q", h.Key)
-	k := s.sessions.findUnanswered(h.ID)
+	k := s.sessions.FindUnanswered(h.ID)
 	if k != nil {
-		select {
-		case k.undoing <- struct{}{}:
-			defer func() { <-k.undoing }()
-		case <-ctx.Done():
-			return unknown(&driver.Error{Err: fmt.Errorf("mongo: %s on %s: %w", what, s, ctx.Err())})
+		if err := k.Lock(ctx); err != nil {
+			return unknown(&driver.Error{Err: fmt.Errorf("mongo: %s on %s: %w", what, s, err)})
 		}
+		defer k.Unlock()
 	}
-	if k == nil || s.sessions.findUnanswered(h.ID) != k || s.standalone.Load() { // settled meanwhile
+	if k == nil || s.sessions.FindUnanswered(h.ID) != k || s.cmd.Standalone() { // settled meanwhile
 		return s.end(ctx, h, blockWait)
 	}
-	reply, err := s.overtake(ctx, k.session, h)
+	reply, err := s.overtake(ctx, k.Session, h)
 	if err != nil {
-		return unknown(s.fail(ctx, what, err))
+		return unknown(s.cmd.Fail(ctx, what, err))
 	}
-	s.sessions.undone(h.ID)
-	if matched(reply.Raw) > 1 {
+	s.sessions.Undone(h.ID)
+	if command.Matched(reply.Raw) > 1 {
 		return driver.Result{Status: driver.Released, Final: true}
 	}
 	return driver.Result{Status: driver.Removed, Final: true}
@@ -48,19 +41,19 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 // overtake writes with the next number of sess, and ends the hold of an attempt that
 // went out in sess. Once the majority has it, nothing that was sent in sess before can
 // take effect any more.
-func (s *Store) overtake(ctx context.Context, sess *session, attempt ...driver.Hold) (answer, error) {
-	updates := bson.A{bson.D{{Key: "q", Value: document.Op("_id", barrier)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}, {Key: "upsert", Value: true}}}
+func (s *Store) overtake(ctx context.Context, sess *command.Session, attempt ...driver.Hold) (command.Answer, error) {
+	updates := bson.A{bson.D{{Key: "q", Value: document.Op("_id", document.Barrier)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}, {Key: "upsert", Value: true}}}
 	if len(attempt) > 0 {
 		updates = append(updates, bson.D{{Key: "q", Value: document.ByHolds(attempt)}, {Key: "u", Value: document.Removal(true)}})
 	}
 	cmd := bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: true}}
 	for tries := 0; ; tries++ {
-		reply, err := s.write(ctx, sess, cmd, undoWait)
+		reply, err := s.cmd.Write(ctx, sess, cmd, undoWait)
 		if err == nil {
-			sess.mayArrive = false
+			sess.MayArrive = false
 			return reply, nil
 		}
-		if tries == 3 || !conflictedLast(err) {
+		if tries == 3 || !command.ConflictedLast(err) {
 			return reply, err
 		}
 	}

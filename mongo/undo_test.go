@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -65,7 +66,7 @@ func TestP6_LateAttemptAfterItsUndo(t *testing.T) {
 			if i := inspect(t, beside, "k"); i.Held {
 				t.Errorf("P6: the late attempt left a hold: %+v", i)
 			}
-			if n := len(s.sessions.unanswered); n != 0 {
+			if n := s.sessions.CountUnanswered(); n != 0 {
 				t.Errorf("%d sessions are still kept", n)
 			}
 			granted(t, s, request("k")) // the session goes on
@@ -110,7 +111,7 @@ func TestP6_LateBatchAfterItsUndos(t *testing.T) {
 			t.Errorf("P6: the late batch left a hold: %+v", i)
 		}
 	}
-	if n := len(s.sessions.unanswered); n != 0 {
+	if n := s.sessions.CountUnanswered(); n != 0 {
 		t.Errorf("%d sessions are still kept", n)
 	}
 }
@@ -202,7 +203,7 @@ func TestUndoFindsWhatWasGranted(t *testing.T) {
 		t.Errorf("%+v, want removed, not final", r)
 	}
 	var b struct{ N int64 }
-	if err := s.db.Collection(s.leases).FindOne(t.Context(), document.Op("_id", barrier)).Decode(&b); err != nil || b.N != 1 {
+	if err := s.db.Collection(s.leases).FindOne(t.Context(), document.Op("_id", document.Barrier)).Decode(&b); err != nil || b.N != 1 {
 		t.Errorf("barrier %+v (%v), want 1", b, err)
 	}
 }
@@ -231,20 +232,20 @@ func TestWriteConcernErrors(t *testing.T) {
 		}
 		return e
 	}
-	for _, command := range []string{"findAndModify", "update"} {
-		failCommand(t, s, "wce", command, concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+	for _, name := range []string{"findAndModify", "update"} {
+		failCommand(t, s, "wce", name, concern(command.CodeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 		sent := s.Statements()
-		reqs := requests(command, map[string]int{"findAndModify": 1, "update": 3}[command])
+		reqs := requests(name, map[string]int{"findAndModify": 1, "update": 3}[name])
 		results := mustAll(t, s, reqs, driver.Granted)
 		if n := s.Statements() - sent; n < 2 {
-			t.Errorf("%s: %d commands, want a repeat", command, n)
+			t.Errorf("%s: %d commands, want a repeat", name, n)
 		}
-		failCommand(t, s, "wce", "update", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+		failCommand(t, s, "wce", "update", concern(command.CodeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 		h := holdOf(reqs[0], results[0])
 		if st := renew(t, s, h); st != driver.Alive {
 			t.Errorf("renew: %v", st)
 		}
-		failCommand(t, s, "wce", "findAndModify", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+		failCommand(t, s, "wce", "findAndModify", concern(command.CodeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 		if r := release(t, s, h); r.Status != driver.Released {
 			t.Errorf("release: %v", r.Status)
 		}
@@ -252,13 +253,13 @@ func TestWriteConcernErrors(t *testing.T) {
 	// The repeat of a release finds nothing; that the first sending did counts, even
 	// if the document could not tell any more.
 	h := granted(t, s, request("r"))
-	failCommand(t, s, "wce", "findAndModify", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+	failCommand(t, s, "wce", "findAndModify", concern(command.CodeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 	if r := release(t, s, driver.Hold{Key: h.Key, ID: h.ID}); r.Status != driver.Released {
 		t.Errorf("release: %v", r.Status)
 	}
 	// So does the reaper.
 	age(t, s, "r", 48*time.Hour)
-	failCommand(t, s, "wce", "delete", concern(codeMaxTimeMSExpired, "MaxTimeMSExpired")...)
+	failCommand(t, s, "wce", "delete", concern(command.CodeMaxTimeMSExpired, "MaxTimeMSExpired")...)
 	if n, err := s.Reap(t.Context(), 24*time.Hour); err != nil || n != 1 {
 		t.Errorf("reaped %d documents, want 1: %v", n, err)
 	}
@@ -280,11 +281,11 @@ func TestWriteConcernErrors(t *testing.T) {
 		answered            bool
 		want                error
 	}{
-		{code: codeNotWritablePrimary, answered: true, labels: []string{"RetryableWriteError"}},
+		{code: command.CodeNotWritablePrimary, answered: true, labels: []string{"RetryableWriteError"}},
 		{code: 11600, answered: true, labels: []string{"RetryableWriteError"}},
-		{code: codeUnauthorized, lasting: true, notApplied: true},
-		{code: codeIllegalOperation, lasting: true, notApplied: true, want: driver.ErrNotSupported},
-		{code: codeWriteConflict, answered: true},
+		{code: command.CodeUnauthorized, lasting: true, notApplied: true},
+		{code: command.CodeIllegalOperation, lasting: true, notApplied: true, want: driver.ErrNotSupported},
+		{code: command.CodeWriteConflict, answered: true},
 		{code: 8},
 	} {
 		how := []bson.E{{Key: "errorCode", Value: c.code}}

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -38,17 +39,17 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 	if err := s.enter(ctx, "watch", 0); err != nil {
 		return err
 	}
-	if s.standalone.Load() {
+	if s.cmd.Standalone() {
 		return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mongo: watch %s: %w: a standalone server has no change streams", s, driver.ErrNotSupported)}
 	}
 	coll := s.db.Collection(s.leases, options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
-	s.statements.Add(1)
+	s.cmd.Count()
 	// Not ctx itself: where it has no deadline, the client's Timeout would end the stream.
-	watched, stop := s.watchSilence(ctx, 0)
-	stream, err := coll.Watch(mongo.NewSessionContext(callContext{watched}, nil), releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
+	watched, stop := s.cmd.WatchSilence(ctx, 0)
+	stream, err := coll.Watch(mongo.NewSessionContext(command.NoDeadline(watched), nil), releases, options.ChangeStream().SetMaxAwaitTime(watchAwait))
 	stop()
 	if err != nil {
-		return s.fail(ctx, "watch", err)
+		return s.cmd.Fail(ctx, "watch", err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -57,8 +58,8 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 	}()
 	ready()
 	for {
-		watched, stop := s.watchSilence(ctx, watchAwait)
-		more := stream.TryNext(callContext{watched}) // waits for watchAwait
+		watched, stop := s.cmd.WatchSilence(ctx, watchAwait)
+		more := stream.TryNext(command.NoDeadline(watched)) // waits for watchAwait
 		stop()
 		if !more {
 			if stream.Err() != nil || stream.ID() == 0 {
@@ -73,7 +74,7 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 			} `bson:"documentKey"`
 		}
 		if err := stream.Decode(&event); err != nil {
-			return s.fail(ctx, "watch", err)
+			return s.cmd.Fail(ctx, "watch", err)
 		}
 		switch event.OperationType {
 		case "update", "replace", "delete":
@@ -85,9 +86,9 @@ func (s *Store) Watch(ctx context.Context, ready func(), free func(key string)) 
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return s.fail(ctx, "watch", err)
+		return s.cmd.Fail(ctx, "watch", err)
 	}
-	return s.fail(ctx, "watch", errors.New("the stream ended"))
+	return s.cmd.Fail(ctx, "watch", errors.New("the stream ended"))
 }
 
 // watchAwait is how long the server keeps a question for the next event open.

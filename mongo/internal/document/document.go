@@ -37,6 +37,11 @@ func HoldID(id driver.HoldID) bson.Binary { return Binary(id[:]) }
 func literal(value any) bson.D     { return Op("$literal", value) }
 func plus(date any, ms any) bson.D { return Op("$add", bson.A{date, ms}) }
 
+// Barrier is the _id of a document that every undo writes, and all else that overtakes an
+// attempt. Without a write the number of an undo that finds nothing would be in the memory
+// of the primary only, and lost in an election. A string cannot meet a key, which is Binary.
+const Barrier = "barrier"
+
 // Now is the server's clock at the start of the command.
 const Now = "$$NOW"
 

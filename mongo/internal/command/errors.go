@@ -1,4 +1,4 @@
-package mongolock
+package command
 
 import (
 	"context"
@@ -15,23 +15,23 @@ import (
 // The server's error codes that mean something to the Store:
 // https://www.mongodb.com/docs/v6.0/reference/error-codes/
 const (
-	codeBadValue            = 2
-	codeUnauthorized        = 13
+	CodeBadValue            = 2
+	CodeUnauthorized        = 13
 	codeAuthFailed          = 18
-	codeIllegalOperation    = 20
+	CodeIllegalOperation    = 20
 	codeNamespaceNotFound   = 26
 	codeIndexNotFound       = 27
-	codeNamespaceExists     = 48
-	codeMaxTimeMSExpired    = 50
+	CodeNamespaceExists     = 48
+	CodeMaxTimeMSExpired    = 50
 	codeCommandNotFound     = 59
 	codeWriteConcernFailed  = 64
-	codeImmutableField      = 66
-	codeWriteConflict       = 112
+	CodeImmutableField      = 66
+	CodeWriteConflict       = 112
 	codeValidationFailed    = 121
 	codeViewUnsupported     = 166
 	codeUnknownStage        = 168
 	codeAtlas               = 8000
-	codeNotWritablePrimary  = 10107
+	CodeNotWritablePrimary  = 10107
 	codeDuplicateKey        = 11000
 	codeNotPrimaryNoReply   = 13435
 	codeNotPrimaryOrSecond  = 13436
@@ -61,41 +61,47 @@ func codes(err error) (command, concern int) {
 	return command, concern
 }
 
-// blocked: the limit of the command ended it, because it waited for somebody else's
+// Code is the code of the command, or of its first statement that failed.
+func Code(err error) int {
+	command, _ := codes(err)
+	return command
+}
+
+// Blocked: the limit of the command ended it, because it waited for somebody else's
 // transaction, or because the server is busy: which of the two it does not say, so
 // neither does the error. Of a command with one document nothing was applied. (A limit that ends the wait for
 // the majority comes as a write concern error instead: applied.)
-func blocked(err error) bool {
+func Blocked(err error) bool {
 	var doubt *doubtful
 	command, concern := codes(err)
-	return command == codeMaxTimeMSExpired && concern == 0 && !errors.As(err, &doubt)
+	return command == CodeMaxTimeMSExpired && concern == 0 && !errors.As(err, &doubt)
 }
 
-// majorityLate: applied on the primary, but not acknowledged in time.
-func majorityLate(err error) bool {
+// MajorityLate: applied on the primary, but not acknowledged in time.
+func MajorityLate(err error) bool {
 	command, concern := codes(err)
-	return command == 0 && (concern == codeMaxTimeMSExpired || concern == codeWriteConcernFailed)
+	return command == 0 && (concern == CodeMaxTimeMSExpired || concern == codeWriteConcernFailed)
 }
 
-// conflicted: two commands met; nothing was applied.
-func conflicted(err error) bool {
+// Conflicted: two commands met; nothing was applied.
+func Conflicted(err error) bool {
 	var doubt *doubtful
 	if errors.As(err, &doubt) {
 		return false
 	}
-	return conflictedLast(err)
+	return ConflictedLast(err)
 }
 
-// conflictedLast is conflicted, of the last sending alone.
-func conflictedLast(err error) bool {
+// ConflictedLast is conflicted, of the last sending alone.
+func ConflictedLast(err error) bool {
 	command, concern := codes(err)
-	return concern == 0 && (command == codeDuplicateKey || command == codeWriteConflict)
+	return concern == 0 && (command == codeDuplicateKey || command == CodeWriteConflict)
 }
 
-// corruptDocument reports whether the server could not compute with what it found in a
+// CorruptDocument reports whether the server could not compute with what it found in a
 // document. That one it has not changed; of others in the command the majority may be
 // late.
-func corruptDocument(err error) bool {
+func CorruptDocument(err error) bool {
 	switch command, _ := codes(err); command {
 	case 14, 15, 16554, 16555, 16556, 16612, 5166401: // types that do not fit, dates out of range
 		return true
@@ -103,28 +109,30 @@ func corruptDocument(err error) bool {
 	return false
 }
 
-// repeatable: the connection was lost, or the primary is another one now.
-func repeatable(err error) bool {
-	return labelled(err, "NetworkError") || labelled(err, "RetryableWriteError") || notPrimary(err)
+// Repeatable: the connection was lost, or the primary is another one now.
+func Repeatable(err error) bool {
+	return Labelled(err, "NetworkError") || Labelled(err, "RetryableWriteError") || NotPrimary(err)
 }
 
-func labelled(err error, label string) bool {
+// Labelled reports whether the driver or the server gave err a label.
+func Labelled(err error, label string) bool {
 	var l mongo.LabeledError
 	return errors.As(err, &l) && l.HasErrorLabel(label)
 }
 
-func notPrimary(err error) bool {
+// NotPrimary: the server is no writable primary any more.
+func NotPrimary(err error) bool {
 	switch command, concern := codes(err); command {
-	case codeNotWritablePrimary, codeNotPrimaryNoReply, codeNotPrimaryOrSecond:
+	case CodeNotWritablePrimary, codeNotPrimaryNoReply, codeNotPrimaryOrSecond:
 		return concern == 0
 	}
 	return false
 }
 
-// nothingSent: the driver found no connection to send on. It says so in types of
+// NothingSent: the driver found no connection to send on. It says so in types of
 // its experimental packages only, hence the texts; an error that is not
 // recognised counts as sent, the careful reading.
-func nothingSent(err error) bool {
+func NothingSent(err error) bool {
 	var pool interface {
 		error
 		Retryable() bool // the pool was cleared while the command waited for a connection
@@ -137,13 +145,14 @@ func absent(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "server selection error")
 }
 
-func noServer(err error) bool {
+// NoServer: there was no server to send to, no connection, or no place: nothing was sent.
+func NoServer(err error) bool {
 	return absent(err) || errors.Is(err, errNoPlace) || strings.Contains(err.Error(), "while checking out a connection from")
 }
 
-// fail is the one place where an error of the driver gets its meaning and its
+// Fail is the one place where an error of the driver gets its meaning and its
 // words. what names the step, and the key if there is one.
-func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error {
+func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error {
 	var already *driver.Error
 	if errors.As(err, &already) {
 		return already
@@ -153,27 +162,27 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 	command, concern := codes(err)
 	switch {
 	case ctx.Err() != nil:
-		e.NotApplied = noServer(err)
+		e.NotApplied = NoServer(err)
 		cause = fmt.Errorf("%w (%w)", ctx.Err(), err)
-		if busy := s.busyPool(err); busy != nil {
+		if busy := r.BusyPool(err); busy != nil {
 			cause = fmt.Errorf("%w: %w (%w)", ctx.Err(), busy, err)
 		}
-	case silent(err):
-		e.Silent, e.NotApplied = true, noServer(err)
+	case Silent(err):
+		e.Silent, e.NotApplied = true, NoServer(err)
 	case errors.Is(err, mongo.ErrClientDisconnected):
 		e.Lasting, e.NotApplied = true, true
 		advice = ": the mongo.Client was disconnected before the Store was closed"
 	case command == codeAuthFailed || command == codeAtlas:
 		e.Lasting, e.NotApplied = true, true
 		advice = ": check user, password and authSource of the connection string"
-	case command == codeUnauthorized:
+	case command == CodeUnauthorized:
 		e.Lasting, e.NotApplied = true, true
 		rights := "find, insert, update and remove"
 		if strings.HasPrefix(what, "migrate") {
 			rights += ", and for Migrate createCollection and createIndex,"
 		}
-		advice = fmt.Sprintf(": the user needs %s on %s, %s, %s and %s of database %s", rights, s.leases, s.fences, s.runs, s.txs, s.db.Name())
-	case command == codeIllegalOperation || command == codeClusterTimeMissing:
+		advice = fmt.Sprintf(": the user needs %s on %s of database %s", rights, list(r.collections), r.db.Name())
+	case command == CodeIllegalOperation || command == codeClusterTimeMissing:
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrNotSupported, err)
 		advice = ": locks need a replica set (one node will do) or a sharded cluster"
@@ -188,16 +197,16 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 	case absent(err):
 		e.NotApplied = true
 		advice = ": check the addresses and replicaSet of the connection string, and whether the set has a primary"
-	case notPrimary(err):
+	case NotPrimary(err):
 		e.NotApplied = true
 		advice = ": no writable primary at the moment"
-	case blocked(err):
+	case Blocked(err):
 		e.NotApplied = true
 		advice = ": the server did not finish it in time"
-	case corruptDocument(err), command == codeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
+	case CorruptDocument(err), command == CodeBadValue && (strings.HasPrefix(what, "force") || strings.HasPrefix(what, "guard")): // a number at its end
 		e.Lasting, e.NotApplied = true, concern == 0
 		advice = ": its document" + document.CorruptAdvice
-	case conflicted(err) || nothingSent(err) || noServer(err):
+	case Conflicted(err) || NothingSent(err) || NoServer(err):
 		e.NotApplied = true
 	case concern != 0:
 		advice = ": applied on the primary, but not acknowledged by the majority"
@@ -206,6 +215,12 @@ func (s *Store) fail(ctx context.Context, what string, err error) *driver.Error 
 	if errors.As(err, &doubt) {
 		e.NotApplied = false
 	}
-	e.Err = fmt.Errorf("mongo: %s on %s: %w%s", what, s, cause, advice)
+	e.Err = fmt.Errorf("mongo: %s on %s: %w%s", what, r, cause, advice)
 	return e
+}
+
+// list is a, b and c.
+func list(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

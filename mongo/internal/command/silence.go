@@ -1,4 +1,4 @@
-package mongolock
+package command
 
 import (
 	"context"
@@ -41,24 +41,24 @@ const (
 )
 
 var (
-	errSilent = errors.New("its connection gave no byte, while the server answers on another")
+	ErrSilent = errors.New("its connection gave no byte, while the server answers on another")
 	errAbsent = errors.New("no server to write to can be found")
 )
 
-// silent reports whether err is that of a command whose connection was given up.
-func silent(err error) bool { return errors.Is(err, errSilent) }
+// Silent reports whether err is that of a command whose connection was given up.
+func Silent(err error) bool { return errors.Is(err, ErrSilent) }
 
-// watchSilence is ctx for a command that the server answers, or ends, within limit. It ends
+// WatchSilence is ctx for a command that the server answers, or ends, within limit. It ends
 // with the cause errSilent when the connection is silent, errAbsent when there is no
 // server. stop ends the watch.
-func (s *Store) watchSilence(ctx context.Context, limit time.Duration) (watched context.Context, stop func()) {
+func (r *Runner) WatchSilence(ctx context.Context, limit time.Duration) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
-	usual := s.limits.one.usualOne()
-	overdue := limit + max(2*usual, min(max(left(ctx)/4, silentLeast), silentFor))
+	usual := r.One.usualSingle()
+	overdue := limit + max(2*usual, min(max(Left(ctx)/4, silentLeast), silentFor))
 	timer := time.AfterFunc(overdue, func() {
 		for watched.Err() == nil {
-			if q := s.liveness.check(watched, s.ping, max(askStep, 2*usual)); q.alive {
-				cancel(errSilent)
+			if q := r.liveness.check(watched, r.ping, max(askStep, 2*usual)); q.alive {
+				cancel(ErrSilent)
 				return
 			} else if q.absent {
 				cancel(errAbsent)
@@ -77,10 +77,10 @@ func (s *Store) watchSilence(ctx context.Context, limit time.Duration) (watched 
 }
 
 // ping fails if the server does not answer, whatever it says.
-func (s *Store) ping(ctx context.Context) error {
-	s.statements.Add(1)
-	err := s.db.RunCommand(callContext{ctx}, document.Op("ping", 1)).Err()
-	if command, _ := codes(err); command != 0 {
+func (r *Runner) ping(ctx context.Context) error {
+	r.statements.Add(1)
+	err := r.db.RunCommand(NoDeadline(ctx), document.Op("ping", 1)).Err()
+	if Code(err) != 0 {
 		return nil
 	}
 	return err

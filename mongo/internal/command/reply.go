@@ -1,4 +1,4 @@
-package mongolock
+package command
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// matched is the number of documents that an update, delete or findAndModify found.
-func matched(reply bson.Raw) int64 {
+// Matched is the number of documents that an update, delete or findAndModify found.
+func Matched(reply bson.Raw) int64 {
 	n, ok := reply.Lookup("n").AsInt64OK()
 	if !ok {
 		last, _ := reply.Lookup("lastErrorObject").DocumentOK()
@@ -18,8 +18,8 @@ func matched(reply bson.Raw) int64 {
 	return n
 }
 
-// operationTimeOf is the server's logical time at which it answered with err.
-func operationTimeOf(err error) *bson.Timestamp {
+// ErrorTime is the server's logical time at which it answered with err.
+func ErrorTime(err error) *bson.Timestamp {
 	var raw bson.Raw
 	var c mongo.CommandError
 	var w mongo.WriteException
@@ -29,44 +29,46 @@ func operationTimeOf(err error) *bson.Timestamp {
 	case errors.As(err, &w):
 		raw = w.Raw
 	}
-	return operationTime(raw)
+	return OperationTime(raw)
 }
 
-// operationTime is the server's logical time of a reply; nil if it has none.
-func operationTime(reply bson.Raw) *bson.Timestamp {
+// OperationTime is the server's logical time of a reply; nil if it has none.
+func OperationTime(reply bson.Raw) *bson.Timestamp {
 	if t, i, ok := reply.Lookup("operationTime").TimestampOK(); ok {
 		return &bson.Timestamp{T: t, I: i}
 	}
 	return nil
 }
 
-// majorityAfter is the read concern for what the majority has, not before a moment.
-func majorityAfter(moment *bson.Timestamp) bson.E {
+// MajorityAfter is the read concern for what the majority has, not before a moment.
+func MajorityAfter(moment *bson.Timestamp) bson.E {
 	return bson.E{Key: "readConcern", Value: bson.D{{Key: "level", Value: "majority"}, {Key: "afterClusterTime", Value: *moment}}}
 }
 
-// answer is the reply to a write.
-type answer struct {
+// Answer is the reply to a write.
+type Answer struct {
 	bson.Raw
-	earlier bson.Raw // the reply to the earlier sending of it that matched the most documents
-	lost    bool     // what an earlier sending matched, if it arrived, is not known
+	Earlier bson.Raw // the reply to the earlier sending of it that matched the most documents
+	Lost    bool     // what an earlier sending matched, if it arrived, is not known
 }
 
-// matched is the number of documents that some sending of a write found.
-func (r answer) matched() int64 { return max(matched(r.Raw), matched(r.earlier)) }
+// Matched is the number of documents that some sending of a write found.
+func (r Answer) Matched() int64 { return max(Matched(r.Raw), Matched(r.Earlier)) }
 
-func documentsOf(cmd bson.D, reply bson.Raw, err error) ([]bson.Raw, error) {
+// DocumentsOf are the documents in the reply to a command whose answer has a cursor.
+func DocumentsOf(cmd bson.D, reply bson.Raw, err error) ([]bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs, err := firstBatch(reply)
+	docs, err := FirstBatch(reply)
 	if err != nil {
 		return nil, fmt.Errorf("reply of %s: %w", cmd[0].Key, err)
 	}
 	return docs, nil
 }
 
-func firstBatch(reply bson.Raw) ([]bson.Raw, error) {
+// FirstBatch are the documents in the first batch of a cursor.
+func FirstBatch(reply bson.Raw) ([]bson.Raw, error) {
 	cursor, _ := reply.Lookup("cursor").DocumentOK() // step by step: a path through what is cut off panics
 	batch, ok := cursor.Lookup("firstBatch").ArrayOK()
 	if !ok {

@@ -1,6 +1,7 @@
-package mongolock
+package command
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 // command that wrote something, and gives the first sending the same answer. But
 // one that found the key held, or its own hold there already, wrote nothing, or at
 // most a hint: the first sending, if it is still on its way, would be executed. So such
-// a session is used for nothing else before it was overtaken (undo.go).
+// a session is used for nothing else before it was overtaken by a write with the next number.
 //
 // The Store numbers by itself, because the driver numbers only what goes through
 // its helpers, and only if the client has retryWrites on. Its numbers begin far
@@ -46,41 +47,64 @@ const (
 // (localLogicalSessionTimeoutMinutes).
 const serverMemory = 30 * time.Minute
 
-// session is a session of the Store on the server. The caller of get owns it until put or
+// Session is a session of the Store on the server. The caller of get owns it until put or
 // addUnanswered.
-type session struct {
-	sess      *mongo.Session
+type Session struct {
+	driver    *mongo.Session
 	number    int64
-	mayArrive bool // a command that went out twice may still be on its way
+	MayArrive bool // a command that went out twice may still be on its way
 }
 
-// unanswered is the session of attempts that were not answered.
-type unanswered struct {
-	undoing chan struct{} // one undo at a time
-	session *session
+// Next is the number of the next write.
+func (s *Session) Next() int64 {
+	s.number++
+	return s.number
+}
+
+// Unanswered is the session of attempts that were not answered.
+type Unanswered struct {
+	undoing chan struct{} // one undo at a time: see lock
+	Session *Session
 	holds   int // not undone; guarded by sessions.mu
 	since   time.Time
 }
 
-type sessions struct {
-	start func() (*session, error)
+// Lock waits until no other undo uses the session.
+func (u *Unanswered) Lock(ctx context.Context) error {
+	select {
+	case u.undoing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Unlock ends what Lock began.
+func (u *Unanswered) Unlock() { <-u.undoing }
+
+// Sessions are those of a Store. They are for concurrent use.
+type Sessions struct {
+	client *mongo.Client
 
 	mu         sync.Mutex
 	closed     bool
-	idle       []*session
-	unanswered map[driver.HoldID]*unanswered
+	idle       []*Session
+	unanswered map[driver.HoldID]*Unanswered
 }
 
-func (s *Store) startSession() (*session, error) {
-	sess, err := s.db.Client().StartSession(options.Session().SetCausalConsistency(false))
+// NewSessions makes sessions of a client, on demand.
+func NewSessions(client *mongo.Client) *Sessions { return &Sessions{client: client} }
+
+func (ss *Sessions) start() (*Session, error) {
+	sess, err := ss.client.StartSession(options.Session().SetCausalConsistency(false))
 	if err != nil {
 		return nil, err
 	}
-	return &session{sess: sess, number: firstNumber}, nil
+	return &Session{driver: sess, number: firstNumber}, nil
 }
 
-// get returns a session that nobody else uses.
-func (ss *sessions) get() (*session, error) {
+// Get returns a session that nobody else uses.
+func (ss *Sessions) Get() (*Session, error) {
 	ss.mu.Lock()
 	if n := len(ss.idle); n > 0 {
 		sess := ss.idle[n-1]
@@ -92,8 +116,8 @@ func (ss *sessions) get() (*session, error) {
 	return ss.start()
 }
 
-// put returns a session of which nothing is on its way.
-func (ss *sessions) put(sess *session) {
+// Put returns a session of which nothing is on its way.
+func (ss *Sessions) Put(sess *Session) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if len(ss.idle) < maxIdle && !ss.closed {
@@ -101,8 +125,8 @@ func (ss *sessions) put(sess *session) {
 	}
 }
 
-// addUnanswered remembers the session of attempts that were not answered.
-func (ss *sessions) addUnanswered(sess *session, ids ...driver.HoldID) {
+// AddUnanswered remembers the session of attempts that were not answered.
+func (ss *Sessions) AddUnanswered(sess *Session, ids ...driver.HoldID) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.closed {
@@ -120,23 +144,30 @@ func (ss *sessions) addUnanswered(sess *session, ids ...driver.HoldID) {
 		}
 	}
 	if ss.unanswered == nil {
-		ss.unanswered = make(map[driver.HoldID]*unanswered)
+		ss.unanswered = make(map[driver.HoldID]*Unanswered)
 	}
-	k := &unanswered{undoing: make(chan struct{}, 1), session: sess, holds: len(ids), since: now}
+	k := &Unanswered{undoing: make(chan struct{}, 1), Session: sess, holds: len(ids), since: now}
 	for _, id := range ids {
 		ss.unanswered[id] = k
 	}
 }
 
-// findUnanswered returns the session of an attempt that was not answered, or nil.
-func (ss *sessions) findUnanswered(id driver.HoldID) *unanswered {
+// FindUnanswered returns the session of an attempt that was not answered, or nil.
+func (ss *Sessions) FindUnanswered(id driver.HoldID) *Unanswered {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	return ss.unanswered[id]
 }
 
-// undone forgets an attempt whose undo is final.
-func (ss *sessions) undone(id driver.HoldID) {
+// CountUnanswered is the number of attempts that wait for their undo.
+func (ss *Sessions) CountUnanswered() int {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return len(ss.unanswered)
+}
+
+// Undone forgets an attempt whose undo is final.
+func (ss *Sessions) Undone(id driver.HoldID) {
 	ss.mu.Lock()
 	k := ss.unanswered[id]
 	if k == nil {
@@ -148,26 +179,29 @@ func (ss *sessions) undone(id driver.HoldID) {
 	last := k.holds == 0
 	ss.mu.Unlock()
 	if last {
-		ss.put(k.session)
+		ss.Put(k.Session)
 	}
 }
 
-// close forgets all sessions and returns the IDs of those it knew.
-func (ss *sessions) close() []bson.Raw {
+// Close forgets all sessions and returns the IDs of those it knew.
+func (ss *Sessions) Close() []bson.Raw {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.closed = true
 	var ids []bson.Raw
-	seen := make(map[*session]bool)
+	seen := make(map[*Session]bool)
 	for _, sess := range ss.idle {
-		ids = append(ids, sess.sess.ID())
+		ids = append(ids, sess.driver.ID())
 	}
 	for _, k := range ss.unanswered {
-		if !seen[k.session] {
-			seen[k.session] = true
-			ids = append(ids, k.session.sess.ID())
+		if !seen[k.Session] {
+			seen[k.Session] = true
+			ids = append(ids, k.Session.driver.ID())
 		}
 	}
 	ss.idle, ss.unanswered = nil, nil
 	return ids
 }
+
+// KillSessions is the command that ends sessions, and the transactions that are open in them.
+func KillSessions(ids ...any) bson.D { return bson.D{{Key: "killSessions", Value: bson.A(ids)}} }

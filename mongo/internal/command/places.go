@@ -1,0 +1,68 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Store uses a few connections of its client's pool, however many callers, keys and
+// leases there are. It has places for workPlaces commands of acquires, probes and all that
+// an operator asks, and for priorityPlaces of renewals, releases and undos, which wait for
+// none of the former; beside them there is one connection for the change stream, and one
+// for each running InTx or Once. Of the workPlaces acquires of pinned keys have at most
+// pinnedPlaces: they send many commands, and nobody else waits for them. While a command is
+// overdue the question of silence.go uses more connections, for a second.
+const (
+	workPlaces     = 8
+	priorityPlaces = 4
+	PinnedPlaces   = 3
+
+	// maxCommands is what the Store has under way at once, at most.
+	MaxCommands = workPlaces + priorityPlaces + 1
+)
+
+// places are those of the commands that are under way.
+type places struct{ work, priority, pinned chan struct{} }
+
+func newPlaces() places {
+	return places{work: make(chan struct{}, workPlaces), priority: make(chan struct{}, priorityPlaces), pinned: make(chan struct{}, PinnedPlaces)}
+}
+
+type placesKey struct{}
+
+// Priority marks the context of calls that keep or end leases.
+func Priority(ctx context.Context) context.Context {
+	return context.WithValue(ctx, placesKey{}, func(p places) []chan struct{} { return []chan struct{}{p.priority} })
+}
+
+// ForPinned marks the context of acquires of pinned keys.
+func ForPinned(ctx context.Context) context.Context {
+	return context.WithValue(ctx, placesKey{}, func(p places) []chan struct{} { return []chan struct{}{p.pinned, p.work} })
+}
+
+var errNoPlace = errors.New("waiting for a place among the Store's commands")
+
+// enter takes a place for one command, and returns how to give it back.
+func (p places) enter(ctx context.Context) (leave func(), err error) {
+	needed := []chan struct{}{p.work}
+	if of, ok := ctx.Value(placesKey{}).(func(places) []chan struct{}); ok {
+		needed = of(p)
+	}
+	taken := 0
+	leave = func() {
+		for _, place := range needed[:taken] {
+			<-place
+		}
+	}
+	for _, place := range needed {
+		select {
+		case place <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			leave()
+			return nil, fmt.Errorf("%w: %w", errNoPlace, ctx.Err())
+		}
+	}
+	return leave, nil
+}

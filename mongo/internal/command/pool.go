@@ -1,0 +1,118 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
+)
+
+// MinConns is what a pool must allow: a change stream, an acquire and a renewal at once,
+// and a question on another connection.
+const MinConns = 4
+
+// CheckPool refuses a pool that is too small. The driver does not tell how large one is,
+// but in the error of a command that found no connection (noConnection). So some commands
+// occupy connections for a moment. In a pool that has enough of them idle others find one,
+// and nothing is refused.
+func (r *Runner) CheckPool(ctx context.Context, hello bson.Raw) error {
+	version, err := hello.LookupErr("topologyVersion")
+	if err != nil {
+		return nil
+	}
+	const occupied = 50 * time.Millisecond
+	done := make(chan struct{})
+	var occupiers sync.WaitGroup
+	for range MinConns - 1 {
+		occupiers.Go(func() {
+			_, _ = r.Send(ctx, nil, bson.D{
+				{Key: "hello", Value: 1},
+				{Key: "topologyVersion", Value: version},
+				{Key: "maxAwaitTimeMS", Value: document.Millis(occupied)},
+			}, 0)
+		})
+	}
+	go func() { occupiers.Wait(); close(done) }()
+	for {
+		if p, known := poolOf(r.noConnection()); known {
+			<-done
+			return tooSmall(p.most)
+		}
+		select {
+		case <-done:
+			return nil
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// noConnection is the error of a command that is cancelled before it begins. Where an idle
+// connection is there for it the error says only that; otherwise what the pool is like.
+// Nothing is sent.
+func (r *Runner) noConnection() error {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	return r.db.RunCommand(NoDeadline(gone), document.Op("ping", 1)).Err()
+}
+
+// Explain is an error if all connections of the pool are in use; otherwise nil.
+func (r *Runner) Explain() error { return exhausted(r.noConnection()) }
+
+var errPoolBusy = errors.New("no connection of the pool was free")
+
+// exhausted is an error with the numbers of the pool if err is that of a command that got
+// no connection of it because all were in use; otherwise nil.
+func exhausted(err error) error {
+	p, known := poolOf(err)
+	if !known || p.most == 0 || p.open < p.most || p.idle > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w (%d of %d in use): set maxPoolSize to more, or give the locks a mongo.Client of their own", errPoolBusy, p.open, p.most)
+}
+
+// BusyPool is exhausted for a command that may have waited for its place only, behind others
+// that wait for connections.
+func (r *Runner) BusyPool(err error) error {
+	if errors.Is(err, errNoPlace) {
+		return r.Explain()
+	}
+	return exhausted(err)
+}
+
+// pool is what the driver tells of one.
+type pool struct{ open, most, idle int } // most 0: without bound
+
+var poolText = regexp.MustCompile(`total connections: (\d+), maxPoolSize: (\d+), .*idle connections: (\d+)`)
+
+// poolOf finds it in the error of a command that got no connection.
+func poolOf(err error) (p pool, known bool) {
+	if err == nil {
+		return p, false
+	}
+	m := poolText.FindStringSubmatch(err.Error())
+	if m == nil {
+		return p, false
+	}
+	for i, n := range []*int{&p.open, &p.most, &p.idle} {
+		if *n, err = strconv.Atoi(m[i+1]); err != nil {
+			return p, false
+		}
+	}
+	return p, true
+}
+
+func tooSmall(size int) error {
+	if size == 0 || size >= MinConns {
+		return nil
+	}
+	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: the pool of the mongo.Client allows %d connections (maxPoolSize), locks need at least %d: "+
+		"a change stream, acquires and renewals go on at the same time", driver.ErrInvalid, size, MinConns)}
+}

@@ -1,0 +1,158 @@
+package fence
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/mongo/internal/command"
+	"github.com/rowlock/rowlock/mongo/internal/document"
+)
+
+// idleWait is how long an idle server may work on the fence of one key, and wait for an open
+// transaction that has written it.
+const idleWait = 50 * time.Millisecond
+
+// Fences are those of a Store. They are for concurrent use.
+type Fences struct {
+	cmd        *command.Runner
+	sessions   *command.Sessions
+	collection string
+	limit      command.Limit // of a raise
+	killed     killedSessions
+}
+
+// New keeps the fences of a Store in a collection. Its commands go out by cmd, those that
+// need a session in one of sessions.
+func New(cmd *command.Runner, sessions *command.Sessions, collection string) *Fences {
+	return &Fences{cmd: cmd, sessions: sessions, collection: collection}
+}
+
+// Forget forgets how long raises take.
+func (f *Fences) Forget() { f.limit.Forget() }
+
+// Raise lifts the fence of a key, which guarded transactions of an older token
+// have written: it waits for those that are open and stops all later ones. own is
+// the session of the new token's transactions, or nil.
+func (f *Fences) Raise(ctx context.Context, key string, token int64, own *Session) error {
+	return f.raiseWithin(ctx, key, token, own, idleWait)
+}
+
+// raiseWithin is Raise where an idle server has so much time.
+func (f *Fences) raiseWithin(ctx context.Context, key string, token int64, own *Session, wait time.Duration) error {
+	var update any = document.Op("$max", document.Op("token", token))
+	if own != nil {
+		// A raise that comes late, behind a newer one, changes neither.
+		update = bson.A{document.Op("$set", bson.D{
+			{Key: "token", Value: document.Op("$max", bson.A{"$token", token})},
+			{Key: "lsid", Value: document.Op("$cond", bson.A{document.Op("$lt", bson.A{"$token", token}), own.ID, "$lsid"})},
+		})}
+	}
+	statement := bson.D{
+		{Key: "update", Value: f.collection},
+		{Key: "updates", Value: bson.A{bson.D{
+			{Key: "q", Value: document.ByKey(key)},
+			{Key: "u", Value: update},
+			{Key: "upsert", Value: true},
+		}}},
+	}
+	for tries := 0; ; tries++ {
+		start := time.Now()
+		_, err := f.cmd.Write(ctx, nil, statement, f.limit.Single(wait))
+		if err == nil {
+			f.limit.ObserveSingle(time.Since(start))
+		}
+		if err == nil || tries == 3 || !command.Conflicted(err) {
+			return err
+		}
+	}
+}
+
+// RaiseAsHolder is Raise by an acquire that has the lease document. Only such a one
+// may end the transaction that keeps the fence down, if it is one of InTx or Once:
+// its lease is over, and if its process is dead too, the server would keep the
+// transaction open for a minute (transactionLifetimeLimitSeconds), because it
+// belongs to a session, not to a connection.
+//
+// The error is ErrPinned only if there is a transaction; otherwise the server had no
+// time, and gets more.
+func (f *Fences) RaiseAsHolder(ctx context.Context, key string, token int64, own *Session, wait time.Duration) error {
+	for tries := 0; ; tries++ {
+		err := f.raiseWithin(ctx, key, token, own, wait)
+		if !command.Blocked(err) {
+			return err
+		}
+		open, unsure := f.Written(ctx, key)
+		if open && tries == 0 {
+			var ended bool
+			if ended, unsure = f.EndOlder(ctx, []string{key}, []int64{token}); ended {
+				open, unsure = f.Written(ctx, key)
+			}
+		}
+		switch {
+		case unsure != nil:
+			return unsure
+		case open:
+			return ErrPinned
+		case tries == 2:
+			return err
+		}
+		wait = command.MaxWait
+	}
+}
+
+// Find marks those of the states as fenced that are fresh and have a fence, as the
+// majority has it after the moment at which they were read.
+func (f *Fences) Find(ctx context.Context, states ...*document.State) error {
+	of := make(map[string]*document.State)
+	var keys []string
+	var after *bson.Timestamp
+	for _, r := range states {
+		if r.Fresh && !r.Fenced {
+			of[r.Key], keys, after = r, append(keys, r.Key), r.At
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	cmd := bson.D{
+		{Key: "find", Value: f.collection},
+		{Key: "filter", Value: document.ByKeys(keys)},
+		{Key: "projection", Value: document.Op("_id", 1)},
+		{Key: "batchSize", Value: int32(len(keys))},
+		{Key: "singleBatch", Value: true},
+	}
+	if after != nil {
+		cmd = append(cmd, command.MajorityAfter(after))
+	}
+	docs, err := f.cmd.Documents(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	for _, r := range of {
+		r.Fresh = false
+	}
+	for _, doc := range docs {
+		if r := of[document.Parse(doc).Key]; r != nil {
+			r.Fenced = true
+		}
+	}
+	return nil
+}
+
+// RaiseUntilDone raises a fence however long the server takes. The error is ErrPinned if
+// an open transaction is in the way.
+func (f *Fences) RaiseUntilDone(ctx context.Context, key string, token int64) error {
+	for wait := idleWait; ; wait *= 2 {
+		err := f.raiseWithin(ctx, key, token, nil, wait)
+		if !command.Blocked(err) || ctx.Err() != nil || wait > command.MaxWriteWait {
+			return err
+		}
+		if open, unsure := f.Written(ctx, key); open {
+			return ErrPinned
+		} else if unsure != nil && !command.Blocked(unsure) {
+			return unsure
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package fence
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/mongo/internal/command"
+	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/split"
+)
+
+// A key is pinned while an open transaction of an older holder has written its fence.
+// That a command waited in vain proves none: on a busy server all commands take long.
+// Two transactions that write one document do not wait for each other, the second one
+// fails at once. So a write in a transaction of the Store asks, without waiting.
+
+// ErrPinned: an open transaction has written the fence of the key.
+var ErrPinned = errors.New("an open guarded transaction of an older holder must end first")
+
+// Written reports whether an open transaction has written the fence of one of the keys.
+// It writes them too, in a transaction that cannot live: its last statement is refused,
+// with which the server undoes it, so nothing stays open whatever becomes of this
+// process. A guard that comes at that moment is told to try again.
+func (f *Fences) Written(ctx context.Context, keys ...string) (bool, error) {
+	sess, err := f.sessions.Get()
+	if err != nil {
+		return false, err
+	}
+	updates := bson.A{}
+	for _, key := range keys {
+		updates = append(updates, bson.D{{Key: "q", Value: document.ByKey(key)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}})
+	}
+	never := bson.D{{Key: "q", Value: document.Op("_id", document.Barrier)}, {Key: "u", Value: document.Op("$set", document.Op("_id", "another"))}, {Key: "upsert", Value: true}}
+	_, err = f.cmd.Send(ctx, sess, bson.D{
+		{Key: "update", Value: f.collection},
+		{Key: "updates", Value: append(updates, never)},
+		{Key: "txnNumber", Value: sess.Next()},
+		{Key: "autocommit", Value: false},
+		{Key: "startTransaction", Value: true},
+	}, min(command.MaxWait, command.Left(ctx)))
+	code := command.Code(err)
+	if code != command.CodeWriteConflict && code != command.CodeImmutableField {
+		return false, err
+	}
+	f.sessions.Put(sess)
+	return code == command.CodeWriteConflict, nil
+}
+
+// WhichWritten reports Written for each key: of all by one command, and where some are written
+// by commands with smaller and smaller parts.
+func (f *Fences) WhichWritten(ctx context.Context, keys []string) ([]bool, error) {
+	open := make([]bool, len(keys))
+	return open, f.findWritten(ctx, keys, open)
+}
+
+func (f *Fences) findWritten(ctx context.Context, keys []string, open []bool) error {
+	some, err := f.Written(ctx, keys...)
+	if err != nil || !some {
+		return err
+	}
+	if len(keys) == 1 {
+		open[0] = true
+		return nil
+	}
+	size := max(1, len(keys)/split.Parts)
+	errs := make([]error, (len(keys)+size-1)/size)
+	split.InParallel(len(errs), split.Parts, func(i int) {
+		from, to := i*size, min(len(keys), (i+1)*size)
+		errs[i] = f.findWritten(ctx, keys[from:to], open[from:to])
+	})
+	return errors.Join(errs...)
+}
