@@ -1,7 +1,6 @@
 package mongolock
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -98,17 +97,6 @@ func TestList(t *testing.T) {
 	}
 	_, err = s.List(t.Context(), "", "", 0)
 	mustErr(t, err, driver.ErrInvalid, true)
-}
-
-// age moves the death of a key into the past.
-func age(t testing.TB, s *Store, key string, by time.Duration) {
-	t.Helper()
-	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID(key), bson.A{document.Op("$set", bson.D{
-		{Key: "expiresAt", Value: document.Op("$subtract", bson.A{"$expiresAt", document.Millis(by)})},
-	})})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestP10_Reap(t *testing.T) {
@@ -231,22 +219,5 @@ func TestReapIsBounded(t *testing.T) {
 	}
 	if n, err := s.Reap(t.Context(), time.Hour); err != nil || n != 0 {
 		t.Errorf("reaped %d and %v of none", n, err)
-	}
-}
-
-// writeDead writes the documents of n keys that died long ago.
-func writeDead(t testing.TB, s *Store, prefix string, n int) {
-	t.Helper()
-	long := time.Now().Add(-10 * 365 * 24 * time.Hour)
-	docs := make([]any, n)
-	for i := range docs {
-		key := fmt.Sprint(prefix, i)
-		docs[i] = bson.D{
-			{Key: "_id", Value: document.KeyID(key)}, {Key: "name", Value: key}, {Key: "owner", Value: "gone"},
-			{Key: "token", Value: int64(driver.TokenRange)}, {Key: "acquiredAt", Value: long}, {Key: "expiresAt", Value: long},
-		}
-	}
-	if _, err := s.db.Collection(s.leases).InsertMany(context.Background(), docs); err != nil {
-		t.Fatal(err)
 	}
 }

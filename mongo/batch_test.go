@@ -3,7 +3,6 @@ package mongolock
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,56 +10,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
-
-func requests(prefix string, n int) []driver.Request {
-	reqs := make([]driver.Request, n)
-	for i := range reqs {
-		reqs[i] = request(fmt.Sprint(prefix, i))
-	}
-	return reqs
-}
-
-// mustAll acquires. A loaded server may not finish in time, so a key that is unknown for
-// that is asked for again.
-func mustAll(t *testing.T, s *Store, reqs []driver.Request, want driver.Status) []driver.Result {
-	t.Helper()
-	var results []driver.Result
-	for try := 0; ; try++ {
-		var err error
-		if results, err = s.Acquire(t.Context(), reqs); err != nil {
-			t.Fatal(err)
-		}
-		late := func(r driver.Result) bool {
-			return r.Status == driver.Unknown && (driver.IsNotApplied(r.Err) || noTime(r.Err))
-		}
-		if try == 20 || !slices.ContainsFunc(results, late) {
-			break
-		}
-	}
-	for i, r := range results {
-		if r.Status != want {
-			t.Fatalf("%q: %v (%v), want %v", reqs[i].Key, r.Status, r.Err, want)
-		}
-	}
-	return results
-}
-
-func grantedAll(t *testing.T, s *Store, reqs []driver.Request) []driver.Hold {
-	t.Helper()
-	holds := make([]driver.Hold, len(reqs))
-	for i, r := range mustAll(t, s, reqs, driver.Granted) {
-		holds[i] = holdOf(reqs[i], r)
-	}
-	return holds
-}
-
-// freed makes keys that are free and have a document.
-func freed(t *testing.T, s *Store, reqs []driver.Request) {
-	t.Helper()
-	for _, h := range grantedAll(t, s, reqs) {
-		release(t, s, h)
-	}
-}
 
 func TestBatch(t *testing.T) {
 	t.Parallel()

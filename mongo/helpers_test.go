@@ -5,16 +5,22 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/command"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // connect opens a client that is closed with the test.
@@ -187,4 +193,288 @@ func blockDocument(t testing.TB, coll *mongo.Collection, id any) (unblock func()
 	}
 	t.Cleanup(unblock)
 	return unblock
+}
+
+// locker makes a Client of s.
+func locker(t testing.TB, s driver.Store, o rowlock.Options) *rowlock.Client {
+	t.Helper()
+	if o.ReapInterval == 0 {
+		o.ReapInterval = -1
+	}
+	c, err := rowlock.New(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEnd(t, 5*time.Second, c.Close)
+	return c
+}
+
+// guarded acquires key with Guarded and a TTL of half a minute: the client sends no
+// renewal by itself while a test lasts, and does not notice what is done to the
+// document meanwhile.
+func guarded(t testing.TB, c *rowlock.Client, key string) *rowlock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	lease, err := c.Acquire(ctx, key, rowlock.Guarded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// beside is another Store on the collection of s, with a mongo.Client of its own.
+func beside(t testing.TB, s *Store, uri string, opts ...*options.ClientOptions) *Store {
+	t.Helper()
+	other, err := New(connect(t, uri, opts...).Database(s.db.Name()).Collection(s.leases), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	return other
+}
+
+// expire makes the hold of key a dead one for the database, as if its holder had
+// not renewed it. The client knows nothing.
+func expire(t testing.TB, s *Store, key string) {
+	t.Helper()
+	_, err := s.db.Collection(s.leases).UpdateOne(context.Background(), document.ByKey(key),
+		document.Op("$set", document.Op("expiresAt", time.Now().Add(-time.Hour))))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func data(s *Store) *mongo.Collection { return s.db.Collection("data") }
+
+// add adds one to the number id. In a transaction it belongs to that.
+func add(ctx context.Context, s *Store, id string) error {
+	_, err := data(s).UpdateOne(ctx, document.Op("_id", id), document.Op("$inc", document.Op("n", int64(1))), options.UpdateOne().SetUpsert(true))
+	return err
+}
+
+// number reads it.
+func number(t testing.TB, s *Store, id string) int64 {
+	t.Helper()
+	var doc struct{ N int64 }
+	err := data(s).FindOne(context.Background(), document.Op("_id", id)).Decode(&doc)
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		t.Fatal(err)
+	}
+	return doc.N
+}
+
+// begin opens a transaction of the test's own; ctx carries it.
+func begin(t testing.TB, s *Store) (sess *mongo.Session, ctx context.Context) {
+	t.Helper()
+	sess, err := s.db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sess.EndSession(context.Background()) })
+	if err := sess.StartTransaction(ownTransactions); err != nil {
+		t.Fatal(err)
+	}
+	return sess, mongo.NewSessionContext(context.Background(), sess)
+}
+
+func fenceOf(t testing.TB, s *Store, key string) (fence struct {
+	Token int64
+	Lsid  bson.Binary
+	N     int64
+}) {
+	t.Helper()
+	if err := s.db.Collection(s.fences).FindOne(t.Context(), document.ByKey(key)).Decode(&fence); err != nil {
+		t.Fatal(err)
+	}
+	return fence
+}
+
+// wants fails the test if err does not match want.
+func wants(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// age moves the death of a key into the past.
+func age(t testing.TB, s *Store, key string, by time.Duration) {
+	t.Helper()
+	_, err := s.db.Collection(s.leases).UpdateByID(t.Context(), document.KeyID(key), bson.A{document.Op("$set", bson.D{
+		{Key: "expiresAt", Value: document.Op("$subtract", bson.A{"$expiresAt", document.Millis(by)})},
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeDead writes the documents of n keys that died long ago.
+func writeDead(t testing.TB, s *Store, prefix string, n int) {
+	t.Helper()
+	long := time.Now().Add(-10 * 365 * 24 * time.Hour)
+	docs := make([]any, n)
+	for i := range docs {
+		key := fmt.Sprint(prefix, i)
+		docs[i] = bson.D{
+			{Key: "_id", Value: document.KeyID(key)}, {Key: "name", Value: key}, {Key: "owner", Value: "gone"},
+			{Key: "token", Value: int64(driver.TokenRange)}, {Key: "acquiredAt", Value: long}, {Key: "expiresAt", Value: long},
+		}
+	}
+	if _, err := s.db.Collection(s.leases).InsertMany(context.Background(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func requests(prefix string, n int) []driver.Request {
+	reqs := make([]driver.Request, n)
+	for i := range reqs {
+		reqs[i] = request(fmt.Sprint(prefix, i))
+	}
+	return reqs
+}
+
+// mustAll acquires. A loaded server may not finish in time, so a key that is unknown for
+// that is asked for again.
+func mustAll(t *testing.T, s *Store, reqs []driver.Request, want driver.Status) []driver.Result {
+	t.Helper()
+	var results []driver.Result
+	for try := 0; ; try++ {
+		var err error
+		if results, err = s.Acquire(t.Context(), reqs); err != nil {
+			t.Fatal(err)
+		}
+		late := func(r driver.Result) bool {
+			return r.Status == driver.Unknown && (driver.IsNotApplied(r.Err) || noTime(r.Err))
+		}
+		if try == 20 || !slices.ContainsFunc(results, late) {
+			break
+		}
+	}
+	for i, r := range results {
+		if r.Status != want {
+			t.Fatalf("%q: %v (%v), want %v", reqs[i].Key, r.Status, r.Err, want)
+		}
+	}
+	return results
+}
+
+func grantedAll(t *testing.T, s *Store, reqs []driver.Request) []driver.Hold {
+	t.Helper()
+	holds := make([]driver.Hold, len(reqs))
+	for i, r := range mustAll(t, s, reqs, driver.Granted) {
+		holds[i] = holdOf(reqs[i], r)
+	}
+	return holds
+}
+
+// freed makes keys that are free and have a document.
+func freed(t *testing.T, s *Store, reqs []driver.Request) {
+	t.Helper()
+	for _, h := range grantedAll(t, s, reqs) {
+		release(t, s, h)
+	}
+}
+
+func undoOf(q driver.Request) driver.Hold {
+	return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep, Undo: true}
+}
+
+// failCommand makes the next command of a client with this name fail in a way.
+func failCommand(t testing.TB, s *Store, app, command string, how ...bson.E) {
+	t.Helper()
+	data := append(bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "appName", Value: app}}, how...)
+	set := func(mode any) error {
+		return s.db.Client().Database("admin").RunCommand(context.Background(),
+			bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err()
+	}
+	if err := set(bson.D{{Key: "times", Value: 1}}); err != nil {
+		t.Skipf("the server has no fail points: %v", err)
+	}
+}
+
+// waiterOf is a request of a client that waits.
+func waiterOf(key string, client uint32) driver.Request {
+	q := request(key)
+	q.Client, q.Wants = client, true
+	return q
+}
+
+// noTime: the server did not finish a command in time, as it happens on a machine under
+// load, whatever that proves.
+func noTime(err error) bool {
+	return command.Code(err) == command.CodeMaxTimeMSExpired
+}
+
+// watching opens a stream and returns what it says, once it misses nothing.
+func watching(t *testing.T, s *Store) (<-chan string, func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	freed, ready, ended := make(chan string, 1000), make(chan struct{}), make(chan error, 1)
+	go func() { ended <- s.Watch(ctx, func() { close(ready) }, func(key string) { freed <- key }) }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return freed, func() error { cancel(); return <-ended }
+}
+
+// stamp writes the token of a lease over that of the one who wrote before. If that
+// was a newer one this commit is stale, and leaves a note of it, in the same
+// transaction.
+func stamp(ctx context.Context, s *Store, lease *rowlock.Lease) error {
+	var before struct{ Token int64 }
+	err := data(s).FindOneAndUpdate(ctx, document.Op("_id", "stamp"), document.Op("$set", document.Op("token", lease.Token()))).Decode(&before)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		_, err = data(s).InsertOne(ctx, bson.D{{Key: "_id", Value: "stamp"}, {Key: "token", Value: lease.Token()}})
+		return err
+	}
+	if err != nil || before.Token <= lease.Token() {
+		return err
+	}
+	_, err = s.db.Collection("stale").InsertOne(ctx, bson.D{{Key: "token", Value: lease.Token()}, {Key: "behind", Value: before.Token}})
+	return err
+}
+
+// stale counts the stale commits.
+func stale(t testing.TB, s *Store) int64 {
+	t.Helper()
+	n, err := s.db.Collection("stale").CountDocuments(context.Background(), bson.D{})
+	must(t, err)
+	return n
+}
+
+// inFlight counts the commands of a client that have no answer yet, and the most that
+// there were. Questions to a busy server (internal/command) are not counted.
+type inFlight struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (f *inFlight) add(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now += n
+	f.most = max(f.most, f.now)
+}
+
+func (f *inFlight) monitor() *event.CommandMonitor {
+	add := func(n int, command string) {
+		if command != "ping" {
+			f.add(n)
+		}
+	}
+	return &event.CommandMonitor{
+		Started:   func(_ context.Context, e *event.CommandStartedEvent) { add(1, e.CommandName) },
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { add(-1, e.CommandName) },
+		Failed:    func(_ context.Context, e *event.CommandFailedEvent) { add(-1, e.CommandName) },
+	}
 }

@@ -14,13 +14,6 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
-// waiterOf is a request of a client that waits.
-func waiterOf(key string, client uint32) driver.Request {
-	q := request(key)
-	q.Client, q.Wants = client, true
-	return q
-}
-
 // refused has client ask for a key that is held. A busy server that does not come to it is
 // asked again.
 func refused(t testing.TB, s *Store, key string, client uint32) {

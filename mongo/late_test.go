@@ -71,12 +71,6 @@ func TestP6_RefusedAfterALostConnection(t *testing.T) {
 	}
 }
 
-// noTime: the server did not finish a command in time, as it happens on a machine under
-// load, whatever that proves.
-func noTime(err error) bool {
-	return command.Code(err) == command.CodeMaxTimeMSExpired
-}
-
 // What came late may also take the key before the answer is sure.
 func TestP6_RefusedThenTakenLate(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // proxy stands between a client and a mongod, and can keep a command or its
@@ -306,4 +310,26 @@ func readMessage(c net.Conn) ([]byte, error) {
 	copy(message, head)
 	_, err := io.ReadFull(c, message[4:])
 	return message, err
+}
+
+// behindProxy opens a Store whose commands go through a proxy, and one beside it.
+func behindProxy(t *testing.T, opts ...*options.ClientOptions) (p *proxy, s, beside *Store) {
+	t.Helper()
+	return behindProxyOf(t, testserver.DSN(t, testserver.Mongo), opts...)
+}
+
+func behindProxyOf(t *testing.T, uri string, opts ...*options.ClientOptions) (p *proxy, s, beside *Store) {
+	t.Helper()
+	p, proxied := newProxy(t, uri)
+	db := database(t, proxied, opts...)
+	s = open(t, db, Options{})
+	beside, err := New(connect(t, uri).Database(db.Name()).Collection("locks"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted(t, beside, request("warm"))
+	if _, err := s.Inspect(t.Context(), []string{"warm"}); err != nil { // the check of the first use
+		t.Fatal(err)
+	}
+	return p, s, beside
 }

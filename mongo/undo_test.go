@@ -15,32 +15,6 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
-// behindProxy opens a Store whose commands go through a proxy, and one beside it.
-func behindProxy(t *testing.T, opts ...*options.ClientOptions) (p *proxy, s, beside *Store) {
-	t.Helper()
-	return behindProxyOf(t, testserver.DSN(t, testserver.Mongo), opts...)
-}
-
-func behindProxyOf(t *testing.T, uri string, opts ...*options.ClientOptions) (p *proxy, s, beside *Store) {
-	t.Helper()
-	p, proxied := newProxy(t, uri)
-	db := database(t, proxied, opts...)
-	s = open(t, db, Options{})
-	beside, err := New(connect(t, uri).Database(db.Name()).Collection("locks"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	granted(t, beside, request("warm"))
-	if _, err := s.Inspect(t.Context(), []string{"warm"}); err != nil { // the check of the first use
-		t.Fatal(err)
-	}
-	return p, s, beside
-}
-
-func undoOf(q driver.Request) driver.Hold {
-	return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep, Undo: true}
-}
-
 // An attempt that arrives after its undo takes nothing, with retryWrites on or off.
 func TestP6_LateAttemptAfterItsUndo(t *testing.T) {
 	t.Parallel()
@@ -205,19 +179,6 @@ func TestUndoFindsWhatWasGranted(t *testing.T) {
 	var b struct{ N int64 }
 	if err := s.db.Collection(s.leases).FindOne(t.Context(), document.Op("_id", document.Barrier)).Decode(&b); err != nil || b.N != 1 {
 		t.Errorf("barrier %+v (%v), want 1", b, err)
-	}
-}
-
-// failCommand makes the next command of a client with this name fail in a way.
-func failCommand(t testing.TB, s *Store, app, command string, how ...bson.E) {
-	t.Helper()
-	data := append(bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "appName", Value: app}}, how...)
-	set := func(mode any) error {
-		return s.db.Client().Database("admin").RunCommand(context.Background(),
-			bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err()
-	}
-	if err := set(bson.D{{Key: "times", Value: 1}}); err != nil {
-		t.Skipf("the server has no fail points: %v", err)
 	}
 }
 

@@ -9,20 +9,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// watching opens a stream and returns what it says, once it misses nothing.
-func watching(t *testing.T, s *Store) (<-chan string, func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	freed, ready, ended := make(chan string, 1000), make(chan struct{}), make(chan error, 1)
-	go func() { ended <- s.Watch(ctx, func() { close(ready) }, func(key string) { freed <- key }) }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	return freed, func() error { cancel(); return <-ended }
-}
-
 // next is the key that the stream says is free.
 func next(t *testing.T, freed <-chan string) string {
 	t.Helper()

@@ -2,11 +2,15 @@ package mongolock
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,4 +110,34 @@ func often(t testing.TB, variable string, few int) int {
 		t.Fatalf("%s=%q: want a number", variable, text)
 	}
 	return n
+}
+
+// frozen writes in transactions until the lease is lost. It tells what its first look
+// after a long pause says, and what its last transaction.
+func (j txJob) frozen(t *testing.T, s *Store, c *rowlock.Client) {
+	lease := guarded(t, c, "k")
+	var loops atomic.Int64
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		for last := time.Now(); ; time.Sleep(time.Millisecond) {
+			err := lease.Err()
+			if gap := time.Since(last); gap > j.TTL {
+				fmt.Println("look", map[bool]string{true: "lost", false: fmt.Sprint(err)}[errors.Is(err, rowlock.ErrLost)])
+				return
+			}
+			last = time.Now()
+		}
+	}()
+	for {
+		err := s.InTx(context.Background(), lease, func(ctx context.Context) error { return stamp(ctx, s, lease) })
+		if err != nil {
+			<-looked
+			fmt.Println("end", map[bool]string{true: "lost", false: fmt.Sprint(err)}[errors.Is(err, rowlock.ErrLost)])
+			return
+		}
+		if loops.Add(1) == 3 {
+			fmt.Println("works", lease.Token())
+		}
+	}
 }
