@@ -9,10 +9,11 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // waited reports whether the statement was ended by lockWait, not by KILL.
-func waited(err error) bool { return number(err) == erLockWait }
+func waited(err error) bool { return conn.Number(err) == conn.ErLockWait }
 
 // attempt is one Acquire.
 type attempt struct {
@@ -32,25 +33,25 @@ func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.R
 	if hinted {
 		// Pinned keys share one connection, so that however many there are they leave
 		// the others to the rest.
-		if err := l.db.takeSlow(ctx); err != nil {
+		if err := l.db.TakeSlow(ctx); err != nil {
 			return nil, err
 		}
-		defer l.db.giveSlow()
+		defer l.db.GiveSlow()
 	}
-	if err := l.db.step(ctx, l.db.acquires, func(c *conn) error { return a.run(ctx, c) }); err != nil {
+	if err := l.db.Step(ctx, l.db.Acquires, func(c *conn.Conn) error { return a.run(ctx, c) }); err != nil {
 		return nil, err
 	}
 	return sorted.Unsort(a.results), nil
 }
 
 // run takes the keys on one connection. Its error says that no key has an answer.
-func (a *attempt) run(ctx context.Context, c *conn) error {
+func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 	open := make([]int, 0, len(a.reqs)) // without an answer yet
 	var look []int
 	a.due = nil
 	for i, r := range a.reqs {
 		// Where no statement can be ended, none is sent that is seen to wait.
-		if r.Pinned || a.db.cannotKill.Load() {
+		if r.Pinned || a.db.CannotKill.Load() {
 			look = append(look, i)
 		} else {
 			open = append(open, i)
@@ -61,24 +62,24 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 	var err error
 	if len(look) > 0 {
 		if look, err = a.look(ctx, c, look); err != nil {
-			return notSent(a.what("acquire"), err)
+			return conn.NotSent(a.what("acquire"), err)
 		}
 		due, err := a.writableOf(ctx, c, a.due)
 		if err != nil {
-			return notSent(a.what("acquire"), err)
+			return conn.NotSent(a.what("acquire"), err)
 		}
 		open = slices.Concat(open, look, due)
 		slices.Sort(open)
 	}
-	for n := range bounds {
+	for n := range conn.Bounds {
 		if len(open) == 0 {
 			return nil
 		}
 		blocked = false
 		before := len(open)
-		bound := a.db.bound(n)
+		bound := a.db.Bound(n)
 		open, err = a.take(ctx, c, open, bound)
-		if errors.Is(err, errBlocked) {
+		if errors.Is(err, conn.ErrBlocked) {
 			blocked, late = true, waited(err)
 			open, err = a.look(ctx, c, open)
 		} else if err == nil {
@@ -91,7 +92,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 			if late {
 				break // it took a second
 			}
-			a.db.noteAnswer(bound)
+			a.db.NoteAnswer(bound)
 		}
 	}
 	for _, i := range open {
@@ -100,7 +101,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		if !blocked {
 			// It was refused, and let go before it was looked at. The answer to the upsert
 			// of a single key says which.
-			if alone, err = a.take(ctx, c, alone, a.db.bound(len(bounds)-1)); len(alone) == 0 && err == nil {
+			if alone, err = a.take(ctx, c, alone, a.db.Bound(len(conn.Bounds)-1)); len(alone) == 0 && err == nil {
 				continue
 			}
 		}
@@ -108,7 +109,7 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 		case blocked:
 			a.results[i] = driver.Result{Status: driver.Pinned}
 		case err != nil:
-			a.results[i] = driver.Result{Err: maybeApplied(a.what("acquire"), err)}
+			a.results[i] = driver.Result{Err: conn.MaybeApplied(a.what("acquire"), err)}
 		default:
 			a.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: %s: the row of %q shows neither this hold nor another one: is there a proxy that reads from a replica?", a.what("acquire"), a.reqs[i].Key)}}
 		}
@@ -119,9 +120,9 @@ func (a *attempt) run(ctx context.Context, c *conn) error {
 // fail gives the keys without an answer the error. It is the whole call's if no
 // key has one.
 func (a *attempt) fail(open []int, before int, sent bool, err error) error {
-	wrap := classify
+	wrap := conn.Classify
 	if sent {
-		wrap = maybeApplied
+		wrap = conn.MaybeApplied
 	}
 	err = wrap(a.what("acquire"), err)
 	if before == len(a.reqs) {
@@ -136,10 +137,10 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 // take is send, in halves where the statement would be too large, or the server
 // stumbles over a row: that one is answered with the reason, and the others do not
 // suffer.
-func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
+func (a *attempt) take(ctx context.Context, c *conn.Conn, open []int, bound time.Duration) ([]int, error) {
 	rest, err := a.send(ctx, c, open, bound)
 	switch {
-	case !isCorruptRow(err) && !errors.Is(err, errTooLarge), errors.Is(err, errTooLarge) && len(open) == 1:
+	case !isCorruptRow(err) && !errors.Is(err, conn.ErrTooLarge), errors.Is(err, conn.ErrTooLarge) && len(open) == 1:
 		return rest, err
 	case len(open) == 1:
 		a.results[open[0]] = driver.Result{Err: a.corruptError("acquire", a.reqs[open[0]].Key, err.Error(), true)}
@@ -151,25 +152,25 @@ func (a *attempt) take(ctx context.Context, c *conn, open []int, bound time.Dura
 		return slices.Concat(rest, open[half:]), err
 	}
 	more, err := a.take(ctx, c, open[half:], bound)
-	if err != nil && !errors.Is(err, errBlocked) {
-		err = maybeApplied(a.what("acquire"), err) // of the first half
+	if err != nil && !errors.Is(err, conn.ErrBlocked) {
+		err = conn.MaybeApplied(a.what("acquire"), err) // of the first half
 	}
 	return slices.Concat(rest, more), err
 }
 
 // send sends the upsert for the open keys and reads who has them. It returns the
 // keys that still have no answer, all of them with an error.
-func (a *attempt) send(ctx context.Context, c *conn, open []int, bound time.Duration) ([]int, error) {
+func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time.Duration) ([]int, error) {
 	reqs := make([]driver.Request, len(open))
 	for i, o := range open {
 		reqs[i] = a.reqs[o]
 	}
 	if len(open) > 1 {
-		if _, err := c.exec(ctx, bound, upsert(a.table, reqs).literal()); err != nil {
+		if _, err := c.Exec(ctx, bound, upsert(a.table, reqs).Literal()); err != nil {
 			return open, err
 		}
 	} else {
-		res, err := c.execOne(ctx, bound, upsert(a.table, reqs))
+		res, err := c.ExecOne(ctx, bound, upsert(a.table, reqs))
 		if err != nil {
 			return open, err
 		}
@@ -178,7 +179,7 @@ func (a *attempt) send(ctx context.Context, c *conn, open []int, bound time.Dura
 			return open, err
 		}
 		if 0 <= id && id < grantedFrom {
-			a.results[open[0]] = driver.Result{Status: driver.Held, Left: micros(max(id-1, 1))}
+			a.results[open[0]] = driver.Result{Status: driver.Held, Left: conn.Micros(max(id-1, 1))}
 			return nil, nil
 		}
 		switch {
@@ -187,9 +188,9 @@ func (a *attempt) send(ctx context.Context, c *conn, open []int, bound time.Dura
 			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: id, Stored: id}
 			return nil, nil
 		default:
-			fences, err := c.ask(ctx, fence(a.table, reqs[0].Key, &reqs[0].ID))
+			fences, err := c.QueryOne(ctx, fence(a.table, reqs[0].Key, &reqs[0].ID))
 			if err != nil {
-				return open, maybeApplied(a.what("acquire"), err)
+				return open, conn.MaybeApplied(a.what("acquire"), err)
 			}
 			if len(fences) == 1 {
 				a.results[open[0]] = driver.Result{Status: driver.Granted, Token: fences[0], Stored: id}
@@ -200,7 +201,7 @@ func (a *attempt) send(ctx context.Context, c *conn, open []int, bound time.Dura
 	// On the same connection, so that what reads is what wrote.
 	rows, err := a.rows(ctx, c, len(open), func(i int) string { return reqs[i].Key })
 	if err != nil {
-		return open, maybeApplied(a.what("acquire"), err)
+		return open, conn.MaybeApplied(a.what("acquire"), err)
 	}
 	rest := open[:0:0]
 	for _, i := range open {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A test must hold on a machine that is as busy as can be. So it waits for what must
@@ -52,13 +54,13 @@ func soon(t testing.TB, what string, most time.Duration, step func()) {
 // KILL, and soon: its connections are opened anew.
 func (c client) near() {
 	c.t.Helper()
-	for _, l := range []*pool{c.db.acquires, c.db.renewals, c.db.releases} {
-		l.closeIdle()
-		conn, err := l.get(within(c.t, patience))
+	for _, l := range []*conn.Pool{c.db.Acquires, c.db.Renewals, c.db.Releases} {
+		l.CloseIdle()
+		conn, err := l.Get(within(c.t, patience))
 		must(c.t, err)
-		conn.put()
+		conn.Put()
 	}
-	c.db.usual.Store(0)
+	c.db.AssumeUsualAnswer(0)
 }
 
 // soon is the same for a step that a KILL ends.
@@ -78,8 +80,8 @@ func (c client) soon(what string, most time.Duration, step func()) {
 func (c client) calm() {
 	c.t.Helper()
 	c.inspect("calm")
-	c.db.background.Wait()
-	c.db.usual.Store(math.MaxInt64 / 8)
+	c.db.AwaitBackground()
+	c.db.AssumeUsualAnswer(math.MaxInt64 / 8)
 }
 
 // undisturbed repeats what counts statements until it takes less time than a statement
@@ -88,7 +90,7 @@ func undisturbed[T any](count func() T) T {
 	for end := time.Now().Add(patience); ; {
 		start := time.Now()
 		n := count()
-		if took := time.Since(start); took < silentFor || time.Now().After(end) {
+		if took := time.Since(start); took < conn.SilentFor || time.Now().After(end) {
 			return n
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // The oldest servers with everything we use: FOR UPDATE SKIP LOCKED came with
@@ -33,36 +34,36 @@ const (
 // UPDATE and DELETE on the tables are needed.
 func (s *Store) Check(ctx context.Context) error {
 	if s.closed.Load() {
-		return errClosed()
+		return conn.ErrClosed()
 	}
 	err := s.check(ctx)
 	if err == nil {
-		err = detachedErr(ctx, s.db, "check", func(ctx context.Context) error {
-			return s.db.read(ctx, func(c *conn) error { return notSent("check", s.checkPrivileges(ctx, c)) })
+		err = conn.DetachedErr(ctx, s.db, "check", func(ctx context.Context) error {
+			return s.db.Read(ctx, func(c *conn.Conn) error { return conn.NotSent("check", s.checkPrivileges(ctx, c)) })
 		})
 	}
-	if r := (readOnly{}); errors.As(err, &r) {
-		err = notSent("check", fmt.Errorf("%w: %w", driver.ErrNotSupported, r))
+	if r := (conn.ReadOnly{}); errors.As(err, &r) {
+		err = conn.NotSent("check", fmt.Errorf("%w: %w", driver.ErrNotSupported, r))
 	}
 	return err
 }
 
 func (s *Store) check(ctx context.Context) error {
-	err := detachedErr(ctx, s.db, "check", func(ctx context.Context) error {
+	err := conn.DetachedErr(ctx, s.db, "check", func(ctx context.Context) error {
 		// Side by side: at a distance each trip counts. What the server is goes first.
 		tables := make(chan error, 1)
 		go func() {
-			tables <- s.db.slow(ctx, func(c *conn) error {
-				return notSent("check", checkTables(ctx, c, s.strategy.layout(), "run Migrate"))
+			tables <- s.db.Slow(ctx, func(c *conn.Conn) error {
+				return conn.NotSent("check", checkTables(ctx, c, s.strategy.layout(), "run Migrate"))
 			})
 		}()
-		err := s.db.read(ctx, func(c *conn) error {
+		err := s.db.Read(ctx, func(c *conn.Conn) error {
 			err := checkServer(ctx, c)
 			if err == nil {
 				err = s.checkLog(ctx, c)
 			}
-			c.broken = c.broken || isElsewhere(err)
-			return notSent("check", err)
+			c.Broken = c.Broken || conn.IsElsewhere(err)
+			return conn.NotSent("check", err)
 		})
 		return cmp.Or(err, <-tables)
 	})
@@ -76,13 +77,13 @@ func (s *Store) check(ctx context.Context) error {
 // the primary, or the address to lead to the one that is: who waits for a lock goes on.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
-		return errClosed()
+		return conn.ErrClosed()
 	}
-	return notSent("check", s.first.Do(ctx, func(ctx context.Context) error {
+	return conn.NotSent("check", s.first.Do(ctx, func(ctx context.Context) error {
 		// Side by side with the check, or the first use of a distant server would take a
 		// large part of the TTL. The first renewal should not have to wait either.
-		s.db.acquires.fill(0)
-		s.db.renewals.fill(0)
+		s.db.Acquires.Fill(0)
+		s.db.Renewals.Fill(0)
 		return s.check(ctx)
 	}))
 }
@@ -111,11 +112,11 @@ func supported(version string) error {
 func isMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
 
 // checkServer looks at the version and at what makes a server read-only.
-func checkServer(ctx context.Context, c *conn) error {
+func checkServer(ctx context.Context, c *conn.Conn) error {
 	var version string
 	variables := []string{"read_only", "innodb_read_only", "super_read_only"}
 	values := make([]string, len(variables))
-	_, err := query(ctx, c, 0, "SELECT VERSION(),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,COALESCE(/*!80000 @@GLOBAL.super_read_only, */ 0)",
+	_, err := conn.Query(ctx, c, 0, "SELECT VERSION(),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,COALESCE(/*!80000 @@GLOBAL.super_read_only, */ 0)",
 		func(rows *sql.Rows) (bool, error) {
 			return true, rows.Scan(&version, &values[0], &values[1], &values[2])
 		})
@@ -129,29 +130,16 @@ func checkServer(ctx context.Context, c *conn) error {
 		switch strings.ToUpper(values[i]) {
 		case "0", "OFF", "":
 		default:
-			return readOnly{v, values[i]}
+			return conn.ReadOnly{Variable: v, Value: values[i]}
 		}
 	}
 	return nil
 }
 
-// readOnly is a server that says so by a variable.
-type readOnly struct{ variable, value string }
-
-func (r readOnly) Error() string {
-	return fmt.Sprintf("the server is read-only (%s is %s): name the primary in the DSN, or make this server writable", r.variable, r.value)
-}
-
-// isElsewhere reports whether err says that the connection leads to a server that
-// cannot serve, so that another may.
-func isElsewhere(err error) bool {
-	return elsewhere[number(err)] || errors.As(err, new(readOnly))
-}
-
 // checkTables looks at the tables as the statements will. The reads come first:
 // they say what is missing even where information_schema shows the user nothing.
 // What does not fit comes with the advice.
-func checkTables(ctx context.Context, c *conn, tables []layout, advice string) error {
+func checkTables(ctx context.Context, c *conn.Conn, tables []layout, advice string) error {
 	if err := readTables(ctx, c, tables, advice); err != nil {
 		return err
 	}
@@ -178,26 +166,26 @@ func (t layout) probe() string {
 
 // readTables reads all tables in one statement, and where that fails one by one, to
 // say which it is.
-func readTables(ctx context.Context, c *conn, tables []layout, advice string) error {
+func readTables(ctx context.Context, c *conn.Conn, tables []layout, advice string) error {
 	nothing := func(*sql.Rows) (bool, error) { return true, nil }
 	if len(tables) > 1 {
-		all := newText(400).add("SELECT 1 FROM ")
+		all := conn.NewText(400).Add("SELECT 1 FROM ")
 		for i, t := range tables {
 			if i > 0 {
-				all.add(",")
+				all.Add(",")
 			}
-			all.add("(", t.probe(), ") AS t").us64(int64(i))
+			all.Add("(", t.probe(), ") AS t").Int(int64(i))
 		}
-		if _, err := query(ctx, c, 0, all.String(), nothing); err == nil {
+		if _, err := conn.Query(ctx, c, 0, all.String(), nothing); err == nil {
 			return nil
 		}
 	}
 	for _, t := range tables {
-		_, err := query(ctx, c, 0, t.probe(), nothing)
-		switch number(err) {
-		case erNoTable:
+		_, err := conn.Query(ctx, c, 0, t.probe(), nothing)
+		switch conn.Number(err) {
+		case conn.ErNoTable:
 			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.table, advice, err)
-		case erNoColumn, erNoIndex:
+		case conn.ErNoColumn, conn.ErNoIndex:
 			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.table, advice, err)
 		}
 		if err != nil {
@@ -209,14 +197,14 @@ func readTables(ctx context.Context, c *conn, tables []layout, advice string) er
 
 // checkPrivileges has the server check them as it would for the statements, which
 // EXPLAIN does not run.
-func (s *Store) checkPrivileges(ctx context.Context, c *conn) error {
+func (s *Store) checkPrivileges(ctx context.Context, c *conn.Conn) error {
 	for _, t := range s.strategy.layout() {
 		for _, statement := range []string{
 			"INSERT INTO " + t.table + " SELECT * FROM " + t.table + " WHERE 1=0",
 			"UPDATE " + t.table + " SET name=name WHERE 1=0",
 			"DELETE FROM " + t.table + " WHERE 1=0",
 		} {
-			if _, err := query(ctx, c, 0, "EXPLAIN "+statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
+			if _, err := conn.Query(ctx, c, 0, "EXPLAIN "+statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
 				return err
 			}
 		}
@@ -231,17 +219,17 @@ type made map[string]*struct {
 }
 
 // readMade asks for all tables in one statement.
-func readMade(ctx context.Context, c *conn, tables []layout) (made, error) {
-	t := newText(800)
+func readMade(ctx context.Context, c *conn.Conn, tables []layout) (made, error) {
+	t := conn.NewText(800)
 	for i, table := range tables {
 		name := strings.Trim(table.table, "`")
 		if i > 0 {
-			t.add(" UNION ALL ")
+			t.Add(" UNION ALL ")
 		}
-		t.add("SELECT ").us64(int64(i)).add(" AS t,0 AS n,ENGINE AS what FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").key(name)
+		t.Add("SELECT ").Int(int64(i)).Add(" AS t,0 AS n,ENGINE AS what FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").Key(name)
 		if table.guard != nil {
-			t.add(" UNION ALL SELECT ").us64(int64(i)).add(",SEQ_IN_INDEX,LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").
-				key(name).add(" AND INDEX_NAME='guard' AND NON_UNIQUE=0")
+			t.Add(" UNION ALL SELECT ").Int(int64(i)).Add(",SEQ_IN_INDEX,LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").
+				Key(name).Add(" AND INDEX_NAME='guard' AND NON_UNIQUE=0")
 		}
 	}
 	found := make(made)
@@ -251,7 +239,7 @@ func readMade(ctx context.Context, c *conn, tables []layout) (made, error) {
 			guard  []string
 		})
 	}
-	_, err := query(ctx, c, 0, t.add(" ORDER BY t,n").String(), func(rows *sql.Rows) (bool, error) {
+	_, err := conn.Query(ctx, c, 0, t.Add(" ORDER BY t,n").String(), func(rows *sql.Rows) (bool, error) {
 		var i, n int
 		var what sql.NullString
 		if err := rows.Scan(&i, &n, &what); err != nil {
@@ -281,11 +269,11 @@ func (m made) check(t layout, advice string) error {
 }
 
 // checkLog says whether the strategy can work with the server's binary log.
-func (s *Store) checkLog(ctx context.Context, c *conn) error {
+func (s *Store) checkLog(ctx context.Context, c *conn.Conn) error {
 	if s.options.Strategy != SelectForUpdate {
 		return nil
 	}
-	if statements, err := s.db.logsStatements(ctx, c); err != nil || !statements {
+	if statements, err := s.db.LogsStatements(ctx, c); err != nil || !statements {
 		return err
 	}
 	return fmt.Errorf("%w: the server logs statements (binlog_format is STATEMENT), which strategy for-update cannot work with: set binlog_format to ROW, or use VersionColumn", driver.ErrNotSupported)

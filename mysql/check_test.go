@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // refused checks an error: what it matches, whether trying again is of use, and
@@ -274,7 +275,7 @@ func TestPlainUser(t *testing.T) {
 		c.t = t
 		pin(l, c, "pinned") // needs a KILL
 		c.wants("pinned", c.acquire(request("pinned", time.Minute))[0].Status, driver.Pinned)
-		if s.db.cannotKill.Load() {
+		if s.db.CannotKill.Load() {
 			t.Error("KILL was refused")
 		}
 		if _, err := s.Reap(ctx, time.Hour); err != nil {
@@ -364,7 +365,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v", version, err)
 		}
 		if err != nil {
-			refused(t, classify("check", err), driver.ErrNotSupported, true, version)
+			refused(t, conn.Classify("check", err), driver.ErrNotSupported, true, version)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // sessionsOf are the connection ids of a user on the server.
@@ -94,13 +94,13 @@ func TestDeadConnections(t *testing.T) {
 		c := client{t: t, Store: s}
 		for i := range 10 {
 			h := c.granted(fmt.Sprint("k", i), time.Minute)
-			s.db.background.Wait() // it opens connections too
+			s.db.AwaitBackground() // it opens connections too
 			ids := sessionsOf(t, l, user)
 			if len(ids) < 2 {
 				t.Fatalf("%d connections", len(ids))
 			}
 			for _, id := range ids {
-				if _, err := l.db.Exec(fmt.Sprint("KILL ", id)); err != nil && number(err) != erNoSuchThread {
+				if _, err := l.db.Exec(fmt.Sprint("KILL ", id)); err != nil && conn.Number(err) != conn.ErNoSuchThread {
 					t.Fatal(err)
 				}
 			}
@@ -117,7 +117,7 @@ func TestDeadConnections(t *testing.T) {
 				c.inspect("k0")
 			}
 		}
-		if s.db.cannotKill.Load() {
+		if s.db.CannotKill.Load() {
 			t.Error("the store thinks that it cannot KILL")
 		}
 		c.inspect("k0") // on the control connection: it is looked after every 100 ms only
@@ -138,9 +138,9 @@ func TestContextEndsWhileBlocked(t *testing.T) {
 		pin(l, c, "p")
 		// Nothing else ends the statement within the patience of this test.
 		const forever = 10 * patience
-		s.db.usual.Store(int64(forever))
-		for _, conn := range s.db.acquires.idle {
-			_, err := conn.exec(within(t, patience), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", wholeSeconds(forever)/time.Second))
+		s.db.AssumeUsualAnswer(forever)
+		for _, one := range s.db.Acquires.Idle() {
+			_, err := one.Exec(within(t, patience), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", conn.WholeSeconds(forever)/time.Second))
 			must(t, err)
 		}
 		blocked := func() bool {
@@ -243,31 +243,31 @@ func TestKillOnlyOurOwn(t *testing.T) {
 	l := newLab(t, testserver.MySQL, VersionColumn)
 	s := l.store()
 	ctx := within(t, patience)
-	must(t, s.db.step(ctx, s.db.acquires, func(c *conn) error {
-		err := s.db.kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
-		if !errors.Is(err, errCannotKill) || !strings.Contains(err.Error(), "younger") {
+	must(t, s.db.Step(ctx, s.db.Acquires, func(c *conn.Conn) error {
+		err := s.db.Kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
+		if !errors.Is(err, conn.ErrCannotKill) || !strings.Contains(err.Error(), "younger") {
 			t.Errorf("a session last heard of before the control connection was there: %v", err)
 		}
-		if s.db.cannotKill.Load() {
+		if s.db.CannotKill.Load() {
 			t.Error("that says nothing of the next statement")
 		}
-		if err := s.db.kill(ctx, c, "QUERY", time.Now()); !errors.Is(err, errNotOurs) {
+		if err := s.db.Kill(ctx, c, "QUERY", time.Now()); !errors.Is(err, conn.ErrNotOurs) {
 			t.Errorf("a session that runs nothing: %v", err)
 		}
-		if s.db.cannotKill.Load() {
+		if s.db.CannotKill.Load() {
 			t.Error("that says nothing of the next statement either")
 		}
-		c.server = "elsewhere"
-		c.opened = time.Now().Add(time.Hour)
-		err = s.db.kill(ctx, c, "QUERY", time.Now())
-		if !errors.Is(err, errOtherServer) || s.db.cannotKill.Load() {
+		c.Server = "elsewhere"
+		c.AssumeOpened(time.Now().Add(time.Hour))
+		err = s.db.Kill(ctx, c, "QUERY", time.Now())
+		if !errors.Is(err, conn.ErrOtherServer) || s.db.CannotKill.Load() {
 			t.Errorf("another server, another time: %v", err)
 		}
-		c.opened = time.Now()
-		s.db.control.warm(ctx)
-		c.ready = time.Now()
-		err = s.db.kill(ctx, c, "QUERY", time.Now())
-		if !errors.Is(err, errCannotKill) || !s.db.cannotKill.Load() {
+		c.AssumeOpened(time.Now())
+		s.db.Control.Warm(ctx)
+		c.AssumeReady(time.Now())
+		err = s.db.Kill(ctx, c, "QUERY", time.Now())
+		if !errors.Is(err, conn.ErrCannotKill) || !s.db.CannotKill.Load() {
 			t.Errorf("another server: %v", err)
 		}
 		return nil
@@ -283,7 +283,7 @@ func TestNothingIsSentAtFirst(t *testing.T) {
 		t.Errorf("%d statements", n)
 	}
 	l := s.Limits()
-	if l.Batch < 1 || l.MinTTL <= 0 || l.LockWait < lockWait || l.Heartbeat {
+	if l.Batch < 1 || l.MinTTL <= 0 || l.LockWait < conn.LockWait || l.Heartbeat {
 		t.Errorf("limits %+v", l)
 	}
 }
@@ -310,12 +310,9 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 // restingAreDead reports whether every connection at rest shows that the server has
 // closed it.
 func (s *Store) restingAreDead() bool {
-	for _, l := range []*pool{s.db.acquires, s.db.renewals, s.db.releases, s.db.control} {
-		l.mu.Lock()
-		idle := slices.Clone(l.idle)
-		l.mu.Unlock()
-		for _, c := range idle {
-			if c.alive(context.Background()) {
+	for _, l := range []*conn.Pool{s.db.Acquires, s.db.Renewals, s.db.Releases, s.db.Control} {
+		for _, c := range l.Idle() {
+			if c.Alive(context.Background()) {
 				return false
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A row that somebody has changed by hand can be corrupt: a token at the end of its
@@ -31,13 +32,13 @@ func tokensUsedUp(token int64) string {
 func (l *leases) corruptError(step, key, why string, notApplied bool) error {
 	return &driver.Error{Lasting: true, NotApplied: notApplied,
 		Err: fmt.Errorf("mysql: %s %q: its row was changed by hand: %s: delete the row, which ends a hold that it may show: DELETE FROM %s WHERE name=%s",
-			step, key, why, l.table, newText(0).key(key))}
+			step, key, why, l.table, conn.NewText(0).Key(key))}
 }
 
 // isCorruptRow reports whether the server refused a statement because of a value in a row
 // that it found, and so has changed nothing.
 func isCorruptRow(err error) bool {
-	switch number(err) {
+	switch conn.Number(err) {
 	case 1048, // a column cannot be NULL: what was computed with a date that is none
 		1264, 1690, // out of range
 		1292, 1411, // a date that is none

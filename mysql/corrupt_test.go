@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Rows that no version of the library writes, as somebody makes them by hand at
@@ -68,7 +69,7 @@ type corruptLab struct {
 var corruptOptions = rowlock.Options{TTL: 20 * time.Second, Handoff: -1}
 
 func newCorruptLab(t *testing.T, l *lab) *corruptLab {
-	l.keepAfter = keepAfter
+	l.keepAfter = conn.KeepAfter
 	a := &corruptLab{lab: l, p: l.program(t, corruptOptions)}
 	var err error
 	a.person, err = l.db.Conn(context.Background())
@@ -94,7 +95,7 @@ func (a *corruptLab) columns() []string {
 // write puts a row there, whatever was there before.
 func (a *corruptLab) write(t testing.TB, key string, h handmade) {
 	t.Helper()
-	values := []string{newText(0).key(key).String()}
+	values := []string{conn.NewText(0).Key(key).String()}
 	for _, c := range a.columns() {
 		values = append(values, h[c])
 	}
@@ -103,14 +104,14 @@ func (a *corruptLab) write(t testing.TB, key string, h handmade) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	if a.strategy == SelectForUpdate {
-		exec(t, a.db, "INSERT IGNORE INTO rowlock_session_row (name) VALUES ("+newText(0).key(key).String()+")")
+		exec(t, a.db, "INSERT IGNORE INTO rowlock_session_row (name) VALUES ("+conn.NewText(0).Key(key).String()+")")
 	}
 }
 
 func (a *corruptLab) remove(t testing.TB, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
-		exec(t, a.db, "DELETE FROM "+a.table()+" WHERE name="+newText(0).key(k).String())
+		exec(t, a.db, "DELETE FROM "+a.table()+" WHERE name="+conn.NewText(0).Key(k).String())
 	}
 }
 
@@ -123,7 +124,7 @@ func (a *corruptLab) state(t testing.TB, key string) (token uint64, free, there 
 	} else {
 		kept = dead
 	}
-	err := a.db.QueryRow("SELECT token,"+kept+" FROM "+a.table()+" WHERE name="+newText(0).key(key).String()).Scan(&token, &free)
+	err := a.db.QueryRow("SELECT token,"+kept+" FROM "+a.table()+" WHERE name="+conn.NewText(0).Key(key).String()).Scan(&token, &free)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, true, false
 	}
@@ -313,7 +314,7 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, row ha
 				changed = append(changed, c+"="+row[c])
 			}
 		}
-		_, err := a.person.ExecContext(ctx, "UPDATE "+a.table()+" SET "+strings.Join(changed, ",")+" WHERE name="+newText(0).key(key).String())
+		_, err := a.person.ExecContext(ctx, "UPDATE "+a.table()+" SET "+strings.Join(changed, ",")+" WHERE name="+conn.NewText(0).Key(key).String())
 		must(t, err)
 	}
 	for _, step := range []struct {
@@ -480,13 +481,13 @@ func TestCorruptRuns(t *testing.T) {
 			for n, token := range []string{"0", "9223372036854775808", "18446744073709551615"} {
 				for m, at := range corruptions["acquired_at"] {
 					run := fmt.Sprint(n, "\x00'", m)
-					_, err := a.person.ExecContext(ctx, "INSERT INTO rowlock_run (name,run,token,at) VALUES ('aaa',"+newText(0).key(run).String()+","+token+","+at+")")
+					_, err := a.person.ExecContext(ctx, "INSERT INTO rowlock_run (name,run,token,at) VALUES ('aaa',"+conn.NewText(0).Key(run).String()+","+token+","+at+")")
 					must(t, err)
 					err = a.p.Once(ctx, a.beside[0], run, func(context.Context, *sql.Tx) error { t.Error("P13: run again"); return nil })
 					if !errors.Is(err, rowlock.ErrAlreadyRan) {
 						t.Errorf("once, mark of token %s at %s: %v", token, at, err)
 					}
-					must(t, a.p.db.slow(ctx, func(c *conn) error {
+					must(t, a.p.db.Slow(ctx, func(c *conn.Conn) error {
 						token, err := a.p.marked(ctx, c, "aaa", run)
 						if err != nil || token <= 0 {
 							t.Errorf("P13: a mark is told as token %d, %v", token, err)

@@ -42,7 +42,7 @@ func TestCallersContext(t *testing.T) {
 				once.Do(cancel)
 			})
 			err := call(ctx)
-			s.db.background.Wait()
+			s.db.AwaitBackground()
 			if closed := rec.watch(nil); closed > 0 {
 				t.Errorf("%s: the end of the caller's context closed %d connections", what, closed)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // distance is a proxy before a server that is far away: what goes through it arrives
@@ -244,7 +245,7 @@ func TestP15_DistantServer(t *testing.T) {
 func TestP15_OpenedInABusyMoment(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		const busy = 3 * farTrip
+		const busy = 3 * conn.FarTrip
 		s, d := l.distant(busy)
 		c := client{t: t, Store: s}
 		c.granted("locked", time.Millisecond)
@@ -253,7 +254,7 @@ func TestP15_OpenedInABusyMoment(t *testing.T) {
 		d.oneWay.Store(0)
 		eventually(t, "statements are answered fast", func() bool {
 			c.cycle()
-			return s.db.bound(0) < lockWait/4
+			return s.db.Bound(0) < conn.LockWait/4
 		})
 		defer l.lockRows("locked")()
 		blocked := func() (killed bool) {
@@ -265,12 +266,12 @@ func TestP15_OpenedInABusyMoment(t *testing.T) {
 		eventually(t, "P15: a blocked statement, on connections that were opened while each answer was slow, is ended by KILL", blocked)
 
 		eventually(t, "P15: the first statement on a connection that was opened while each answer was slow is ended by KILL", func() bool {
-			s.db.acquires.closeIdle()
+			s.db.Acquires.CloseIdle()
 			d.oneWay.Store(int64(busy / 2))
-			one, err := s.db.acquires.get(within(t, time.Minute))
+			one, err := s.db.Acquires.Get(within(t, time.Minute))
 			must(t, err)
 			d.oneWay.Store(0)
-			one.put()
+			one.Put()
 			return blocked()
 		})
 	})

@@ -38,7 +38,7 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	sent := make(map[string][]string)
 	step := func(name string, f func()) {
 		t.Helper()
-		s.db.usual.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		s.db.AssumeUsualAnswer(time.Minute) // a busy machine: nothing is ended by KILL that is only slow
 		rec.take()
 		f()
 		for _, statement := range rec.take() {
@@ -194,8 +194,8 @@ func (l *lab) behindAnother(t *testing.T, s *Store, q driver.Request) {
 	blocker, err := l.db.Conn(ctx)
 	must(t, err)
 	defer func() { _ = blocker.Close() }()
-	for _, n := range s.strategy.(*forUpdate).sessions.idle {
-		n.trip = &trip{since: time.Now(), least: [2]time.Duration{time.Microsecond, 0}} // however busy the machine is, the wait is longer
+	for _, n := range s.strategy.(*forUpdate).sessions.Idle() {
+		n.AssumeShortestAnswer(time.Microsecond) // however busy the machine is, the wait is longer
 	}
 	_, err = blocker.ExecContext(ctx, "BEGIN")
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/docpage"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 const (
@@ -215,7 +216,7 @@ func TestDocsNight(t *testing.T) {
 			defer func() { _ = tx.Rollback() }()
 			var id string
 			must(t, tx.QueryRow("SELECT CONNECTION_ID() FROM rowlock_version FORCE INDEX (guard) WHERE token=? AND name='report' LOCK IN SHARE MODE", h.Token).Scan(&id))
-			if _, err := op.try("version free"); number(err) != erLockWait {
+			if _, err := op.try("version free"); conn.Number(err) != conn.ErLockWait {
 				t.Fatalf("freed behind an open transaction: %v", err)
 			}
 			if !slices.ContainsFunc(op.run("transactions"), func(row map[string]string) bool { return row["conn_id"] == id }) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // forUpdate is the strategy SelectForUpdate (pessimistic): a hold is the lock that
@@ -54,12 +55,12 @@ import (
 // session then serves the next acquire. A session of which we do not know what it
 // does is closed, and KILLed where that is allowed; where not, wait_timeout ends it.
 type forUpdate struct {
-	db          *db
+	db          *conn.DB
 	connections int     // the Store's other ones
 	lease       *leases // the lease rows; only its statements that do not take a key are used
 	rows        string  // the table whose rows are locked
 
-	sessions *pool
+	sessions *conn.Pool
 	attempts chan struct{} // one for each acquire under way
 	caution  *caution
 	hinter   *hinter
@@ -97,7 +98,7 @@ func newForUpdate(s *Store) (strategy, error) {
 }
 
 func (f *forUpdate) limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: lockWait, Heartbeat: true, Queue: true}
+	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: conn.LockWait, Heartbeat: true, Queue: true}
 }
 
 func (f *forUpdate) layout() []layout {
@@ -108,7 +109,7 @@ func (f *forUpdate) layout() []layout {
 
 // close ends all sessions, and with them what they hold.
 func (f *forUpdate) close() {
-	f.sessions.close()
+	f.sessions.Close()
 	f.mu.Lock()
 	f.end()
 	holds := f.holds
@@ -116,7 +117,7 @@ func (f *forUpdate) close() {
 	f.mu.Unlock()
 	for _, h := range holds {
 		h.turn <- struct{}{} // a heartbeat under way has just been cancelled
-		h.session.put()      // the pool is closed
+		h.session.Put()      // the pool is closed
 	}
 }
 
@@ -127,7 +128,7 @@ func (f *forUpdate) work(do func()) bool {
 	if f.life.Err() != nil {
 		return false
 	}
-	f.db.work(do)
+	f.db.Work(do)
 	return true
 }
 

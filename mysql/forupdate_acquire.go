@@ -8,13 +8,14 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // seizure is one attempt to take one key.
 type seizure struct {
 	f       *forUpdate
 	r       driver.Request
-	session *conn
+	session *conn.Conn
 	started time.Duration // before anything was sent
 	stood   bool          // (1) and (2) were done in the server's queue
 	t0      int64         // the token of the lease row before the grant
@@ -27,7 +28,7 @@ type seizure struct {
 
 func (f *forUpdate) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, notSent(f.lease.what("acquire"), err)
+		return nil, conn.NotSent(f.lease.what("acquire"), err)
 	}
 	results := make([]driver.Result, len(reqs))
 	side(len(reqs), func(i int) { results[i] = f.seize(ctx, reqs[i]) })
@@ -89,10 +90,10 @@ func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
 		if err == nil && result.Status == driver.Granted {
 			return result
 		}
-		lost := n.broken
-		n.put()
-		if isElsewhere(err) {
-			f.db.moved()
+		lost := n.Broken
+		n.Put()
+		if conn.IsElsewhere(err) {
+			f.db.Moved()
 		}
 		switch {
 		case err == nil:
@@ -111,9 +112,9 @@ func (f *forUpdate) again(ctx context.Context, h *hold) driver.Result {
 	stale, err := f.startBeat(h, h.ttl).wait(ctx.Done())
 	switch {
 	case err != nil:
-		return driver.Result{Err: maybeApplied(f.lease.what("acquire"), err)}
+		return driver.Result{Err: conn.MaybeApplied(f.lease.what("acquire"), err)}
 	case stale:
-		return driver.Result{Err: maybeApplied(f.lease.what("acquire"), fmt.Errorf("the hold of %q has ended", h.key))}
+		return driver.Result{Err: conn.MaybeApplied(f.lease.what("acquire"), fmt.Errorf("the hold of %q has ended", h.key))}
 	}
 	return driver.Result{Status: driver.Granted, Token: h.token, Stored: h.token}
 }
@@ -131,10 +132,10 @@ func (a *seizure) run(ctx context.Context) (driver.Result, error) {
 		if a.f.put(h) {
 			return result, nil
 		}
-		a.session.broken = true
-		return driver.Result{}, errClosed()
+		a.session.Broken = true
+		return driver.Result{}, conn.ErrClosed()
 	}
-	if a.session.broken {
+	if a.session.Broken {
 		return result, err
 	}
 	if rolled := rollBack(ctx, a.session); rolled != nil && err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A step (3) that waits for somebody's open transaction occupies one of the acquire
@@ -62,7 +63,7 @@ func (c *caution) blocked() {
 
 // on reports whether to look first. If not, the channel is closed when that changes.
 func (c *caution) on() (bool, <-chan struct{}) {
-	if c.f.db.cannotKill.Load() {
+	if c.f.db.CannotKill.Load() {
 		return true, nil
 	}
 	c.mu.Lock()
@@ -82,8 +83,8 @@ func (c *caution) pinned(ctx context.Context, key string, token int64, ours bool
 		if try == 2 {
 			return true, nil
 		}
-		if !pause(ctx, busyPause) {
-			return false, notSent(c.f.lease.what("acquire"), ctx.Err())
+		if !conn.Pause(ctx, busyPause) {
+			return false, conn.NotSent(c.f.lease.what("acquire"), ctx.Err())
 		}
 	}
 }
@@ -96,13 +97,13 @@ func (c *caution) ask(ctx context.Context, q *question) error {
 	begun := c.asking
 	c.mu.Unlock()
 	if !begun {
-		return errClosed()
+		return conn.ErrClosed()
 	}
 	select {
 	case <-q.done:
 		return q.err
 	case <-ctx.Done():
-		return notSent(c.f.lease.what("acquire"), ctx.Err())
+		return conn.NotSent(c.f.lease.what("acquire"), ctx.Err())
 	}
 }
 
@@ -119,12 +120,12 @@ func (c *caution) answer() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.f.life, questionWait)
-		err := c.f.db.slow(ctx, func(conn *conn) error {
-			return notSent(c.f.lease.what("acquire"), c.look(ctx, conn, part))
+		err := c.f.db.Slow(ctx, func(on *conn.Conn) error {
+			return conn.NotSent(c.f.lease.what("acquire"), c.look(ctx, on, part))
 		})
 		cancel()
 		if err != nil && c.f.life.Err() != nil {
-			err = errClosed()
+			err = conn.ErrClosed()
 		}
 		for _, q := range part {
 			q.err = err
@@ -134,7 +135,7 @@ func (c *caution) answer() {
 }
 
 // look answers the looks. What is held, or has no row, waits for nobody's transaction.
-func (c *caution) look(ctx context.Context, conn *conn, part []*question) error {
+func (c *caution) look(ctx context.Context, on *conn.Conn, part []*question) error {
 	var unread []string
 	for _, q := range part {
 		if !q.ours {
@@ -144,7 +145,7 @@ func (c *caution) look(ctx context.Context, conn *conn, part []*question) error 
 	var states map[string]state
 	if len(unread) > 0 {
 		var err error
-		if states, err = c.f.read(ctx, conn, unread); err != nil {
+		if states, err = c.f.read(ctx, on, unread); err != nil {
 			return err
 		}
 	}
@@ -162,7 +163,7 @@ func (c *caution) look(ctx context.Context, conn *conn, part []*question) error 
 	if len(entries) == 0 {
 		return nil
 	}
-	unlocked, err := c.f.lease.unlocked(ctx, conn, entries)
+	unlocked, err := c.f.lease.unlocked(ctx, on, entries)
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (f *forUpdate) place(ctx context.Context, r driver.Request) (pinned bool, e
 				return pinned, err
 			}
 		case <-ctx.Done():
-			return false, notSent("wait for a session", ctx.Err())
+			return false, conn.NotSent("wait for a session", ctx.Err())
 		}
 	}
 }

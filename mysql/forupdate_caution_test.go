@@ -54,7 +54,7 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 			}
 			return waited
 		}
-		if waited, most := pinned(), cap(c.db.acquires.slots); waited == 0 || waited > most {
+		if waited, most := pinned(), c.db.Acquires.Size(); waited == 0 || waited > most {
 			t.Errorf("%d steps waited for the row locks, want 1 to %d", waited, most)
 		}
 		for i := range reqs {
@@ -80,7 +80,7 @@ func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 		for i := range reqs {
 			reqs[i].Pinned = true
 		}
-		must(t, c.db.takeSlow(t.Context()))
+		must(t, c.db.TakeSlow(t.Context()))
 		answered := make(chan []driver.Result, 1)
 		go func() {
 			results, err := c.Acquire(within(t, time.Minute), reqs)
@@ -104,7 +104,7 @@ func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 			t.Error("answered without the connection")
 		default:
 		}
-		c.db.giveSlow()
+		c.db.GiveSlow()
 		for i, r := range <-answered {
 			c.wants(reqs[i].Key, r.Status, driver.Pinned)
 		}

@@ -13,7 +13,7 @@ import (
 func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		c.db.usual.Store(int64(time.Second)) // the write may wait for as long as one ever does
+		c.db.AssumeUsualAnswer(time.Second) // the write may wait for as long as one ever does
 		f := c.strategy.(*forUpdate)
 		for round := range 5 {
 			key := fmt.Sprint("key", round)
@@ -30,13 +30,13 @@ func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 				granted <- r.Status == driver.Granted
 			}()
 			time.Sleep(60 * time.Millisecond) // it has the row's lock, and waits for the lease row
-			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.id))
+			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.ID))
 			unlock()
 			if <-granted {
 				t.Fatalf("P1: granted in round %d, though its session is dead and the key is free", round)
 			}
-			n.broken = true
-			n.put()
+			n.Broken = true
+			n.Put()
 		}
 	})
 }

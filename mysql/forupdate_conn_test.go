@@ -18,7 +18,7 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 		s, user := asUser(t, l, Options{})
 		c := client{t: t, Store: s}
 		own := s.strategy.(*forUpdate).sessions
-		own.idleFor = 2 * time.Second
+		own.IdleFor = 2 * time.Second
 		const held = 30
 		var holds []driver.Hold
 		for i := range held {
@@ -58,9 +58,7 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 			c.wants("release", r.Status, driver.Released)
 		}
 		eventually(t, "sessions are closed that hold nothing, although nothing is done", func() bool {
-			own.mu.Lock()
-			defer own.mu.Unlock()
-			return own.open <= maxAttempts
+			return own.Open() <= maxAttempts
 		})
 		c.granted("left", time.Minute)
 		must(t, s.Close())
@@ -76,13 +74,13 @@ func TestForUpdateSessionsAreKeptForTheNextRound(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
 		own := c.strategy.(*forUpdate).sessions
-		own.idleFor = time.Minute // however slow the machine is
+		own.IdleFor = time.Minute // however slow the machine is
 		ids := func() map[uint64]bool {
 			seen := make(map[uint64]bool)
 			var holds []driver.Hold
 			for i := range 2 * maxAttempts {
 				h := c.granted(fmt.Sprint("k", i), time.Minute)
-				seen[sessionOf(t, c.Store, h).id] = true
+				seen[sessionOf(t, c.Store, h).ID] = true
 				holds = append(holds, h)
 			}
 			c.release(holds...)

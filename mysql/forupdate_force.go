@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // forceWait is how long a live holder has to free the row by itself, after force
@@ -24,7 +25,7 @@ const forceWait = 1200 * time.Millisecond
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
 func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, err error) {
 	var before state
-	err = f.db.insist(ctx, func(bound time.Duration) (guarded bool, err error) {
+	err = insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
 		before, guarded, err = f.raise(ctx, key, bound)
 		return guarded, err
 	})
@@ -35,13 +36,13 @@ func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, er
 	if err == nil && before.locked {
 		err = f.endHolder(ctx, before)
 	}
-	return info, classify(fmt.Sprintf("force release of %q in table %s", key, f.lease.table), err)
+	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, f.lease.table), err)
 }
 
 // raise writes the lease row, if it still is as it was read, and gives the state before.
 // guarded: an open guard is in the way.
 func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) (before state, guarded bool, err error) {
-	err = f.db.slow(ctx, func(c *conn) error {
+	err = f.db.Slow(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		if err != nil {
 			return err
@@ -58,14 +59,14 @@ func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) 
 			return err
 		}
 		if guarded {
-			return errBlocked
+			return conn.ErrBlocked
 		}
-		res, err := c.exec(ctx, bound, f.disown(key, s.token))
+		res, err := c.Exec(ctx, bound, f.disown(key, s.token))
 		if err != nil {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, errBlocked) // it changed: once more
+			return errors.Join(err, conn.ErrBlocked) // it changed: once more
 		}
 		return nil
 	})
@@ -78,7 +79,7 @@ func (f *forUpdate) endHolder(ctx context.Context, before state) error {
 	killed := false
 	for end := time.Now().Add(forceWait); ; {
 		var s state
-		if err := f.db.read(ctx, func(c *conn) error {
+		if err := f.db.Read(ctx, func(c *conn.Conn) error {
 			states, err := f.read(ctx, c, []string{before.key})
 			s = states[before.key]
 			return err
@@ -92,9 +93,9 @@ func (f *forUpdate) endHolder(ctx context.Context, before state) error {
 			if killed || !f.killSession(ctx, before) {
 				return fmt.Errorf("the hold is ended, its token is stale, but its silent session (connection %d) still keeps the row: it is free when the server ends that session, at most a TTL from now, or at once after KILL %d by a user who may", before.session, before.session)
 			}
-			killed, end = true, time.Now().Add(killWait)
+			killed, end = true, time.Now().Add(conn.KillWait)
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !conn.Pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
@@ -111,8 +112,8 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 		return false
 	}
 	proved := false
-	err := f.db.slow(ctx, func(c *conn) error {
-		status, err := query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
+	err := f.db.Slow(ctx, func(c *conn.Conn) error {
+		status, err := conn.Query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
 			var name string
 			err = rows.Scan(&name, &seconds)
 			return seconds, err
@@ -120,7 +121,7 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 		if err != nil || len(status) != 1 {
 			return err
 		}
-		ages, err := query(ctx, c, 0, f.grants(before.session, before.token), func(rows *sql.Rows) (n [2]int64, err error) {
+		ages, err := conn.Query(ctx, c, 0, f.grants(before.session, before.token), func(rows *sql.Rows) (n [2]int64, err error) {
 			err = rows.Scan(&n[0], &n[1])
 			return n, err
 		})
@@ -134,11 +135,11 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 	if err != nil || !proved {
 		return false
 	}
-	ctl, err := f.db.control.get(ctx)
+	ctl, err := f.db.Control.Get(ctx)
 	if err != nil {
 		return false
 	}
-	defer ctl.put()
-	_, err = ctl.exec(ctx, 0, fmt.Sprintf("KILL CONNECTION %d", before.session))
+	defer ctl.Put()
+	_, err = ctl.Exec(ctx, 0, fmt.Sprintf("KILL CONNECTION %d", before.session))
 	return err == nil
 }

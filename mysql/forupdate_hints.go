@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Under SelectForUpdate the hint stands in the lease row. No statement of a refused
@@ -102,28 +103,28 @@ func (h *hinter) sendAll() {
 func (h *hinter) send(client uint32, keys []string) {
 	ctx, cancel := context.WithTimeout(h.f.life, driver.HintTime)
 	defer cancel()
-	_ = h.f.db.slow(ctx, func(c *conn) error {
+	_ = h.f.db.Slow(ctx, func(c *conn.Conn) error {
 		lease := h.f.lease
-		err := errBlocked
-		if !h.f.db.cannotKill.Load() {
+		err := conn.ErrBlocked
+		if !h.f.db.CannotKill.Load() {
 			err = lease.remind(ctx, c, client, keys)
 		}
-		if errors.Is(err, errBlocked) {
+		if errors.Is(err, conn.ErrBlocked) {
 			var free map[string]bool
 			if free, err = lease.writable(ctx, c, len(keys), func(i int) string { return keys[i] }); len(free) > 0 {
 				err = lease.remind(ctx, c, client, slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !free[k] }))
 			}
 		}
-		return notSent(lease.what("wait"), err)
+		return conn.NotSent(lease.what("wait"), err)
 	})
 }
 
-func (l *leases) remind(ctx context.Context, c *conn, client uint32, keys []string) (err error) {
+func (l *leases) remind(ctx context.Context, c *conn.Conn, client uint32, keys []string) (err error) {
 	s := remind(l.table, client, keys)
 	if len(keys) == 1 {
-		_, err = c.execOne(ctx, l.db.bound(0), s)
+		_, err = c.ExecOne(ctx, l.db.Bound(0), s)
 	} else {
-		_, err = c.exec(ctx, l.db.bound(0), s.literal())
+		_, err = c.Exec(ctx, l.db.Bound(0), s.Literal())
 	}
 	return err
 }
@@ -152,7 +153,7 @@ func (h *hinter) join(r driver.Request) (leave func()) {
 
 // tick renews the hints of those who wait in the queue, until nobody does.
 func (h *hinter) tick() {
-	for sleep(h.f.life, driver.HintTime/2) {
+	for conn.Sleep(h.f.life, driver.HintTime/2) {
 		var due []waiter
 		h.mu.Lock()
 		for w := range h.waiting {
@@ -189,11 +190,11 @@ func (f *forUpdate) tellWanted(ctx context.Context, holds []driver.Hold, results
 	if len(some) == 0 {
 		return
 	}
-	_ = f.db.step(ctx, f.db.releases, func(c *conn) error {
+	_ = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
 		rows, err := f.lease.rows(ctx, c, len(some), func(n int) string { return holds[some[n]].Key })
 		for _, i := range some {
 			results[i].Wanted = rows[holds[i].Key].wanted
 		}
-		return notSent(f.lease.what("release"), err)
+		return conn.NotSent(f.lease.what("release"), err)
 	})
 }

@@ -13,7 +13,7 @@ func TestForUpdateHintsCost(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		s := l.store()
 		c := client{t: t, Store: s}
-		s.db.usual.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		s.db.AssumeUsualAnswer(time.Minute) // a busy machine: nothing is ended by KILL that is only slow
 		wants := func(what string, want uint64, before, f func()) {
 			t.Helper()
 			if got := least(func() uint64 {
@@ -100,8 +100,8 @@ func TestForUpdateHintsOfTheQueue(t *testing.T) {
 
 		// Who finds nobody there leaves nothing.
 		l.hintIs("k", clientB, 9*time.Second)
-		for _, n := range b.strategy.(*forUpdate).sessions.idle {
-			n.trip = &trip{since: time.Now(), least: [2]time.Duration{time.Minute, 0}} // or a busy machine might look like somebody
+		for _, n := range b.strategy.(*forUpdate).sessions.Idle() {
+			n.AssumeShortestAnswer(time.Minute) // or a busy machine might look like somebody
 		}
 		b.hint("the hint of the grant", (<-wait()).Wanted, 0)
 		b.wanted("k", 0)
@@ -129,7 +129,7 @@ func TestP15_ALockedLeaseRow(t *testing.T) {
 		_, err = tx.Exec("SELECT 1 FROM rowlock_session FORCE INDEX (PRIMARY) WHERE name='b' FOR UPDATE")
 		must(t, err)
 		for _, cannotKill := range []bool{false, true} {
-			other.db.cannotKill.Store(cannotKill)
+			other.db.CannotKill.Store(cannotKill)
 			var reqs []driver.Request
 			for _, k := range []string{"a", "b", "c"} {
 				q := request(k, time.Minute)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // hold is a key that a session of this Store has.
@@ -21,7 +22,7 @@ type hold struct {
 	keeps   bool          // granted with MinHold
 	wanted  driver.Hint   // by another, at the grant
 	seen    time.Duration // when that was read
-	session *conn
+	session *conn.Conn
 	turn    chan struct{} // the right to use the session
 	over    bool          // the session is the hold's no more; for who has the turn
 
@@ -68,7 +69,7 @@ func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 	})
 	if !begun {
 		h.beating = nil
-		b.err = errClosed()
+		b.err = conn.ErrClosed()
 		close(b.done)
 	}
 	return b
@@ -84,20 +85,20 @@ func (f *forUpdate) beatOnce(h *hold, ttl time.Duration) (stale bool, err error)
 	case <-ctx.Done():
 		return false, fmt.Errorf("%w: %w", errUnanswered, ctx.Err())
 	}
-	if h.over || h.session.broken {
+	if h.over || h.session.Broken {
 		return false, errors.New("the session has ended")
 	}
 	// The last renewals before MaxHold are shorter. But a renewal never shortens what
 	// the holder trusts by an earlier one.
-	if s := wholeSeconds(ttl); s > h.session.silence || s < h.session.silence && h.mayShorten(s) {
-		if err := h.session.endsAfter(ctx, s); err != nil {
-			h.session.broken = true
+	if s := conn.WholeSeconds(ttl); s > h.session.Silence || s < h.session.Silence && h.mayShorten(s) {
+		if err := h.session.EndAfter(ctx, s); err != nil {
+			h.session.Broken = true
 			return false, err
 		}
 	}
-	found, err := query(ctx, h.session, 0, f.beat(h.key), scanHold)
+	found, err := conn.Query(ctx, h.session, 0, f.beat(h.key), scanHold)
 	if err != nil {
-		h.session.broken = true
+		h.session.Broken = true
 		return false, err
 	}
 	return len(found) != 1 || found[0] != h.id, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // state is what the two tables tell of a key.
@@ -24,22 +25,22 @@ type state struct {
 //
 // Whether a key is held cannot be seen in the lease row, which a release leaves as
 // it is. The server's own tables of locks would tell, but need privileges.
-func (f *forUpdate) read(ctx context.Context, c *conn, keys []string) (map[string]state, error) {
-	return inParts(0, len(keys), func(from, to int) (map[string]state, error) { return f.readOnce(ctx, c, keys[from:to]) })
+func (f *forUpdate) read(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
+	return conn.InParts(0, len(keys), func(from, to int) (map[string]state, error) { return f.readOnce(ctx, c, keys[from:to]) })
 }
 
-func (f *forUpdate) readOnce(ctx context.Context, c *conn, keys []string) (map[string]state, error) {
+func (f *forUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
 	free, err := f.lease.keySet(ctx, c, f.free(keys))
 	if err != nil {
 		return nil, err
 	}
-	found, err := query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
+	found, err := conn.Query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
 		var r rowScan
-		var kept count
+		var kept conn.Int
 		if err = rows.Scan(append(r.columns(), &kept, &s.session, &s.lockable)...); err != nil {
 			return s, err
 		}
-		s.row, s.kept, s.badKept = r.row(), micros(kept.n), kept.off
+		s.row, s.kept, s.badKept = r.row(), conn.Micros(kept.N), kept.Off
 		return s, nil
 	})
 	if err != nil {
@@ -80,7 +81,7 @@ func (s state) info() driver.Info {
 }
 
 func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
-	err = f.db.read(ctx, func(c *conn) error {
+	err = f.db.Read(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, keys)
 		if err != nil {
 			return err
@@ -99,7 +100,7 @@ func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.
 		}
 		return nil
 	})
-	return infos, classify(f.lease.what("inspect"), err)
+	return infos, conn.Classify(f.lease.what("inspect"), err)
 }
 
 // listPart is how many rows list looks at in one statement: while it runs, acquires
@@ -109,8 +110,8 @@ const listPart = 50
 // list reads the names from the lease rows, then the states in parts.
 func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var names []string
-	err = f.db.read(ctx, func(c *conn) (err error) {
-		rows, err := query(ctx, c, 0, listing(f.lease.table, prefix, after, limit), scanRow)
+	err = f.db.Read(ctx, func(c *conn.Conn) (err error) {
+		rows, err := conn.Query(ctx, c, 0, listing(f.lease.table, prefix, after, limit), scanRow)
 		for _, r := range rows {
 			names = append(names, r.key)
 		}
@@ -120,7 +121,7 @@ func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (
 		if err != nil {
 			break
 		}
-		err = f.db.read(ctx, func(c *conn) error {
+		err = f.db.Read(ctx, func(c *conn.Conn) error {
 			states, err := f.read(ctx, c, part)
 			for _, k := range part {
 				if s, ok := states[k]; ok && err == nil {
@@ -131,7 +132,7 @@ func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (
 		})
 	}
 	if err != nil {
-		return nil, classify(f.lease.what("list"), err)
+		return nil, conn.Classify(f.lease.what("list"), err)
 	}
 	return infos, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // queue waits for the row lock, which is (1) and (2), and then goes on as any acquire
@@ -16,20 +17,20 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 	for {
 		n, err := f.session(ctx, r.TTL)
 		if err != nil {
-			return driver.Result{Err: notSent(f.lease.what("wait"), err)}
+			return driver.Result{Err: conn.NotSent(f.lease.what("wait"), err)}
 		}
 		start := time.Now()
 		found, err := f.stand(ctx, n, r.Key)
 		switch {
-		case err != nil && n.broken: // it died while it waited, or the caller has gone
-			n.put()
-			if ctx.Err() != nil || !pause(ctx, 100*time.Millisecond) {
-				return driver.Result{Err: notSent(f.lease.what("wait"), errors.Join(ctx.Err(), err))}
+		case err != nil && n.Broken: // it died while it waited, or the caller has gone
+			n.Put()
+			if ctx.Err() != nil || !conn.Pause(ctx, 100*time.Millisecond) {
+				return driver.Result{Err: conn.NotSent(f.lease.what("wait"), errors.Join(ctx.Err(), err))}
 			}
 			continue
 		case err != nil:
-			n.put()
-			return driver.Result{Err: notSent(f.lease.what("wait"), err)}
+			n.Put()
+			return driver.Result{Err: conn.NotSent(f.lease.what("wait"), err)}
 		}
 		// The lock is there. From here on a caller who gives up does not cut anything
 		// short: the outcome would be unknown.
@@ -43,8 +44,8 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 		if err == nil && result.Status == driver.Granted {
 			return result
 		}
-		lost := n.broken
-		n.put()
+		lost := n.Broken
+		n.Put()
 		if err != nil {
 			return driver.Result{Err: a.fail(lost, err)}
 		}
@@ -55,10 +56,10 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 // stand waits in the server's queue until the session has the row lock, in slices
 // of the session's innodb_lock_wait_timeout, a second: a waiter whose program died
 // leaves no longer-lived ghost. A key without a row has nobody to wait for.
-func (f *forUpdate) stand(ctx context.Context, n *conn, key string) ([]count, error) {
+func (f *forUpdate) stand(ctx context.Context, n *conn.Conn, key string) ([]conn.Int, error) {
 	for {
-		found, err := query(ctx, n, 0, f.waitRow(key), scanOne[count])
-		if !errors.Is(err, errBlocked) {
+		found, err := conn.Query(ctx, n, 0, f.waitRow(key), conn.ScanOne[conn.Int])
+		if !errors.Is(err, conn.ErrBlocked) {
 			return found, err
 		}
 		if err := ctx.Err(); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // bothServers runs f for SelectForUpdate on both servers.
@@ -30,7 +31,7 @@ func TestForUpdateTrips(t *testing.T) {
 	t.Parallel()
 	bothServers(t, func(t *testing.T, l *lab) {
 		const most, cycles = 4, 10
-		s, d := l.distant(farTrip / 2)
+		s, d := l.distant(conn.FarTrip / 2)
 		c := client{t: t, Store: s}
 		take := map[string]func(driver.Request) driver.Hold{
 			"without waiting": c.grant,

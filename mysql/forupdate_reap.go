@@ -6,34 +6,35 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // reap removes both rows of keys that are dead for longer than grace, the row that
 // sessions lock too: it takes that lock first, without waiting, so it never touches
 // a key that is held. An acquire that finds a row missing makes it again.
 func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int, err error) {
-	old := newText(0).add("expires_at<" + now + "-INTERVAL ").us(grace).
-		add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + now + "-INTERVAL ").us(grace).
-		add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + now + "-INTERVAL ").us(grace).
-		add(" MICROSECOND AND token<1024*(" + nowUS + "-").us(grace).add(")").String()
+	old := conn.NewText(0).Add("expires_at<" + now + "-INTERVAL ").Micros(grace).
+		Add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + now + "-INTERVAL ").Micros(grace).
+		Add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + now + "-INTERVAL ").Micros(grace).
+		Add(" MICROSECOND AND token<1024*(" + nowUS + "-").Micros(grace).Add(")").String()
 	var found []string
-	err = f.db.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, newText(0).add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), scanKey)
+	err = f.db.Slow(ctx, func(c *conn.Conn) (err error) {
+		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").Int(driver.MaxReap).String(), conn.ScanKey)
 		return err
 	})
 	if err != nil {
-		return 0, classify(f.lease.what("reap"), err)
+		return 0, conn.Classify(f.lease.what("reap"), err)
 	}
 	for _, key := range found {
-		err := f.db.slow(ctx, func(c *conn) error {
+		err := f.db.Slow(ctx, func(c *conn.Conn) error {
 			gone, err := f.reapKey(ctx, c, key, old)
 			if gone {
 				removed++
 			}
 			return err
 		})
-		if err != nil && !errors.Is(err, errBlocked) {
-			return removed, classify(f.lease.what("reap"), err)
+		if err != nil && !errors.Is(err, conn.ErrBlocked) {
+			return removed, conn.Classify(f.lease.what("reap"), err)
 		}
 	}
 	return removed, nil
@@ -41,18 +42,18 @@ func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int,
 
 // reapKey is one transaction: the row's lock, then the lease row if it is still
 // dead, then the row.
-func (f *forUpdate) reapKey(ctx context.Context, c *conn, key, old string) (gone bool, err error) {
+func (f *forUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) (gone bool, err error) {
 	states, err := f.read(ctx, c, []string{key})
 	if err != nil || states[key].locked {
 		return false, err
 	}
-	if _, err := c.exec(ctx, 0, "START TRANSACTION"); err != nil {
+	if _, err := c.Exec(ctx, 0, "START TRANSACTION"); err != nil {
 		return false, err
 	}
 	end := "ROLLBACK"
 	defer func() {
-		if _, ended := c.exec(ctx, 0, end); ended != nil {
-			c.broken, gone = true, false
+		if _, ended := c.Exec(ctx, 0, end); ended != nil {
+			c.Broken, gone = true, false
 			err = errors.Join(err, ended)
 		}
 	}()
@@ -62,10 +63,10 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn, key, old string) (gone
 		}
 	}
 	for _, statement := range []string{
-		newText(0).add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").key(key).add(" AND ", old).String(),
-		newText(0).add("DELETE FROM ", f.rows, " WHERE name=").key(key).String(),
+		conn.NewText(0).Add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").Key(key).Add(" AND ", old).String(),
+		conn.NewText(0).Add("DELETE FROM ", f.rows, " WHERE name=").Key(key).String(),
 	} {
-		res, err := c.exec(ctx, f.db.bound(0), statement)
+		res, err := c.Exec(ctx, f.db.Bound(0), statement)
 		if err != nil {
 			return false, err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // release is ROLLBACK on the session of each hold. The lease row stays as it is:
@@ -17,7 +18,7 @@ import (
 // engine stops to repeat the undo.
 func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, notSent(f.lease.what("release"), err)
+		return nil, conn.NotSent(f.lease.what("release"), err)
 	}
 	results := make([]driver.Result, len(holds))
 	ends := make([]ending, len(holds))
@@ -31,7 +32,7 @@ func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 			dead = append(dead, i)
 		}
 	}
-	f.tell(ctx, "release", f.db.releases, holds, foreign, dead, results)
+	f.tell(ctx, "release", f.db.Releases, holds, foreign, dead, results)
 	for _, i := range foreign {
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
@@ -64,7 +65,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return driver.Result{Err: maybeApplied(f.lease.what("release"), fmt.Errorf("%w: %w", errUnanswered, ctx.Err()))}, answered
+		return driver.Result{Err: conn.MaybeApplied(f.lease.what("release"), fmt.Errorf("%w: %w", errUnanswered, ctx.Err()))}, answered
 	}
 	if !f.take(h) {
 		return driver.Result{}, unknownHere
@@ -72,7 +73,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	h.over = true
 	n := h.session
 	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true}
-	died := n.broken // a heartbeat found it dead
+	died := n.Broken // a heartbeat found it dead
 	var err error
 	if !died {
 		if err = rollBack(ctx, n); err != nil {
@@ -83,7 +84,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 			}
 		}
 	}
-	n.put()
+	n.Put()
 	switch {
 	case x.keeps, x.session != nil:
 		f.note(q.ID, x, max(q.TTL, q.Keep))
@@ -93,7 +94,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 		return driver.Result{Status: driver.Released, Final: true, Wanted: h.hint()}, answered
 	}
 	if x.session != nil {
-		return driver.Result{Err: maybeApplied(f.lease.what("release"), err)}, answered
+		return driver.Result{Err: conn.MaybeApplied(f.lease.what("release"), err)}, answered
 	}
 	return f.undo(ctx, q, x), answered
 }

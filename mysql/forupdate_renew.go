@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // renew sends a heartbeat on the session of each hold, all at the same time, and
@@ -18,7 +19,7 @@ import (
 // on. Alive with Left says until when the hold is good, by the earlier of the two.
 func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, notSent(f.lease.what("renew"), err)
+		return nil, conn.NotSent(f.lease.what("renew"), err)
 	}
 	now := clock.Now()
 	results := make([]driver.Result, len(holds))
@@ -34,7 +35,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		if own[i].rowDue(now, h.TTL) {
 			due = append(due, i)
 		}
-		patience = max(patience, beats(h.TTL), f.db.bound(0))
+		patience = max(patience, beats(h.TTL), f.db.Bound(0))
 		beating[i] = f.startBeat(own[i], h.TTL)
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
@@ -66,7 +67,7 @@ func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	for _, i := range dead {
 		f.finish(ctx, own[i])
 	}
-	f.tell(ctx, "renew", f.db.renewals, holds, foreign, dead, results)
+	f.tell(ctx, "renew", f.db.Renewals, holds, foreign, dead, results)
 	for i, err := range causes {
 		results[i].Err = fmt.Errorf("its session has ended: %w", err)
 	}
@@ -121,16 +122,16 @@ func (f *forUpdate) finish(ctx context.Context, h *hold) {
 		return
 	}
 	h.over = true
-	if !h.session.broken {
+	if !h.session.Broken {
 		_ = rollBack(ctx, h.session)
 	}
-	h.session.put()
+	h.session.Put()
 }
 
 // tell answers by the lease row for holds that no session of this Store has: those
 // that are foreign to it, and those whose session is dead. What the row still names
 // is over too if nobody has its row locked.
-func (f *forUpdate) tell(ctx context.Context, what string, on *pool, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
+func (f *forUpdate) tell(ctx context.Context, what string, on *conn.Pool, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
 	if len(foreign)+len(dead) == 0 {
 		return
 	}
@@ -139,9 +140,9 @@ func (f *forUpdate) tell(ctx context.Context, what string, on *pool, holds []dri
 		keys = append(keys, holds[i].Key)
 	}
 	var states map[string]state
-	err := f.db.step(ctx, on, func(c *conn) (err error) {
+	err := f.db.Step(ctx, on, func(c *conn.Conn) (err error) {
 		states, err = f.read(ctx, c, keys)
-		return notSent(f.lease.what(what), err)
+		return conn.NotSent(f.lease.what(what), err)
 	})
 	gone := func(h driver.Hold) driver.Result {
 		if s, ok := states[h.Key]; ok && !s.mine(h.ID) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A session is a connection that can hold the lock of one row. A session that serves one
@@ -27,19 +28,19 @@ const (
 // room is how many sessions the pool of database/sql has room for beside the
 // Store's own connections, and how many connections it allows (0: any number).
 func (f *forUpdate) room() (most, room int) {
-	most = f.db.sql.Stats().MaxOpenConnections
+	most = f.db.SQL.Stats().MaxOpenConnections
 	if most == 0 {
 		return 0, math.MaxInt
 	}
 	return most, most - f.connections - spareConnections
 }
 
-func newSessions(f *forUpdate) *pool {
-	return f.db.newPool(poolOptions{
-		prepare: prepareSession,
-		holds:   true,
-		idleFor: idleSession,
-		room: func(open int) error {
+func newSessions(f *forUpdate) *conn.Pool {
+	return f.db.NewPool(conn.PoolOptions{
+		Prepare: prepareSession,
+		Holds:   true,
+		IdleFor: idleSession,
+		Room: func(open int) error {
 			if most, room := f.room(); open >= room {
 				return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: the pool allows %d, %d of them for keys, which are all in use: SetMaxOpenConns to more",
 					most, max(room, 0))}
@@ -50,9 +51,9 @@ func newSessions(f *forUpdate) *pool {
 }
 
 // session takes one without any lock.
-func (f *forUpdate) session(ctx context.Context, ttl time.Duration) (*conn, error) {
-	c, err := f.sessions.getFor(ctx, ttl)
-	if errors.Is(err, errPoolBusy) {
+func (f *forUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn, error) {
+	c, err := f.sessions.GetFor(ctx, ttl)
+	if errors.Is(err, conn.ErrPoolBusy) {
 		err = &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: %w", err)}
 	}
 	return c, err
@@ -63,19 +64,19 @@ func (f *forUpdate) session(ctx context.Context, ttl time.Duration) (*conn, erro
 // nothing else. MariaDB has timeouts of its own for a transaction that is idle, which
 // would end a hold; MySQL takes the /*M! */ for a comment:
 // https://mariadb.com/kb/en/comment-syntax/
-func prepareSession(ctx context.Context, c *conn, silence time.Duration) error {
-	silence = wholeSeconds(silence)
-	_, err := c.exec(ctx, 0, fmt.Sprintf("SET SESSION autocommit=0, wait_timeout=%d%s /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
-		silence/time.Second, committed))
+func prepareSession(ctx context.Context, c *conn.Conn, silence time.Duration) error {
+	silence = conn.WholeSeconds(silence)
+	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION autocommit=0, wait_timeout=%d%s /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
+		silence/time.Second, conn.Committed))
 	if err != nil {
 		return err
 	}
-	c.silence = silence
+	c.Silence = silence
 	type settings struct {
 		wait       int
 		autocommit bool
 	}
-	got, err := query(ctx, c, 0, "SELECT @@SESSION.wait_timeout,@@SESSION.autocommit", func(rows *sql.Rows) (s settings, err error) {
+	got, err := conn.Query(ctx, c, 0, "SELECT @@SESSION.wait_timeout,@@SESSION.autocommit", func(rows *sql.Rows) (s settings, err error) {
 		err = rows.Scan(&s.wait, &s.autocommit)
 		return s, err
 	})
@@ -86,19 +87,19 @@ func prepareSession(ctx context.Context, c *conn, silence time.Duration) error {
 }
 
 // rollBack frees what a session has locked; where that fails it is not used again.
-func rollBack(ctx context.Context, session *conn) error {
-	_, err := session.exec(ctx, 0, "ROLLBACK")
+func rollBack(ctx context.Context, session *conn.Conn) error {
+	_, err := session.Exec(ctx, 0, "ROLLBACK")
 	if err != nil {
-		session.broken = true
+		session.Broken = true
 	}
 	return err
 }
 
 // endSession asks the server to end a session. ended: it did so now. gone: there is no
 // such session, or there will not be in a moment.
-func (f *forUpdate) endSession(ctx context.Context, session *conn) (ended, gone bool) {
-	ctx, cancel := context.WithTimeout(ctx, killWait)
+func (f *forUpdate) endSession(ctx context.Context, session *conn.Conn) (ended, gone bool) {
+	ctx, cancel := context.WithTimeout(ctx, conn.KillWait)
 	defer cancel()
-	err := f.db.kill(ctx, session, "CONNECTION", session.heard)
-	return err == nil, err == nil || number(err) == erNoSuchThread
+	err := f.db.Kill(ctx, session, "CONNECTION", session.Heard)
+	return err == nil, err == nil || conn.Number(err) == conn.ErNoSuchThread
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestForUpdateSoak ends sessions at random while several programs take few keys.
@@ -45,15 +46,15 @@ func TestForUpdateSoak(t *testing.T) {
 						switch results[0].Status {
 						case driver.Held:
 							held.Add(1)
-							pause(ctx, 3*time.Millisecond)
+							conn.Pause(ctx, 3*time.Millisecond)
 							continue
 						case driver.Pinned:
 							pinned.Add(1)
-							pause(ctx, 10*time.Millisecond)
+							conn.Pause(ctx, 10*time.Millisecond)
 							continue
 						case driver.Unknown:
 							unknown.Add(1)
-							if n := number(results[0].Err); n == erDeadlock || n == erLockWait {
+							if n := conn.Number(results[0].Err); n == conn.ErDeadlock || n == conn.ErLockWait {
 								t.Errorf("acquire: %v", results[0].Err)
 							}
 							h.Undo = true
@@ -63,11 +64,11 @@ func TestForUpdateSoak(t *testing.T) {
 							continue
 						}
 						granted.Add(1)
-						pause(ctx, time.Duration(1+r.IntN(5000))*time.Microsecond)
+						conn.Pause(ctx, time.Duration(1+r.IntN(5000))*time.Microsecond)
 						if own := f().get(h.Key, h.ID); own != nil && r.IntN(4) == 0 {
-							_, _ = l.db.Exec(fmt.Sprintf("KILL CONNECTION %d", own.session.id))
+							_, _ = l.db.Exec(fmt.Sprintf("KILL CONNECTION %d", own.session.ID))
 							kills.Add(1)
-							pause(ctx, time.Duration(1+r.IntN(20000))*time.Microsecond)
+							conn.Pause(ctx, time.Duration(1+r.IntN(20000))*time.Microsecond)
 						}
 						switch err := writeGuarded(l, h); {
 						case err == nil:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // steps are (1) to (4). Status Unknown without an error, of one of them, means: go on.
@@ -36,9 +37,9 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	}
 	refused, made := 0, 0
 	for {
-		found, err := query(ctx, a.session, 0, a.f.lockRow(a.r.Key), scanOne[count])
+		found, err := conn.Query(ctx, a.session, 0, a.f.lockRow(a.r.Key), conn.ScanOne[conn.Int])
 		switch {
-		case number(err) == erNoWait, errors.Is(err, errBlocked):
+		case conn.Number(err) == erNoWait, errors.Is(err, conn.ErrBlocked):
 			refused++
 			p, err := a.refusal(ctx)
 			if err != nil {
@@ -48,7 +49,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			if p.left > 0 || refused == len(refusedPauses) {
 				return driver.Result{Status: driver.Held, Left: p.left, Owner: p.owner}, nil
 			}
-			if !pause(ctx, refusedPauses[refused]) {
+			if !conn.Pause(ctx, refusedPauses[refused]) {
 				return driver.Result{}, ctx.Err()
 			}
 		case err != nil:
@@ -71,11 +72,11 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 }
 
 // read takes the token out of the answer to (1) and (2); false: a row is missing.
-func (a *seizure) read(found []count) bool {
-	if len(found) != 1 || found[0].null {
+func (a *seizure) read(found []conn.Int) bool {
+	if len(found) != 1 || found[0].Null {
 		return false
 	}
-	a.t0 = found[0].n // the nearest, which leaves no room for the next
+	a.t0 = found[0].N // the nearest, which leaves no room for the next
 	return true
 }
 
@@ -92,11 +93,11 @@ type lessee struct {
 }
 
 // present reads the lease row.
-func (f *forUpdate) present(ctx context.Context, c *conn, key string) (p lessee, ok bool, err error) {
-	found, err := query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
-		var token, left, kept, wanted, now count
+func (f *forUpdate) present(ctx context.Context, c *conn.Conn, key string) (p lessee, ok bool, err error) {
+	found, err := conn.Query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
+		var token, left, kept, wanted, now conn.Int
 		err = rows.Scan(&token, &left, &kept, &p.owner, &wanted, &now, &p.taken)
-		p.token, p.left, p.kept, p.wanted = token.n, micros(left.n), micros(kept.n), hintOf(wanted.n, now.n)
+		p.token, p.left, p.kept, p.wanted = token.N, conn.Micros(left.N), conn.Micros(kept.N), hintOf(wanted.N, now.N)
 		return p, err
 	})
 	if err != nil || len(found) == 0 {
@@ -109,9 +110,9 @@ func (f *forUpdate) present(ctx context.Context, c *conn, key string) (p lessee,
 // long; 0: nobody, or one whose lease row is not written yet. It asks on another
 // connection, because the session would keep the lock by which it asks.
 func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
-	err = a.f.db.step(ctx, a.f.db.acquires, func(c *conn) (err error) {
+	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) (err error) {
 		p, _, err = a.f.present(ctx, c, a.r.Key)
-		return notSent(a.f.lease.what("acquire"), err)
+		return conn.NotSent(a.f.lease.what("acquire"), err)
 	})
 	if !p.taken {
 		p.left = 0 // of a hold that was released, which leaves the lease row as it is
@@ -122,13 +123,13 @@ func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
 
 // make creates rows. One that is there by now and locked is as good.
 func (a *seizure) make(ctx context.Context, statements ...string) error {
-	return a.f.db.step(ctx, a.f.db.acquires, func(c *conn) error {
+	return a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
 		if err := a.together(c); err != nil {
 			return err
 		}
 		for _, statement := range statements {
-			if _, err := c.exec(ctx, a.f.db.bound(0), statement); err != nil && !errors.Is(err, errBlocked) {
-				return classify(a.f.lease.what("create a row"), err)
+			if _, err := c.Exec(ctx, a.f.db.Bound(0), statement); err != nil && !errors.Is(err, conn.ErrBlocked) {
+				return conn.Classify(a.f.lease.what("create a row"), err)
 			}
 		}
 		return nil
@@ -138,20 +139,20 @@ func (a *seizure) make(ctx context.Context, statements ...string) error {
 // together is nil if the session and a connection of the Store lead to one server.
 // After the primary was switched one of them may be older than that: neither is used
 // again, because a row that is locked on one server keeps nobody from the other's.
-func (a *seizure) together(c *conn) error {
-	if c.server == a.session.server {
+func (a *seizure) together(c *conn.Conn) error {
+	if c.Server == a.session.Server {
 		return nil
 	}
-	c.broken, a.session.broken = true, true
-	a.f.db.moved()
-	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", a.r.Key, a.session.server, c.server)}
+	c.Broken, a.session.Broken = true, true
+	a.f.db.Moved()
+	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", a.r.Key, a.session.Server, c.Server)}
 }
 
 // write is (3): Status Unknown without an error means that it is done.
 func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 	look := a.r.Pinned
 	changed := 0
-	for try := 0; try < len(bounds) && changed < 5; {
+	for try := 0; try < len(conn.Bounds) && changed < 5; {
 		if why := tokensUsedUp(a.t0); why != "" {
 			return driver.Result{}, a.f.lease.corruptError("acquire", a.r.Key, why, true)
 		}
@@ -161,14 +162,14 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 				return driver.Result{Status: driver.Pinned}, err
 			}
 		}
-		affected, err := a.update(ctx, a.f.db.bound(try), look)
+		affected, err := a.update(ctx, a.f.db.Bound(try), look)
 		switch {
 		case errors.Is(err, errLookFirst):
 			look = true
 			continue
-		case errors.Is(err, errBlocked):
+		case errors.Is(err, conn.ErrBlocked):
 			if try++; waited(err) {
-				try = len(bounds) // it took a second
+				try = len(conn.Bounds) // it took a second
 			}
 			look = true
 			continue
@@ -194,7 +195,7 @@ var errLookFirst = errors.New("to be looked at first")
 
 // update sends (3) once.
 func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
-	err = a.f.db.step(ctx, a.f.db.acquires, func(c *conn) error {
+	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
 		if err := a.together(c); err != nil {
 			return err
 		}
@@ -202,8 +203,8 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 			return errLookFirst
 		}
 		a.sent = true
-		res, err := c.execOne(ctx, bound, a.f.write(a.r, a.session.id, a.t0, a.line))
-		if errors.Is(err, errBlocked) {
+		res, err := c.ExecOne(ctx, bound, a.f.write(a.r, a.session.ID, a.t0, a.line))
+		if errors.Is(err, conn.ErrBlocked) {
 			a.sent = false
 			a.f.caution.blocked() // before the connection is another's
 			return err
@@ -217,7 +218,7 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 		if isCorruptRow(err) {
 			err = a.f.lease.corruptError("acquire", a.r.Key, err.Error(), true)
 		}
-		err = classify(a.f.lease.what("acquire"), err)
+		err = conn.Classify(a.f.lease.what("acquire"), err)
 		if driver.IsNotApplied(err) || err == nil && affected == 0 {
 			a.sent = false
 		}
@@ -246,11 +247,11 @@ func (a *seizure) look(ctx context.Context) (driver.Result, error) {
 
 // confirm is (4).
 func (a *seizure) confirm(ctx context.Context) (mine bool, err error) {
-	found, err := query(ctx, a.session, 0, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
+	found, err := conn.Query(ctx, a.session, 0, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
 		var hold sql.RawBytes
-		var wanted, now count
+		var wanted, now conn.Int
 		err = rows.Scan(&hold, &wanted, &now)
-		a.wanted = hintOf(wanted.n, now.n)
+		a.wanted = hintOf(wanted.N, now.N)
 		return string(hold) == string(a.r.ID[:]), err
 	})
 	return len(found) == 1 && found[0], err

@@ -28,7 +28,7 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 				t.Fatalf("lock: %+v, %v", r, err)
 			}
 			kill := func() {
-				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.id))
+				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.ID))
 			}
 			var next driver.Hold
 			if round%2 == 0 { // killed after (2)
@@ -45,8 +45,8 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			if mine, err := x.confirm(ctx); err != nil || !mine {
 				refused++
 			}
-			n.broken = true
-			n.put()
+			n.Broken = true
+			n.Put()
 			if i := b.inspect(key); !i.Held || i.Token != next.Token {
 				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // onBoth runs f for SelectForUpdate on both servers.
@@ -23,7 +24,7 @@ func onBoth(t *testing.T, f func(t *testing.T, l *lab)) {
 // endSession ends the session of a hold as the server, or an operator, might.
 func endSession(t testing.TB, l *lab, s *Store, h driver.Hold) {
 	t.Helper()
-	id := sessionOf(t, s, h).id
+	id := sessionOf(t, s, h).ID
 	exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", id))
 	eventually(t, "the session is gone", func() bool {
 		var n int
@@ -32,7 +33,7 @@ func endSession(t testing.TB, l *lab, s *Store, h driver.Hold) {
 	})
 }
 
-func sessionOf(t testing.TB, s *Store, h driver.Hold) *conn {
+func sessionOf(t testing.TB, s *Store, h driver.Hold) *conn.Conn {
 	t.Helper()
 	own := s.strategy.(*forUpdate).get(h.Key, h.ID)
 	if own == nil {
@@ -99,12 +100,12 @@ func TestForUpdateReleaseReusesTheSession(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
 		h := c.granted("a", time.Minute)
-		id := sessionOf(t, c.Store, h).id
+		id := sessionOf(t, c.Store, h).ID
 		c.release(h)
 		h = c.granted("b", 2*time.Minute)
 		n := sessionOf(t, c.Store, h)
-		if n.id != id || n.silence != 2*time.Minute {
-			t.Fatalf("session %d with wait_timeout %v, want %d with 120", n.id, n.silence, id)
+		if n.ID != id || n.Silence != 2*time.Minute {
+			t.Fatalf("session %d with wait_timeout %v, want %d with 120", n.ID, n.Silence, id)
 		}
 		if c.inspect("a").Held || !c.inspect("b").Held {
 			t.Fatalf("a: %+v, b: %+v", c.inspect("a"), c.inspect("b"))
@@ -140,7 +141,7 @@ func TestForUpdateKilledSession(t *testing.T) {
 		h = freeSoon(t, a, "a")
 		n := sessionOf(t, a.Store, h)
 		a.release(h)
-		exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.id))
+		exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.ID))
 		a.release(a.granted("a", time.Minute))
 	})
 }
@@ -265,7 +266,7 @@ func TestForUpdateForce(t *testing.T) {
 		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
 		// A holder that is alive frees the row at its next heartbeat.
 		h := a.granted("alive", time.Minute)
-		id := sessionOf(t, a.Store, h).id
+		id := sessionOf(t, a.Store, h).ID
 		done := make(chan error, 1)
 		go func() {
 			info, err := b.ForceRelease(within(t, time.Minute), "alive")
@@ -280,7 +281,7 @@ func TestForUpdateForce(t *testing.T) {
 		if next.Token < h.Token+2*driver.TokenRange {
 			t.Fatalf("token %d after a forced release of %d", next.Token, h.Token)
 		}
-		if other := a.granted("other", time.Minute); sessionOf(t, a.Store, other).id != id {
+		if other := a.granted("other", time.Minute); sessionOf(t, a.Store, other).ID != id {
 			t.Fatal("the session of a living holder was ended")
 		}
 		// One that is silent loses its session.

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // failure is an attempt whose outcome is not known, or a hold whose release is not.
 // Its session is never used again.
 type failure struct {
 	key     string
-	session *conn // may still live on the server; nil: it is gone
-	keeps   bool  // the lease row may say that MinHold keeps the key
-	written bool  // (3) was answered: it cannot arrive any more
+	session *conn.Conn // may still live on the server; nil: it is gone
+	keeps   bool       // the lease row may say that MinHold keeps the key
+	written bool       // (3) was answered: it cannot arrive any more
 	until   time.Time
 }
 
@@ -24,14 +25,14 @@ type failure struct {
 func (a *seizure) fail(lost bool, err error) error {
 	keeps := a.sent && a.r.Keep > 0
 	if !lost && !keeps {
-		return notSent(a.f.lease.what("acquire"), err)
+		return conn.NotSent(a.f.lease.what("acquire"), err)
 	}
 	x := &failure{key: a.r.Key, keeps: keeps, written: a.token != 0}
 	if lost {
 		x.session = a.session
 	}
 	a.f.note(a.r.ID, x, max(a.r.TTL, a.r.Keep))
-	return maybeApplied(a.f.lease.what("acquire"), err)
+	return conn.MaybeApplied(a.f.lease.what("acquire"), err)
 }
 
 // note keeps a failure until it was undone, or cannot matter any more.
@@ -58,7 +59,7 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 			n = nil
 		} else if locked, err := f.locked(ctx, q.Key); err != nil || locked {
 			// Whoever has the row: wait_timeout ends the session, see release.
-			return driver.Result{Err: maybeApplied(f.lease.what("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
+			return driver.Result{Err: conn.MaybeApplied(f.lease.what("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
 		}
 	}
 	if keeps {
@@ -80,25 +81,25 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 
 // takeBack ends the MinHold of a hold in the lease row.
 func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
-	err = f.db.step(ctx, f.db.releases, func(c *conn) error {
-		res, err := c.exec(ctx, f.db.bound(0), f.revoke(q.Key, q.ID))
+	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
+		res, err := c.Exec(ctx, f.db.Bound(0), f.revoke(q.Key, q.ID))
 		if err == nil {
 			affected, err = res.RowsAffected()
 		}
-		if errors.Is(err, errBlocked) {
+		if errors.Is(err, conn.ErrBlocked) {
 			err = &driver.Error{NotApplied: true, Err: err}
 		}
-		return classify(f.lease.what("undo"), err)
+		return conn.Classify(f.lease.what("undo"), err)
 	})
 	return affected, err
 }
 
 // locked reports whether any session has the key.
 func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
-	err = f.db.step(ctx, f.db.releases, func(c *conn) error {
+	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		locked = states[key].locked
-		return notSent(f.lease.what("undo"), err)
+		return conn.NotSent(f.lease.what("undo"), err)
 	})
 	return locked, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // nasty are strings that mean something to somebody between us and the table.
@@ -59,7 +60,7 @@ func FuzzStatements(f *testing.F) {
 		id                driver.HoldID
 		d                 time.Duration
 	}
-	all := func(v values) (texts []string, both []statement, want [][]string) {
+	all := func(v values) (texts []string, both []conn.Statement, want [][]string) {
 		add := func(text string, w ...string) { texts, want = append(texts, text), append(want, w) }
 		one := driver.Request{Key: v.key, ID: v.id, Owner: v.owner, TTL: v.d, Keep: v.d}
 		two := []driver.Request{one, {Key: v.other, ID: v.id, Owner: v.owner, TTL: v.d}}
@@ -70,7 +71,7 @@ func FuzzStatements(f *testing.F) {
 		id := string(v.id[:])
 		k := func(i int) string { return two[i].Key }
 		for _, s := range []struct {
-			statement
+			conn.Statement
 			want []string
 		}{
 			{upsert("`t`", two[:1]), []string{v.key, id, v.owner}},
@@ -88,8 +89,8 @@ func FuzzStatements(f *testing.F) {
 			{remind("`t`", 7, []string{v.key}), []string{v.key}},
 			{remind("`t`", 7, []string{v.key, v.other}), []string{v.key, v.other}},
 		} {
-			add(s.literal(), s.want...)
-			both = append(both, s.statement)
+			add(s.Literal(), s.want...)
+			both = append(both, s.Statement)
 		}
 		add(winners("`t`", 2, k), v.key, v.other)
 		add(forced("`t`", v.key), v.key)
@@ -127,10 +128,10 @@ func FuzzStatements(f *testing.F) {
 			}
 		}
 		for i, s := range both {
-			m := newMarks()
+			m := conn.NewMarks()
 			s(m)
 			var got []string
-			for _, nv := range m.values {
+			for _, nv := range m.Values {
 				if h, ok := nv.Value.(string); ok {
 					b, err := hex.DecodeString(h)
 					if err != nil {
@@ -142,11 +143,11 @@ func FuzzStatements(f *testing.F) {
 			if !slices.Equal(got, want[i]) {
 				t.Errorf("%s: its values are %q, want %q", m, got, want[i])
 			}
-			if n := strings.Count(m.String(), "?"); n != len(m.values) {
-				t.Errorf("%s: %d marks, %d values", m, n, len(m.values))
+			if n := strings.Count(m.String(), "?"); n != len(m.Values) {
+				t.Errorf("%s: %d marks, %d values", m, n, len(m.Values))
 			}
-			if m.empty != slices.Contains(got, "") {
-				t.Errorf("%q: empty is %v", got, m.empty)
+			if m.Empty != slices.Contains(got, "") {
+				t.Errorf("%q: empty is %v", got, m.Empty)
 			}
 		}
 	})
@@ -277,34 +278,6 @@ func FuzzOpen(f *testing.F) {
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// FuzzDurations: what is sent of a duration is never shorter, what is read of one
-// never of the other sign, and nothing wraps around.
-func FuzzDurations(f *testing.F) {
-	for _, n := range []int64{0, 1, -1, 999, 1000, 1001, -999, -1001, math.MaxInt64, math.MaxInt64 - 998, math.MinInt64, math.MinInt64 + 1, math.MaxInt64 / 1000, math.MaxInt64/1000 + 1, 1 << 60} {
-		f.Add(n)
-	}
-	f.Fuzz(func(t *testing.T, n int64) {
-		m := newMarks().us(time.Duration(n))
-		us := m.values[0].Value.(int64)
-		if us > math.MaxInt64/1000+1 || us < math.MinInt64/1000 {
-			t.Fatalf("%d ns are %d µs", n, us)
-		}
-		if d := us - n/1000; d < 0 || d > 1 {
-			t.Errorf("%d ns are %d µs", n, us)
-		}
-		d := micros(n)
-		if (d > 0) != (n > 0) || (d < 0) != (n < 0) {
-			t.Errorf("%d µs are %v", n, d)
-		}
-		if n == n/1000*1000 && n/1000 == int64(micros(n/1000).Microseconds()) && int64(micros(n/1000)) != n {
-			t.Errorf("%d µs are %v", n/1000, micros(n/1000))
-		}
-		if s := wholeSeconds(time.Duration(n)); s < time.Second || s > 365*24*time.Hour || s%time.Second != 0 {
-			t.Errorf("a wait_timeout of %v", s)
 		}
 	})
 }
@@ -446,7 +419,7 @@ func FuzzRows(f *testing.F) {
 		}
 		// And each cell as the answer to a question for one number.
 		for _, v := range row {
-			found, err := numbers(&givenRows{rows: [][]sqldriver.Value{{v}}})
+			found, err := conn.ScanNumbers(&givenRows{rows: [][]sqldriver.Value{{v}}})
 			if u, ok := v.(uint64); ok && u > math.MaxInt64 && err == nil {
 				t.Errorf("%d was read as %v", u, found)
 			}

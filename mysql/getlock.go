@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // namedLocks gives turns to the clients that wait for a key (Options.WakeupConns). A key
@@ -21,9 +22,9 @@ import (
 // A key that nobody had to wait for has no named lock, so a quiet lease costs nothing.
 // Each session carries one, so no two can stand in each other's way.
 type namedLocks struct {
-	db       *db
+	db       *conn.DB
 	table    string // whose keys they are
-	sessions *pool
+	sessions *conn.Pool
 	alive    time.Duration // lockAlive
 
 	life context.Context // ends when the Store is closed
@@ -40,7 +41,7 @@ type namedLocks struct {
 
 // turn is a session that has a named lock.
 type turn struct {
-	c     *conn
+	c     *conn.Conn
 	mu    sync.Mutex  // of who uses the session
 	alive *time.Timer // see keepAlive; guarded by namedLocks.mu
 }
@@ -62,13 +63,13 @@ const (
 	leaveAgain = 10 * time.Millisecond // between two attempts to leave the line
 )
 
-func newNamedLocks(d *db, most int, table string) *namedLocks {
+func newNamedLocks(d *conn.DB, most int, table string) *namedLocks {
 	n := &namedLocks{db: d, table: table, alive: lockAlive, turns: make(map[*turn]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
-	n.sessions = d.newPool(poolOptions{
-		prepare: prepareLockSession,
-		holds:   true,
-		room: func(open int) error {
+	n.sessions = d.NewPool(conn.PoolOptions{
+		Prepare: prepareLockSession,
+		Holds:   true,
+		Room: func(open int) error {
 			if open >= most {
 				return errNoTurn(nil)
 			}
@@ -81,9 +82,9 @@ func newNamedLocks(d *db, most int, table string) *namedLocks {
 // prepareLockSession makes the server end the session when it is silent for long, but not
 // while it stands in line. Each server reads its own comment only:
 // https://mariadb.com/kb/en/comment-syntax/
-func prepareLockSession(ctx context.Context, c *conn, _ time.Duration) error {
-	_, err := c.exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", lockSessionTimeout/time.Second))
-	c.silence = lockSessionTimeout
+func prepareLockSession(ctx context.Context, c *conn.Conn, _ time.Duration) error {
+	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", lockSessionTimeout/time.Second))
+	c.Silence = lockSessionTimeout
 	return err
 }
 
@@ -107,15 +108,15 @@ func (n *namedLocks) wait(ctx context.Context, key string) (waited bool, end fun
 			if r.got || r.killed {
 				n.letGo(c)
 			}
-			c.put()
+			c.Put()
 			if n.life.Err() != nil {
-				return waited, nil, errClosed()
+				return waited, nil, conn.ErrClosed()
 			}
-			return waited, nil, notSent("wait in table "+n.table, ctx.Err())
+			return waited, nil, conn.NotSent("wait in table "+n.table, ctx.Err())
 		case r.err != nil:
 			n.failed()
-			c.broken = true
-			c.put()
+			c.Broken = true
+			c.Put()
 			return waited, nil, errNoTurn(r.err)
 		}
 	}
@@ -132,11 +133,11 @@ func errNoTurn(why error) error {
 
 // get gives a session without a lock, and counts its user as work. Where there is none
 // to be had the waiter is better off with probes.
-func (n *namedLocks) get(ctx context.Context) (c *conn, err error) {
+func (n *namedLocks) get(ctx context.Context) (c *conn.Conn, err error) {
 	n.mu.Lock()
 	switch {
 	case n.closed:
-		err = errClosed()
+		err = conn.ErrClosed()
 	case time.Now().Before(n.rest):
 		err = errNoTurn(nil)
 	default:
@@ -149,12 +150,12 @@ func (n *namedLocks) get(ctx context.Context) (c *conn, err error) {
 	// A program whose turn is over comes back right after it has let go of the lock.
 	for try := 0; ; try++ {
 		soon := n.releasing.Load() > 0
-		c, err = n.sessions.get(ctx)
+		c, err = n.sessions.Get(ctx)
 		full := errors.Is(err, driver.ErrNoPlace)
 		switch {
 		case err == nil:
 			return c, nil
-		case full && soon && try < 20 && pause(ctx, time.Millisecond):
+		case full && soon && try < 20 && conn.Pause(ctx, time.Millisecond):
 			continue
 		case !full && ctx.Err() == nil:
 			n.failed()
@@ -175,12 +176,12 @@ func (n *namedLocks) failed() {
 }
 
 // begin leaves the lock with the session until the turn is ended.
-func (n *namedLocks) begin(c *conn) (end func()) {
+func (n *namedLocks) begin(c *conn.Conn) (end func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		c.broken = true // and the lock goes with it
-		c.put()
+		c.Broken = true // and the lock goes with it
+		c.Put()
 		return func() {}
 	}
 	t := &turn{c: c}
@@ -206,19 +207,19 @@ func (n *namedLocks) endTurn(t *turn) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		n.letGo(t.c)
-		t.c.put()
+		t.c.Put()
 	}()
 }
 
 // letGo leaves the session without a lock. If it cannot be told so it is closed.
-func (n *namedLocks) letGo(c *conn) {
-	if c.broken {
+func (n *namedLocks) letGo(c *conn.Conn) {
+	if c.Broken {
 		return
 	}
 	ctx, cancel := context.WithTimeout(n.life, lockWork)
 	defer cancel()
-	if _, err := c.exec(ctx, 0, "DO RELEASE_ALL_LOCKS()"); err != nil {
-		c.broken = true
+	if _, err := c.Exec(ctx, 0, "DO RELEASE_ALL_LOCKS()"); err != nil {
+		c.Broken = true
 	}
 }
 
@@ -240,13 +241,13 @@ func (n *namedLocks) keepAlive(t *turn) {
 	n.mu.Lock()
 	has = n.hasTurn(t) // whoever ends it meanwhile waits
 	n.mu.Unlock()
-	if !has || t.c.broken {
+	if !has || t.c.Broken {
 		return
 	}
 	ctx, cancel := context.WithTimeout(n.life, lockWork)
 	defer cancel()
-	if _, err := t.c.exec(ctx, 0, "DO 0"); err != nil {
-		t.c.broken = true
+	if _, err := t.c.Exec(ctx, 0, "DO 0"); err != nil {
+		t.c.Broken = true
 		return
 	}
 	n.mu.Lock()
@@ -270,7 +271,7 @@ func (n *namedLocks) close() {
 	n.end()
 	n.work.Wait()
 	for t := range n.turns {
-		t.c.broken = true
-		t.c.put()
+		t.c.Broken = true
+		t.c.Put()
 	}
 }

@@ -23,7 +23,7 @@ func TestTurnsDecideNothing(t *testing.T) {
 		others := []<-chan *rowlock.Lease{begin(t, clients[0], "k"), begin(t, clients[2], "k")}
 		inLine(t, l, 2)
 		turns, _ := turnsOf(stores[1])
-		exec(t, l.db, fmt.Sprint("KILL ", turns[0].c.id))
+		exec(t, l.db, fmt.Sprint("KILL ", turns[0].c.ID))
 		inLine(t, l, 1)
 		before := stores[0].Statements() + stores[2].Statements()
 		time.Sleep(2 * time.Second)
@@ -210,7 +210,7 @@ func TestTurnIsHeardOf(t *testing.T) {
 			}
 			for range 3 { // each leaves its timer
 				session, end := turn()
-				heard := func() time.Time { session.mu.Lock(); defer session.mu.Unlock(); return session.c.heard }
+				heard := func() time.Time { session.mu.Lock(); defer session.mu.Unlock(); return session.c.Heard }
 				for began := heard(); want && !heard().After(began); time.Sleep(time.Millisecond) {
 				}
 				end()
@@ -218,7 +218,7 @@ func TestTurnIsHeardOf(t *testing.T) {
 			}
 			session, end := turn()
 			session.mu.Lock()
-			_, err := session.c.exec(t.Context(), 0, "SET SESSION wait_timeout=1")
+			_, err := session.c.Exec(t.Context(), 0, "SET SESSION wait_timeout=1")
 			session.mu.Unlock()
 			must(t, err)
 			const long = 3 * time.Second
@@ -257,7 +257,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		before, after := turn("before"), turn("after")
 		before()
 		eventually(t, "a session rests", func() bool { return rests(s, 1) })
-		s.db.moved()
+		s.db.Moved()
 		if !rests(s, 0) {
 			t.Error("a session of the former server rests")
 		}
@@ -265,8 +265,8 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		eventually(t, "the turn has ended", func() bool { return hasTurns(s, 0) && !l.used(t, "after") })
 		turn("since")()
 		eventually(t, "a session rests", func() bool { return rests(s, 1) })
-		if n := s.locks.sessions; n.open != 1 {
-			t.Errorf("%d sessions, want the new one", n.open)
+		if n := s.locks.sessions; n.Open() != 1 {
+			t.Errorf("%d sessions, want the new one", n.Open())
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // stood is what came of a wait in line.
@@ -21,28 +22,24 @@ type stood struct {
 // stand stands in line for the lock of key, for a few seconds or until ctx ends. One that
 // leaves is taken out by KILL QUERY, so that the session can be used again; where that is
 // not possible it leaves at the end of its time.
-func (n *namedLocks) stand(ctx context.Context, c *conn, key string) (r stood) {
-	heard, answered, done, unanswered := c.heard, make(chan struct{}), make(chan struct{}), false
+func (n *namedLocks) stand(ctx context.Context, c *conn.Conn, key string) (r stood) {
+	heard, answered, done, unanswered := c.Heard, make(chan struct{}), make(chan struct{}), false
 	stay := context.AfterFunc(ctx, func() {
 		defer close(done)
-		unanswered = errors.Is(n.takeOut(c, heard, answered), errKillUnanswered)
+		unanswered = errors.Is(n.takeOut(c, heard, answered), conn.ErrKillUnanswered)
 	})
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), lineSeconds*time.Second+lockWork)
 	defer cancel()
-	var found []lockAnswer
-	_, err := c.once(wait, 0, func(ctx context.Context) (err error) {
-		found, err = collect(ctx, c.sc, getLock(n.table, key), scanLockAnswer)
-		return err
-	})
+	found, err := conn.QueryOnce(wait, c, getLock(n.table, key), scanLockAnswer)
 	close(answered)
 	if r.killed = !stay(); r.killed {
 		<-done // it must not hit the next statement
-		c.broken = c.broken || unanswered
+		c.Broken = c.Broken || unanswered
 	}
-	switch number := number(err); {
-	case number == erKilled:
+	switch number := conn.Number(err); {
+	case number == conn.ErKilled:
 	case number == 0 && err != nil:
-		c.lose(err)
+		c.Lose(err)
 		r.err = err
 	case err != nil:
 		r.err = err
@@ -56,12 +53,12 @@ func (n *namedLocks) stand(ctx context.Context, c *conn, key string) (r stood) {
 
 // takeOut ends the wait of a session that stands in line. A wait that has only just been sent
 // does not show yet; so it goes on until the session has answered.
-func (n *namedLocks) takeOut(c *conn, heard time.Time, answered <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+func (n *namedLocks) takeOut(c *conn.Conn, heard time.Time, answered <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), conn.KillWait)
 	defer cancel()
 	for {
-		err := n.db.kill(ctx, c, "QUERY", heard)
-		if !errors.Is(err, errNotOurs) {
+		err := n.db.Kill(ctx, c, "QUERY", heard)
+		if !errors.Is(err, conn.ErrNotOurs) {
 			return err
 		}
 		select {
@@ -86,6 +83,6 @@ func scanLockAnswer(rows *sql.Rows) (a lockAnswer, err error) {
 // the server evaluates a select list from left to right. The names are those of the whole
 // server, without regard to case and at most 64 characters.
 func getLock(table, key string) string {
-	name := newText(160).add("CONCAT('rowlock:',LEFT(SHA2(CONCAT(DATABASE(),'.").add(table).add(".',").key(key).add("),256),40))").String()
-	return newText(400).add("SELECT IS_USED_LOCK(").add(name).add("), GET_LOCK(").add(name).add(",").us64(lineSeconds).add(")").String()
+	name := conn.NewText(160).Add("CONCAT('rowlock:',LEFT(SHA2(CONCAT(DATABASE(),'.").Add(table).Add(".',").Key(key).Add("),256),40))").String()
+	return conn.NewText(400).Add("SELECT IS_USED_LOCK(").Add(name).Add("), GET_LOCK(").Add(name).Add(",").Int(lineSeconds).Add(")").String()
 }

@@ -72,9 +72,7 @@ func turnsOf(s *Store) (turns []*turn, idle int) {
 	for s := range n.turns {
 		turns = append(turns, s)
 	}
-	n.sessions.mu.Lock()
-	defer n.sessions.mu.Unlock()
-	return turns, len(n.sessions.idle)
+	return turns, len(n.sessions.Idle())
 }
 
 // hasTurns reports whether a store has so many turns.
@@ -327,7 +325,7 @@ func TestWakeupConns(t *testing.T) {
 			return 0
 		}
 		most := 0
-		for s.locks.sessions.room(most) == nil {
+		for s.locks.sessions.Room(most) == nil {
 			most++
 		}
 		return most

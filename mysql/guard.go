@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A guarded transaction has a shared lock on one entry of the index named guard:
@@ -87,8 +88,8 @@ func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run stri
 		return st, wrap("guard", h.Key, orEnded(lease, poolConflict(err)))
 	}
 	locked, err := s.lock(ctx, tx, st.database, h)
-	switch n := number(err); {
-	case schemaErrors[n], n == erNoDatabase, n == erTableDenied: // the plain read found the table
+	switch n := conn.Number(err); {
+	case conn.SchemaErrors[n], n == conn.ErNoDatabase, n == conn.ErTableDenied: // the plain read found the table
 		err = fmt.Errorf("%w: the transaction does not reach the lock tables; it must be on the Store's server, and its user may read them: %w", driver.ErrInvalid, err)
 	case err == nil && !locked:
 		err = s.whyNot(ctx, h)
@@ -116,7 +117,7 @@ func orEnded(lease *rowlock.Lease, err error) error {
 // poolConflict marks the error of a wait for the pool: transactions that use it up
 // stand in each other's way.
 func poolConflict(err error) error {
-	if errors.Is(err, errPoolBusy) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if errors.Is(err, conn.ErrPoolBusy) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: roll back, so that its connection is free: %w", driver.ErrConflict, err)
 	}
 	return err
@@ -145,12 +146,12 @@ func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold
 // transaction ends. false: there is no such entry any more.
 func (s *Store) lock(ctx context.Context, tx Tx, database string, h driver.Hold) (locked bool, err error) {
 	l, _ := s.strategy.guards(h)
-	t := newText(300).add("SELECT token FROM ", inDatabase(database, l.table), " FORCE INDEX (guard) WHERE token=").us64(h.Stored).add(" AND name=").key(h.Key)
+	t := conn.NewText(300).Add("SELECT token FROM ", inDatabase(database, l.table), " FORCE INDEX (guard) WHERE token=").Int(h.Stored).Add(" AND name=").Key(h.Key)
 	if len(l.guard) == 3 { // two holds can have the same token there
-		t.add(" AND hold=").lit(h.ID[:])
+		t.Add(" AND hold=").Bytes(h.ID[:])
 	}
-	s.db.statements.Add(1)
-	rows, err := tx.QueryContext(ctx, t.add(" LOCK IN SHARE MODE").String())
+	s.db.Statements.Add(1)
+	rows, err := tx.QueryContext(ctx, t.Add(" LOCK IN SHARE MODE").String())
 	if err != nil {
 		return false, txError(err)
 	}
@@ -192,19 +193,19 @@ type standing struct {
 // lease that was lost.
 func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st standing, err error) {
 	l, live := s.strategy.guards(h)
-	t := newText(600).add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
+	t := conn.NewText(600).Add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
 	if run != "" {
-		t.add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").key(h.Key).add(" AND r.run=").key(run).add(")")
+		t.Add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").Key(h.Key).Add(" AND r.run=").Key(run).Add(")")
 	} else {
-		t.add(",0")
+		t.Add(",0")
 	}
-	text := t.add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(h.Key).String()
-	found, err := detached(ctx, s.db, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
-		err = s.db.stepAgain(ctx, s.db.acquires, func(c *conn) (err error) {
-			found, err = query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
+	text := t.Add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").Key(h.Key).String()
+	found, err := conn.Detached(ctx, s.db, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
+		err = s.db.StepAgain(ctx, s.db.Acquires, func(c *conn.Conn) (err error) {
+			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
 				var r row
 				var id sql.RawBytes
-				var token count
+				var token conn.Int
 				if err = rows.Scan(&id, &token, &r.live, &st.database, &st.marked); err != nil {
 					return st, err
 				}
@@ -212,7 +213,7 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 				switch {
 				case !r.mine(h.ID):
 					st.status = r.gone(h.ID)
-				case token.off, token.n != h.Stored:
+				case token.Off, token.N != h.Stored:
 					st.status = driver.Taken
 				case !live: // its session has ended
 					st.status = driver.Removed
@@ -227,7 +228,7 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 	})
 	switch {
 	case err != nil:
-		return st, classify(l.what("guard"), err)
+		return st, conn.Classify(l.what("guard"), err)
 	case len(found) == 0:
 		return standing{status: driver.Removed}, nil
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // childVariable makes TestGuardChild a child: what to do, the strategy and the DSN.
@@ -128,7 +129,7 @@ func TestP13_KilledProcesses(t *testing.T) {
 		var wg sync.WaitGroup
 		rival := l.programOn(t, l.bare(), rowlock.Options{TTL: l.childTTL()})
 		wg.Go(func() {
-			for pause(ctx, 100*time.Millisecond) {
+			for conn.Pause(ctx, 100*time.Millisecond) {
 				turn, end := context.WithTimeout(ctx, 20*time.Millisecond)
 				runs(t, turn, l, rival, func() {})
 				end()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // soakTime is how long a soak runs: ROWLOCK_SOAK, or a few seconds.
@@ -96,7 +97,7 @@ func runGuardSoak(t *testing.T, l *lab, d time.Duration, guarded bool) *guardSoa
 		}
 	}
 	wg.Go(func() { // the reaper, with a grace that is too short for any but a test
-		for pause(ctx, 100*time.Millisecond) {
+		for conn.Pause(ctx, 100*time.Millisecond) {
 			removed, err := all[0].Store.strategy.reap(context.Background(), time.Second)
 			if err != nil {
 				t.Errorf("reap: %v", err)

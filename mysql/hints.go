@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A hint (driver.Hint) is one number in the column wanted of the key's row: when it ends,
@@ -55,38 +56,43 @@ type asker struct {
 	column bool // the client, and whether it waits, are in the row's VALUES(wanted)
 }
 
-// who adds the client's number.
-func (t *text) who(a asker) *text {
+// name adds the client's number.
+func (a asker) name(t *conn.Text) {
 	if a.column {
-		return t.add("(VALUES(wanted)&2097151)")
+		t.Add("(VALUES(wanted)&2097151)")
+	} else {
+		t.Int(int64(a.number))
 	}
-	return t.us64(int64(a.number))
 }
 
-// own adds the condition that the hint is the asker's, or that of the queue in which he
-// is.
-func (t *text) own(a asker) *text {
+// own adds the condition that the hint is the asker's, or that of the queue in which it
+// waits.
+func (a asker) own(t *conn.Text) {
 	if a.line {
-		return t.add(hintBy+" IN (").who(a).add(",", strconv.Itoa(lineClient), ")")
+		t.Add(hintBy+" IN (").Part(a.name).Add(",", strconv.Itoa(lineClient), ")")
+	} else {
+		t.Add(hintBy + "=").Part(a.name)
 	}
-	return t.add(hintBy + "=").who(a)
 }
 
-// leave adds the hint after a refusal: the asker's, unless a fresh one of his own or
+// refused is the hint after a refusal: the asker's, unless a fresh one of its own or
 // another's stands, or the condition holds with which except begins.
-func (t *text) leave(a asker, except string) *text {
-	t.add("IF(", except, hintLeft+" BETWEEN IF(").own(a)
-	return t.add(fmt.Sprintf(",%d,1) AND %d,wanted,", (driver.HintTime/2).Milliseconds(), driver.MaxHintTime.Milliseconds()), newHint).who(a).add(")")
+func (a asker) refused(except string) conn.Statement {
+	return func(t *conn.Text) {
+		t.Add("IF(", except, hintLeft+" BETWEEN IF(").Part(a.own)
+		t.Add(fmt.Sprintf(",%d,1) AND %d,wanted,", (driver.HintTime/2).Milliseconds(), driver.MaxHintTime.Milliseconds()), newHint).Part(a.name).Add(")")
+	}
 }
 
-// taken adds the hint after a grant: the grantee's own goes. Out of a queue it becomes
+// granted adds the hint after a grant: the grantee's own goes. Out of a queue it becomes
 // that of the queue.
-func (t *text) taken(a asker) *text {
+func (a asker) granted(t *conn.Text) {
 	if a.line {
 		line := strconv.Itoa(lineClient)
-		return t.add("IF("+hintStands+" AND "+hintBy+" NOT IN (").who(a).add(",", line, "),wanted,", newHint, line, ")")
+		t.Add("IF("+hintStands+" AND "+hintBy+" NOT IN (").Part(a.name).Add(",", line, "),wanted,", newHint, line, ")")
+	} else {
+		t.Add("IF(").Part(a.own).Add(",NULL,wanted)")
 	}
-	return t.add("IF(").own(a).add(",NULL,wanted)")
 }
 
 // hints says how an upsert names who asks: by a number, or, where its requests differ, in
@@ -103,17 +109,19 @@ func hints(reqs []driver.Request) (a asker, waits, none bool) {
 	return a, waits, a.number == 0
 }
 
-// wanted adds what an upsert makes of the hint.
-func (t *text) wanted(a asker, waits bool) {
-	if !waits {
-		t.add(",wanted=IF(" + dead + " AND ").own(a).add(",NULL,wanted)")
-		return
+// upserted is what an upsert makes of the hint.
+func (a asker) upserted(waits bool) conn.Statement {
+	return func(t *conn.Text) {
+		if !waits {
+			t.Add(",wanted=IF(" + dead + " AND ").Part(a.own).Add(",NULL,wanted)")
+			return
+		}
+		except := "hold=VALUES(hold) OR " // that of this attempt
+		if a.column {
+			except = "VALUES(wanted)<2097152 OR " + except
+		}
+		t.Add(",wanted=IF(" + dead + ",").Part(a.granted).Add(",").Part(a.refused(except)).Add(")")
 	}
-	except := "hold=VALUES(hold) OR " // that of this attempt
-	if a.column {
-		except = "VALUES(wanted)<2097152 OR " + except
-	}
-	t.add(",wanted=IF("+dead+",").taken(a).add(",").leave(a, except).add(")")
 }
 
 // noted is what VALUES(wanted) says of a request.
@@ -126,27 +134,27 @@ func noted(r *driver.Request) int64 {
 
 // remind leaves the hint of a client on the rows of keys for which it waits in the
 // server's queue, or of one that was refused.
-func remind(table string, client uint32, keys []string) statement {
-	return func(t *text) {
+func remind(table string, client uint32, keys []string) conn.Statement {
+	return func(t *conn.Text) {
 		a := asker{number: client, line: true}
-		t.update(table).add("wanted=").leave(a, "")
+		t.Part(update(table)).Add("wanted=").Part(a.refused(""))
 		if len(keys) == 1 {
-			t.add(" WHERE name=").key(keys[0])
+			t.Add(" WHERE name=").Key(keys[0])
 			return
 		}
-		t.add(" WHERE name IN ").in(len(keys), func(i int) { t.key(keys[i]) })
+		t.Add(" WHERE name IN ").In(len(keys), func(i int) { t.Key(keys[i]) })
 	}
 }
 
 // hintOf is the hint in a row. One that ends too late was left by a clock that has been
 // set back since, and is none.
 func hintOf(wanted, nowMicros int64) driver.Hint {
-	return hint(wanted, micros(wanted>>hintBits*1000-nowMicros))
+	return hint(wanted, conn.Micros(wanted>>hintBits*1000-nowMicros))
 }
 
 // hintIn is the hint in a hintAnswer.
 func hintIn(answer int64) driver.Hint {
-	return hint(answer, micros(answer>>hintBits*1000))
+	return hint(answer, conn.Micros(answer>>hintBits*1000))
 }
 
 func hint(number int64, left time.Duration) driver.Hint {
@@ -162,8 +170,8 @@ func hinting(r *driver.Request) bool { return r.Wants && r.Client != 0 }
 
 // hadToWait reports whether who has waited in a queue of the server since start was kept
 // waiting by somebody, and not by the way to the server only.
-func hadToWait(c *conn, start time.Time) bool {
-	return time.Since(start) > max(5*time.Millisecond, 4*c.trip.shortest())
+func hadToWait(c *conn.Conn, start time.Time) bool {
+	return time.Since(start) > max(5*time.Millisecond, 4*c.ShortestAnswer())
 }
 
 // hintDue reports whether a refused request is to write its hint, where that is a

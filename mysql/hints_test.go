@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Numbers of clients that leave hints; the requests of other tests have ownClient.
@@ -254,10 +255,10 @@ func least(count func() uint64) uint64 {
 func TestHintsCost(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		l.keepAfter = keepAfter
+		l.keepAfter = conn.KeepAfter
 		s := l.store()
 		c := client{t: t, Store: s}
-		s.db.usual.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		s.db.AssumeUsualAnswer(time.Minute) // a busy machine: nothing is ended by KILL that is only slow
 		trips := func(f func()) uint64 {
 			before := s.Statements()
 			f()
@@ -286,7 +287,7 @@ func TestHintsCost(t *testing.T) {
 		// A refusal is one statement. It writes where it leaves a hint, and only there.
 		h := grant("a", true)
 		table := s.strategy.(*leases).table
-		must(t, s.db.step(within(t, time.Minute), s.db.acquires, func(conn *conn) error {
+		must(t, s.db.Step(within(t, time.Minute), s.db.Acquires, func(one *conn.Conn) error {
 			for i, r := range []struct {
 				hint   string
 				client uint32
@@ -304,11 +305,11 @@ func TestHintsCost(t *testing.T) {
 				q.Client, q.Wants = r.client, r.wants
 				for range 3 { // with literals, then prepared
 					l.hintIsNumber("a", r.hint)
-					_, err := conn.exec(within(t, time.Minute), 0, "FLUSH STATUS")
+					_, err := one.Exec(within(t, time.Minute), 0, "FLUSH STATUS")
 					must(t, err)
-					_, err = conn.execOne(within(t, time.Minute), 0, upsert(table, []driver.Request{q}))
+					_, err = one.ExecOne(within(t, time.Minute), 0, upsert(table, []driver.Request{q}))
 					must(t, err)
-					writes, err := query(within(t, time.Minute), conn, 0, "SHOW SESSION STATUS LIKE 'Handler_update'", func(rows *sql.Rows) (n int, err error) {
+					writes, err := conn.Query(within(t, time.Minute), one, 0, "SHOW SESSION STATUS LIKE 'Handler_update'", func(rows *sql.Rows) (n int, err error) {
 						var name string
 						err = rows.Scan(&name, &n)
 						return n, err
@@ -365,7 +366,7 @@ func TestHintAfterALook(t *testing.T) {
 		c := client{t: t, Store: s}
 		c.granted("k", time.Minute)
 		for _, cannotKill := range []bool{false, true} {
-			s.db.cannotKill.Store(cannotKill)
+			s.db.CannotKill.Store(cannotKill)
 			refuse := func(client uint32) {
 				t.Helper()
 				q := request("k", time.Minute)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // InTx runs fn in a guarded transaction and commits it: it begins, guards, calls fn
@@ -64,7 +65,7 @@ func (t *transaction) run(fn func(context.Context, *sql.Tx) error) error {
 	if err == nil {
 		return nil
 	}
-	if err = txError(err); elsewhere[number(err)] {
+	if err = txError(err); conn.CannotServe[conn.Number(err)] {
 		err = t.judge(err)
 	}
 	if lost := t.lease.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, rowlock.ErrLost) {

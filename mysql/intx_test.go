@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // notes is a table for what a transaction does.
@@ -100,13 +101,13 @@ func TestP4_InTxIgnoredDeadlock(t *testing.T) {
 			return note(ctx, tx, "unguarded")
 		}
 		err = a.InTx(ctx, a.lock(t, "a"), run)
-		if number(deadlock) != erDeadlock {
+		if conn.Number(deadlock) != conn.ErDeadlock {
 			t.Fatalf("no deadlock: %v", deadlock)
 		}
 		if !errors.Is(err, rowlock.ErrUnknownOutcome) || l.noted(t, "unguarded") != 0 {
 			t.Errorf("P4: %v, and %d writes without a guard", err, l.noted(t, "unguarded"))
 		}
-		if err := a.InTx(ctx, a.lock(t, "b"), func(context.Context, *sql.Tx) error { return deadlock }); !errors.Is(err, rowlock.ErrConflict) || number(err) != erDeadlock {
+		if err := a.InTx(ctx, a.lock(t, "b"), func(context.Context, *sql.Tx) error { return deadlock }); !errors.Is(err, rowlock.ErrConflict) || conn.Number(err) != conn.ErDeadlock {
 			t.Errorf("P8: the caller's deadlock: %v", err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestP8_IsolationOfTheDSN: what the DSN or the server sets for the program's own
@@ -71,7 +72,7 @@ func TestIsolationOfTheStore(t *testing.T) {
 		l := newLab(t, kind, VersionColumn)
 		s := l.bare(name + "=" + url.QueryEscape("'READ-UNCOMMITTED'"))
 		var level string
-		must(t, s.db.read(within(t, time.Minute), func(c *conn) error {
+		must(t, s.db.Read(within(t, time.Minute), func(c *conn.Conn) error {
 			return queryRow(t.Context(), c, "SELECT @@SESSION."+name, &level)
 		}))
 		if level != "REPEATABLE-READ" {
@@ -118,7 +119,7 @@ func TestStatementLog(t *testing.T) {
 }
 
 // queryRow reads a single value; no row leaves it as it is.
-func queryRow(ctx context.Context, c *conn, question string, value *string) error {
-	_, err := query(ctx, c, 0, question, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(value) })
+func queryRow(ctx context.Context, c *conn.Conn, question string, value *string) error {
+	_, err := conn.Query(ctx, c, 0, question, func(rows *sql.Rows) (bool, error) { return true, rows.Scan(value) })
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // kills is how many KILLs the server was sent.
@@ -105,13 +106,11 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 		unlock := lockRow(l, "b")
 		eventually(t, "it is concluded that no KILL reaches a statement which the lock wait ended while the session with its number did something else", func() bool {
 			c.near()
-			c.db.acquires.mu.Lock()
-			for _, one := range c.db.acquires.idle {
-				one.id = id
+			for _, one := range c.db.Acquires.Idle() {
+				one.ID = id
 			}
-			c.db.acquires.mu.Unlock()
 			c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
-			return c.db.cannotKill.Load()
+			return c.db.CannotKill.Load()
 		})
 		unlock()
 		select {
@@ -123,16 +122,16 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 		}
 
 		// It is forgotten: the next one that is blocked tries again.
-		then := time.Now().Add(-forgetAfter)
-		c.db.cannotKill.since.Store(&then)
-		c.db.acquires.closeIdle()
+		then := time.Now().Add(-conn.ForgetAfter)
+		c.db.CannotKill.Assume(then)
+		c.db.Acquires.CloseIdle()
 		c.granted("a", time.Minute)
 		before := kills(t, l.db)
 		unlock = lockRow(l, "b")
 		eventually(t, "a KILL is sent to a session of our own", func() bool {
 			c.near()
 			c.wants("a key whose row a stranger has locked", c.acquire(request("b", time.Minute))[0].Status, driver.Pinned)
-			return kills(t, l.db) > before && !c.db.cannotKill.Load()
+			return kills(t, l.db) > before && !c.db.CannotKill.Load()
 		})
 		unlock()
 	})
@@ -146,21 +145,21 @@ func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)
-			const idle = 3 * speakEvery
-			exec(t, l.db, fmt.Sprintf("SET GLOBAL wait_timeout=%d", wholeSeconds(idle)/time.Second))
+			const idle = 3 * conn.SpeakEvery
+			exec(t, l.db, fmt.Sprintf("SET GLOBAL wait_timeout=%d", conn.WholeSeconds(idle)/time.Second))
 			c := client{t: t, Store: l.store()}
 			number := func() uint64 {
-				ctl, err := c.db.control.get(within(t, time.Minute))
+				ctl, err := c.db.Control.Get(within(t, time.Minute))
 				must(t, err)
-				defer ctl.put()
-				return ctl.id
+				defer ctl.Put()
+				return ctl.ID
 			}
 			c.cycle()
 			before := number()
 			// Not by statements: one that takes long has its session looked at, which is a
 			// use of the control connection too.
-			for start := time.Now(); time.Since(start) < idle+speakEvery; pause(context.Background(), warmEvery) {
-				c.db.control.warm(within(t, time.Minute)) // as each statement does before it is sent
+			for start := time.Now(); time.Since(start) < idle+conn.SpeakEvery; conn.Pause(context.Background(), conn.WarmEvery) {
+				c.db.Control.Warm(within(t, time.Minute)) // as each statement does before it is sent
 			}
 			if after := number(); after != before {
 				t.Errorf("the control connection was session %d and is %d: the server ended it by wait_timeout, although the Store was in use", before, after)

@@ -74,7 +74,7 @@ func (l *lab) bare(parameters ...string) *Store {
 	l.t.Helper()
 	s, err := Open(l.dsn(parameters...), l.options())
 	must(l.t, err)
-	s.db.keepAfter = l.keepAfter
+	s.db.PrepareAfter(l.keepAfter)
 	l.t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // leases keeps each lock as a row of a lease table, under the strategies
@@ -18,7 +19,7 @@ import (
 //
 // A release leaves the hold ID in place; what ends a hold is released_at.
 type leases struct {
-	db    *db
+	db    *conn.DB
 	table string
 
 	// guard are the columns of the index that a guarded transaction locks.
@@ -36,7 +37,7 @@ type leases struct {
 // batchWait is how long a statement of several rows may wait in all if it cannot be
 // ended, because the network to the server is gone: lockWait for each row that a
 // stranger's transaction has locked, of which there are few. No undo is final before.
-const batchWait = 5 * lockWait
+const batchWait = 5 * conn.LockWait
 
 func (l *leases) limits() driver.Limits {
 	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // keepAlive takes n keys with a client c of its own; lost says how many of the leases
@@ -94,7 +95,7 @@ func TestP26_BlockedReleases(t *testing.T) {
 				}
 			})
 		}
-		sleep(ctx, 4*ttl)
+		conn.Sleep(ctx, 4*ttl)
 		noneLost(t, lost(), 20, ttl, busy())
 		cancel()
 		wg.Wait()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // LockTx locks keys for as long as the caller's transaction lives: it waits until
@@ -140,7 +141,7 @@ func (l *txLock) batch(ctx context.Context, keys []string, lock func(*txLock, co
 // want to make rows.)
 func (l *txLock) noWait(ctx context.Context, keys []string) ([]string, error) {
 	locked, err := l.rows(ctx, l.statement(keys, " NOWAIT"))
-	if n := number(err); n != erNoWait && n != erLockWait { // MySQL, MariaDB
+	if n := conn.Number(err); n != erNoWait && n != conn.ErLockWait { // MySQL, MariaDB
 		return locked, lockError(err)
 	}
 	if l.home.undoes {
@@ -165,26 +166,26 @@ func (l *txLock) noWait(ctx context.Context, keys []string) ([]string, error) {
 // 100 in 9.7), and MariaDB without ORDER BY where they are two of two: a scan locks
 // every row and gap, so that no other transaction could have another key.
 func (l *txLock) statement(keys []string, how string) string {
-	t := newText(200 * len(keys))
+	t := conn.NewText(200 * len(keys))
 	for i, k := range keys {
 		if i > 0 {
-			t.add(" UNION ALL ")
+			t.Add(" UNION ALL ")
 		}
-		t.add("(SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").key(k).add(" FOR UPDATE", how, ")")
+		t.Add("(SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").Key(k).Add(" FOR UPDATE", how, ")")
 	}
-	return t.add(" LIMIT 18446744073709551615").String() // or sql_select_limit would count them
+	return t.Add(" LIMIT 18446744073709551615").String() // or sql_select_limit would count them
 }
 
 // rows sends a statement in the caller's transaction.
 func (l *txLock) rows(ctx context.Context, text string) (names []string, err error) {
-	l.s.db.statements.Add(1)
-	return collect(ctx, l.tx, text, scanKey)
+	l.s.db.Statements.Add(1)
+	return conn.Collect(ctx, l.tx, text, conn.ScanKey)
 }
 
 // lockError is txError, in more words for what undid more than the statement.
 func lockError(err error) error {
-	switch number(err) {
-	case erDeadlock, erSnapshot:
+	switch conn.Number(err) {
+	case conn.ErDeadlock, conn.ErSnapshot:
 		return fmt.Errorf("the server has undone the whole transaction: roll back and begin again: %w", txError(err))
 	}
 	return txError(err)

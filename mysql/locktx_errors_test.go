@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestP9_LockTxKeys: keys that differ in one byte are different locks, and nothing
@@ -81,7 +82,7 @@ func TestP8_LockTxErrors(t *testing.T) {
 			go func() { errs <- s.LockTx(ctx, second, "a") }()
 			one, two := <-errs, <-errs
 			victim := cmp.Or(one, two)
-			conflict(victim, erDeadlock)
+			conflict(victim, conn.ErDeadlock)
 			if one != nil && two != nil || !strings.Contains(victim.Error(), "undone the whole transaction") {
 				t.Errorf("%v; %v", one, two)
 			}
@@ -92,7 +93,7 @@ func TestP8_LockTxErrors(t *testing.T) {
 			_, err := second.Exec("SET SESSION innodb_lock_wait_timeout=1")
 			must(t, err)
 			must(t, s.LockTx(ctx, first, "a"))
-			conflict(s.LockTx(ctx, second, "a"), erLockWait)
+			conflict(s.LockTx(ctx, second, "a"), conn.ErLockWait)
 		})
 		t.Run("snapshot", func(t *testing.T) {
 			first := l.begin()
@@ -104,7 +105,7 @@ func TestP8_LockTxErrors(t *testing.T) {
 			must(t, err)
 			_, err = first.Exec("START TRANSACTION WITH CONSISTENT SNAPSHOT")
 			must(t, err)
-			conflict(s.LockTx(ctx, first, "newer than the snapshot"), erSnapshot)
+			conflict(s.LockTx(ctx, first, "newer than the snapshot"), conn.ErSnapshot)
 			var open bool
 			must(t, first.QueryRow("SELECT @@in_transaction").Scan(&open))
 			if open {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // makeRows sees to it that each key has a row, in autocommit on a connection of the
@@ -17,46 +18,46 @@ import (
 func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 	start := time.Now()
 	for {
-		err := detachedErr(ctx, l.s.db, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
-			return l.s.db.stepAgain(ctx, l.s.db.acquires, func(c *conn) error { return l.makeMissing(ctx, c, keys) })
+		err := conn.DetachedErr(ctx, l.s.db, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
+			return l.s.db.StepAgain(ctx, l.s.db.Acquires, func(c *conn.Conn) error { return l.makeMissing(ctx, c, keys) })
 		})
-		if !errors.Is(err, errBlocked) {
-			return classify("make rows in table "+l.s.names.tx, err)
+		if !errors.Is(err, conn.ErrBlocked) {
+			return conn.Classify("make rows in table "+l.s.names.tx, err)
 		}
 		// Another transaction locks the gap: at REPEATABLE READ one that looked for a row
 		// which somebody had removed by hand. It may be the caller's.
-		if time.Since(start) > lockWait {
+		if time.Since(start) > conn.LockWait {
 			return fmt.Errorf("%w: rows of table %s cannot be made, roll back and begin again: %w", driver.ErrConflict, l.s.names.tx, err)
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !conn.Pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
 }
 
 // makeMissing is one try of makeRows.
-func (l *txLock) makeMissing(ctx context.Context, c *conn, keys []string) (err error) {
+func (l *txLock) makeMissing(ctx context.Context, c *conn.Conn, keys []string) (err error) {
 	if l.home, err = l.s.where(ctx, c); err != nil {
 		return err
 	}
 	l.table = quoted(l.home.database) + "." + l.s.names.tx
-	t := newText(200+64*len(keys)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	found, err := query(ctx, c, 0, t.in(len(keys), func(i int) { t.key(keys[i]) }).String(), scanKey)
+	t := conn.NewText(200+64*len(keys)).Add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	found, err := conn.Query(ctx, c, 0, t.In(len(keys), func(i int) { t.Key(keys[i]) }).String(), conn.ScanKey)
 	if err != nil || len(found) == len(keys) {
 		return err
 	}
-	_, err = c.exec(ctx, l.s.db.bound(0), l.insert(without(keys, found)))
+	_, err = c.Exec(ctx, l.s.db.Bound(0), l.insert(without(keys, found)))
 	return err
 }
 
 // insert makes rows; others may be making them too.
 func (l *txLock) insert(keys []string) string {
-	t := newText(100+64*len(keys)).add("INSERT IGNORE INTO ", l.table, " (name) VALUES ")
+	t := conn.NewText(100+64*len(keys)).Add("INSERT IGNORE INTO ", l.table, " (name) VALUES ")
 	for i, k := range keys {
 		if i > 0 {
-			t.add(",")
+			t.Add(",")
 		}
-		t.add("(").key(k).add(")")
+		t.Add("(").Key(k).Add(")")
 	}
 	return t.String()
 }
@@ -82,11 +83,11 @@ type home struct {
 	undoes         bool // MariaDB: a NOWAIT that fails undoes the whole transaction
 }
 
-func (s *Store) where(ctx context.Context, c *conn) (home, error) {
+func (s *Store) where(ctx context.Context, c *conn.Conn) (home, error) {
 	if h := s.home.Load(); h != nil {
 		return *h, nil
 	}
-	found, err := query(ctx, c, 0, "SELECT COALESCE(DATABASE(),''), USER(), @@innodb_rollback_on_timeout AND VERSION() LIKE '%mariadb%'", func(rows *sql.Rows) (h home, err error) {
+	found, err := conn.Query(ctx, c, 0, "SELECT COALESCE(DATABASE(),''), USER(), @@innodb_rollback_on_timeout AND VERSION() LIKE '%mariadb%'", func(rows *sql.Rows) (h home, err error) {
 		err = rows.Scan(&h.database, &h.user, &h.undoes)
 		return h, err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // wait locks the keys, standing in the server's queue for those that are not free,
@@ -47,7 +48,7 @@ func (l *txLock) wait(ctx, limit context.Context, keys []string) ([]string, erro
 func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		t := time.NewTimer(2 * killWait)
+		t := time.NewTimer(2 * conn.KillWait)
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -75,20 +76,20 @@ type txWait struct {
 func (w *txWait) identify() (killable bool, err error) {
 	s := w.l.s
 	// It must be there before w.heard: see kill.
-	server, err := detached(w.ctx, s.db, "connect", func(ctx context.Context) (string, error) {
-		ctl, err := s.db.control.get(ctx)
+	server, err := conn.Detached(w.ctx, s.db, "connect", func(ctx context.Context) (string, error) {
+		ctl, err := s.db.Control.Get(ctx)
 		if err != nil {
 			return "", err
 		}
-		defer ctl.put()
-		return ctl.server, nil
+		defer ctl.Put()
+		return ctl.Server, nil
 	})
 	if err != nil {
 		return false, err
 	}
 	w.heard = time.Now()
-	s.db.statements.Add(1)
-	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+serverName+", USER() LIMIT 1")
+	s.db.Statements.Add(1)
+	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+conn.ServerName+", USER() LIMIT 1")
 	if err != nil {
 		return false, err
 	}
@@ -100,7 +101,7 @@ func (w *txWait) identify() (killable bool, err error) {
 	if err := rows.Scan(&w.id, &w.server, &user); err != nil {
 		return false, err
 	}
-	return w.server == server && login(user) == login(w.l.home.user) && !s.db.cannotKill.Load(), rows.Close()
+	return w.server == server && login(user) == login(w.l.home.user) && !s.db.CannotKill.Load(), rows.Close()
 }
 
 // login is the name of a user without its host.
@@ -118,13 +119,13 @@ func (w *txWait) stand(text string) ([]string, error) {
 	}
 	<-over // a KILL that is on its way would end the caller's next statement
 	switch {
-	case errors.Is(killed, errKillUnanswered):
+	case errors.Is(killed, conn.ErrKillUnanswered):
 		return nil, fmt.Errorf("roll back: it may still end the transaction's next statement: %w: %w", killed, errors.Join(w.ctx.Err(), err))
 	case err == nil:
 		return names, nil
-	case number(err) == erKilled:
+	case conn.Number(err) == conn.ErKilled:
 		return nil, w.held()
-	case number(err) == 0 && w.ctx.Err() != nil:
+	case conn.Number(err) == 0 && w.ctx.Err() != nil:
 		return nil, fmt.Errorf("the connection was closed, so the transaction is undone: %w: %w", w.ctx.Err(), err)
 	}
 	return nil, lockError(err)
@@ -135,10 +136,10 @@ func (w *txWait) stand(text string) ([]string, error) {
 // still hit something.
 func (w *txWait) kill(answered <-chan struct{}) (unanswered error) {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), killWait)
-		err := w.l.s.db.killSession(ctx, w.id, w.server, w.heard)
+		ctx, cancel := context.WithTimeout(context.Background(), conn.KillWait)
+		err := w.l.s.db.KillSession(ctx, w.id, w.server, w.heard)
 		cancel()
-		if errors.Is(err, errKillUnanswered) {
+		if errors.Is(err, conn.ErrKillUnanswered) {
 			unanswered = err
 		}
 		t := time.NewTimer(50 * time.Millisecond)
@@ -159,7 +160,7 @@ func (w *txWait) poll(keys []string) ([]string, error) {
 		switch {
 		case !errors.Is(err, rowlock.ErrHeld), errors.Is(err, driver.ErrConflict):
 			return names, err
-		case !pause(w.limit, 5*time.Millisecond<<min(try, 3)):
+		case !conn.Pause(w.limit, 5*time.Millisecond<<min(try, 3)):
 			return nil, w.held()
 		}
 	}

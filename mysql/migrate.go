@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/migrations"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 const (
@@ -29,22 +30,22 @@ const (
 // fit. After any error Migrate may be called again.
 func (s *Store) Migrate(ctx context.Context) error {
 	if s.closed.Load() {
-		return errClosed()
+		return conn.ErrClosed()
 	}
 	statements, err := migrationsFor(s.options.Prefix)
 	if err != nil {
 		return err
 	}
-	err = detachedErr(ctx, s.db, "migrate", func(ctx context.Context) error { return s.migrate(ctx, statements) })
-	return classify("migrate", err)
+	err = conn.DetachedErr(ctx, s.db, "migrate", func(ctx context.Context) error { return s.migrate(ctx, statements) })
+	return conn.Classify("migrate", err)
 }
 
 func (s *Store) migrate(ctx context.Context, statements []string) error {
-	return s.db.slow(ctx, func(c *conn) error {
+	return s.db.Slow(ctx, func(c *conn.Conn) error {
 		for _, statement := range statements {
-			err := c.define(ctx, statement)
-			switch number(err) {
-			case erDatabaseDenied, erTableDenied:
+			err := define(ctx, c, statement)
+			switch conn.Number(err) {
+			case conn.ErDatabaseDenied, conn.ErTableDenied:
 				return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: migrate: the user may not create tables: grant it CREATE on the database, or apply the files of package migrations as another user: %w", err)}
 			}
 			if err != nil {
@@ -56,14 +57,14 @@ func (s *Store) migrate(ctx context.Context, statements []string) error {
 }
 
 // define runs a statement that may be run again.
-func (c *conn) define(ctx context.Context, statement string) error {
+func define(ctx context.Context, c *conn.Conn, statement string) error {
 	for {
-		_, err := c.exec(ctx, 0, statement)
-		switch number(err) {
+		_, err := c.Exec(ctx, 0, statement)
+		switch conn.Number(err) {
 		case erTableExists, erColumnExists, erIndexExists:
 			return nil
-		case erLockWait: // another process defines it, or uses it in a long transaction
-			if pause(ctx, 100*time.Millisecond) {
+		case conn.ErLockWait: // another process defines it, or uses it in a long transaction
+			if conn.Pause(ctx, 100*time.Millisecond) {
 				continue
 			}
 		}

@@ -104,8 +104,8 @@ func TestRegisteredNetworkIsDialled(t *testing.T) {
 	if len(dialled) == 0 {
 		t.Error("the registered function was not called")
 	}
-	for _, conn := range s.db.acquires.idle {
-		if conn.net != nil {
+	for _, conn := range s.db.Acquires.Idle() {
+		if conn.KnowsNet() {
 			t.Error("the network connection of a registered network is not ours to close")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Once is InTx for work that must take effect exactly once: in the same transaction
@@ -71,18 +72,18 @@ func (t *transaction) settle(ctx context.Context, run string, cause error) error
 	t.end()
 	within, free := context.WithCancel(ctx)
 	defer free()
-	ctx, cancel := linger(t.lease.Context(within), commitGrace, t.c.silence)
+	ctx, cancel := linger(t.lease.Context(within), commitGrace, t.c.Silence)
 	defer cancel()
 	for {
 		var token int64
 		var server string
-		err := t.s.db.slow(ctx, func(c *conn) (err error) {
-			server = c.server
+		err := t.s.db.Slow(ctx, func(c *conn.Conn) (err error) {
+			server = c.Server
 			token, err = t.s.marked(ctx, c, t.hold.Key, run)
 			return err
 		})
 		switch {
-		case err == nil && token == 0 && server == t.c.server:
+		case err == nil && token == 0 && server == t.c.Server:
 			return fmt.Errorf("%w: it was rolled back, nothing took effect: %w", driver.ErrConflict, cause)
 		case err == nil && token == 0:
 			return fmt.Errorf("%w: its mark is not on server %s, to which the connections lead now: %w", driver.ErrUnknownOutcome, server, cause)
@@ -93,7 +94,7 @@ func (t *transaction) settle(ctx context.Context, run string, cause error) error
 		case err == nil:
 			return nil
 		}
-		if driver.IsLasting(classify("ask for a mark", err)) || !pause(ctx, settlePause) {
+		if driver.IsLasting(conn.Classify("ask for a mark", err)) || !conn.Pause(ctx, settlePause) {
 			return fmt.Errorf("%w: %w: asking for its mark: %w", driver.ErrUnknownOutcome, cause, err)
 		}
 	}

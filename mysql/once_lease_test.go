@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // marking reports whether a statement that marks a run waits on the server.
@@ -45,7 +46,7 @@ func TestP13_TwoOfOneLease(t *testing.T) {
 				close(done)
 			}()
 			for end := time.Now().Add(time.Second); !l.marking(t) && time.Now().Before(end); { // a chance to stand behind the mark
-				pause(ctx, 10*time.Millisecond)
+				conn.Pause(ctx, 10*time.Millisecond)
 			}
 			return note(ctx, tx, "first")
 		})

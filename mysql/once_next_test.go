@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestP13_LostCommitAndTheNextHolder: a commit is lost and undone, and before Once asks
@@ -44,7 +45,7 @@ func TestP13_LostCommitAndTheNextHolder(t *testing.T) {
 				if err != nil || waits {
 					return errors.Join(err, note(ctx, tx, "first"))
 				}
-				pause(ctx, 5*time.Millisecond)
+				conn.Pause(ctx, 5*time.Millisecond)
 			}
 		})
 		must(t, <-done)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestP13_Once: the effects and the mark are there together or not at all; a run
@@ -277,7 +278,7 @@ func schedule(t testing.TB, a program, runs int) {
 		}
 		err := rowlock.Do(ctx, a.Client, "job", func(ctx context.Context, lease *rowlock.Lease) error {
 			return a.Once(ctx, lease, fmt.Sprint(run), func(ctx context.Context, tx *sql.Tx) error {
-				pause(ctx, time.Millisecond)
+				conn.Pause(ctx, time.Millisecond)
 				return note(ctx, tx, fmt.Sprint("run ", run))
 			})
 		})

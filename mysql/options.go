@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Options says how a Store keeps its locks. The zero value is good.
@@ -84,10 +85,8 @@ const (
 	defaultConnections = 8
 	defaultWakeupConns = 2
 
-	controlConnections = 1
-	renewConnections   = 1
-	mostForReleases    = 2
-	minConnections     = controlConnections + renewConnections + 2
+	mostForReleases = 2
+	minConnections  = conn.ControlConnections + conn.RenewConnections + 2
 
 	// spareConnections of a caller's pool are left for its own work: the guarded
 	// transaction, and one more.
@@ -130,10 +129,10 @@ func (o Options) wakeupConns(room int) int {
 
 // releaseConnections is how many connections carry releases and undos.
 func (o Options) releaseConnections() int {
-	return min(mostForReleases, (o.Connections-controlConnections-renewConnections)/2)
+	return min(mostForReleases, (o.Connections-conn.ControlConnections-conn.RenewConnections)/2)
 }
 
 // acquireConnections is how many are left for acquires.
 func (o Options) acquireConnections() int {
-	return o.Connections - controlConnections - renewConnections - o.releaseConnections()
+	return o.Connections - conn.ControlConnections - conn.RenewConnections - o.releaseConnections()
 }

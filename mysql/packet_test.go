@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // longKey is a key of 252 bytes.
@@ -39,7 +40,7 @@ func TestP26_SmallPackets(t *testing.T) {
 				c, lost := keepAlive(t, l.store(), leases, longKey, ttl)
 				busy := premise(t, l)
 				for end := time.Now().Add(2 * ttl); c.Stats().Renewals < leases && time.Now().Before(end); {
-					sleep(t.Context(), 50*time.Millisecond)
+					conn.Sleep(t.Context(), 50*time.Millisecond)
 				}
 				noneLost(t, lost(), leases, ttl, busy())
 			})
@@ -57,11 +58,11 @@ func TestLargeBatches(t *testing.T) {
 			s := l.store(parameters...)
 			c := client{t: t, Store: s}
 			if name == "between" {
-				for _, lane := range []*pool{s.db.acquires, s.db.renewals, s.db.releases, s.db.control} {
-					c, err := lane.get(t.Context())
+				for _, lane := range []*conn.Pool{s.db.Acquires, s.db.Renewals, s.db.Releases, s.db.Control} {
+					c, err := lane.Get(t.Context())
 					must(t, err)
-					c.packet = 1 << 30 // the server refuses what is too large
-					c.put()
+					c.AssumePacket(1 << 30) // the server refuses what is too large
+					c.Put()
 				}
 			}
 			reqs := make([]driver.Request, 1000)

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // look finds out without waiting which of the open keys another transaction
 // blocks. It answers those that are held (a held key never waits for a guard) and
 // those that are pinned, and returns the rest: free rows that nobody has locked,
 // and keys without a row.
-func (a *attempt) look(ctx context.Context, c *conn, open []int) ([]int, error) {
+func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, error) {
 	rest, free, entries, err := a.readFree(ctx, c, open)
 	if err != nil || len(free) == 0 {
 		return rest, err
@@ -45,7 +46,7 @@ func (a *attempt) look(ctx context.Context, c *conn, open []int) ([]int, error) 
 			busy = append(busy, i)
 		}
 	}
-	if len(busy) > 0 && pause(ctx, busyPause) {
+	if len(busy) > 0 && conn.Pause(ctx, busyPause) {
 		absent, _, _, err := a.readFree(ctx, c, busy)
 		if err != nil {
 			return open, err
@@ -56,7 +57,7 @@ func (a *attempt) look(ctx context.Context, c *conn, open []int) ([]int, error) 
 }
 
 // writableOf are those of the requests whose rows no transaction has locked.
-func (a *attempt) writableOf(ctx context.Context, c *conn, some []int) (free []int, err error) {
+func (a *attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (free []int, err error) {
 	if len(some) == 0 {
 		return nil, nil
 	}
@@ -74,7 +75,7 @@ const busyPause = 5 * time.Millisecond
 
 // readFree answers the open keys that are held. It returns those without a row and
 // those that are free, with their rows.
-func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, free []int, entries []row, err error) {
+func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absent, free []int, entries []row, err error) {
 	rows, err := a.rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
 	if err != nil {
 		return open, nil, nil, err
@@ -102,35 +103,35 @@ func (a *attempt) readFree(ctx context.Context, c *conn, open []int) (absent, fr
 // https://dev.mysql.com/doc/refman/9.7/en/innodb-locking-reads.html (SKIP LOCKED);
 // MariaDB has it since 10.6. A row that another client is just taking over looks
 // locked too.
-func (l *leases) unlocked(ctx context.Context, c *conn, rows []row) (map[string]bool, error) {
-	return inParts(0, len(rows), func(from, to int) (map[string]bool, error) {
+func (l *leases) unlocked(ctx context.Context, c *conn.Conn, rows []row) (map[string]bool, error) {
+	return conn.InParts(0, len(rows), func(from, to int) (map[string]bool, error) {
 		return l.unlockedOnce(ctx, c, rows[from:to])
 	})
 }
 
-func (l *leases) unlockedOnce(ctx context.Context, c *conn, rows []row) (map[string]bool, error) {
-	t := newText(200+160*len(rows)).add("SELECT name FROM ", l.table, " FORCE INDEX (guard) WHERE (", strings.Join(l.guard, ","), ") IN ")
-	t.in(len(rows), func(i int) {
-		t.add("(").us64(rows[i].token).add(",").key(rows[i].key)
+func (l *leases) unlockedOnce(ctx context.Context, c *conn.Conn, rows []row) (map[string]bool, error) {
+	t := conn.NewText(200+160*len(rows)).Add("SELECT name FROM ", l.table, " FORCE INDEX (guard) WHERE (", strings.Join(l.guard, ","), ") IN ")
+	t.In(len(rows), func(i int) {
+		t.Add("(").Int(rows[i].token).Add(",").Key(rows[i].key)
 		if len(l.guard) == 3 {
-			t.add(",").lit(rows[i].id[:])
+			t.Add(",").Bytes(rows[i].id[:])
 		}
-		t.add(")")
+		t.Add(")")
 	})
-	return l.keySet(ctx, c, t.add(" FOR UPDATE SKIP LOCKED").String())
+	return l.keySet(ctx, c, t.Add(" FOR UPDATE SKIP LOCKED").String())
 }
 
 // writable tells which of the keys' rows no transaction has locked.
-func (l *leases) writable(ctx context.Context, c *conn, n int, key func(int) string) (map[string]bool, error) {
-	return inParts(0, n, func(from, to int) (map[string]bool, error) {
-		t := newText(100+64*(to-from)).add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-		t.in(to-from, func(i int) { t.key(key(from + i)) })
-		return l.keySet(ctx, c, t.add(" FOR UPDATE SKIP LOCKED").String())
+func (l *leases) writable(ctx context.Context, c *conn.Conn, n int, key func(int) string) (map[string]bool, error) {
+	return conn.InParts(0, n, func(from, to int) (map[string]bool, error) {
+		t := conn.NewText(100+64*(to-from)).Add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+		t.In(to-from, func(i int) { t.Key(key(from + i)) })
+		return l.keySet(ctx, c, t.Add(" FOR UPDATE SKIP LOCKED").String())
 	})
 }
 
-func (l *leases) keySet(ctx context.Context, c *conn, question string) (map[string]bool, error) {
-	keys, err := query(ctx, c, 0, question, scanKey)
+func (l *leases) keySet(ctx context.Context, c *conn.Conn, question string) (map[string]bool, error) {
+	keys, err := conn.Query(ctx, c, 0, question, conn.ScanKey)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // pin leaves a key whose hold has expired while a transaction of its holder is
@@ -40,7 +41,7 @@ func TestPinned(t *testing.T) {
 		start := time.Now()
 		c.wants("acquire", c.acquire(request("p", time.Minute))[0].Status, driver.Pinned)
 		first := time.Since(start)
-		if first < bounds[0] {
+		if first < conn.Bounds[0] {
 			t.Errorf("answered after %v: it did not wait at all", first)
 		}
 		q := request("p", time.Minute)
@@ -264,10 +265,10 @@ func TestForceReleaseOfABusyRow(t *testing.T) {
 			_, err := c.ForceRelease(within(t, time.Minute), "f")
 			forced <- err
 		}()
-		sleep(t.Context(), 2*lockWait)
+		conn.Sleep(t.Context(), 2*conn.LockWait)
 		unlock()
 		locked := time.Since(start)
-		if err := <-forced; err != nil && locked < busyPatience-2*lockWait {
+		if err := <-forced; err != nil && locked < busyPatience-2*conn.LockWait {
 			t.Errorf("a forced release of a key whose row was locked for %v: %v", locked, err)
 		} else if err != nil {
 			t.Skipf("the row was locked for %v", locked)
@@ -293,7 +294,7 @@ func TestForceReleaseBehindAGuard(t *testing.T) {
 			_, err := c.ForceRelease(within(t, patience), "f")
 			done <- err
 		}()
-		pause(context.Background(), 100*time.Millisecond)
+		conn.Pause(context.Background(), 100*time.Millisecond)
 		unpin()
 		must(t, <-done)
 		c.wants("renew", c.renew(h)[0].Status, driver.Forced)
@@ -308,8 +309,8 @@ func TestWithoutKill(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		_, unpin := pin(l, c, "p")
 		n := 0
-		soon(t, "an acquire that looks first", lockWait, func() {
-			c.db.cannotKill.Store(true)
+		soon(t, "an acquire that looks first", conn.LockWait, func() {
+			c.db.CannotKill.Store(true)
 			n++
 			got := c.acquire(request(fmt.Sprint("a", n), time.Minute), request("p", time.Minute), request(fmt.Sprint("z", n), time.Minute))
 			c.wants("a", got[0].Status, driver.Granted)
@@ -333,12 +334,12 @@ func TestKillComesLate(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		s := l.store()
 		ctx := within(t, time.Minute)
-		must(t, s.db.step(ctx, s.db.acquires, func(c *conn) error {
+		must(t, s.db.Step(ctx, s.db.Acquires, func(c *conn.Conn) error {
 			var killed, answered int
 			for i := range 300 {
 				key := fmt.Sprint("k", i)
 				q := request(key, time.Minute)
-				_, err := c.exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.strategy.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}).literal())
+				_, err := c.Exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.strategy.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}).Literal())
 				rows, readErr := s.strategy.(*leases).rows(ctx, c, 1, func(int) string { return key })
 				if readErr != nil {
 					return readErr
@@ -347,7 +348,7 @@ func TestKillComesLate(t *testing.T) {
 				switch {
 				case err == nil && ok && r.mine(q.ID):
 					answered++
-				case err != nil && strings.Contains(err.Error(), errBlocked.Error()) && !ok:
+				case err != nil && strings.Contains(err.Error(), conn.ErrBlocked.Error()) && !ok:
 					killed++
 				default:
 					return fmt.Errorf("upsert %v, row %v %+v", err, ok, r)

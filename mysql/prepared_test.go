@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // cycleTrips is how many statements a cycle costs once all are prepared.
@@ -37,16 +38,12 @@ func (c client) tripsOf(key string) uint64 {
 // prepared are the statements that the connections at rest have prepared.
 func (c client) prepared() map[string]bool {
 	texts := make(map[string]bool)
-	for _, l := range []*pool{c.db.acquires, c.db.renewals, c.db.releases} {
-		l.mu.Lock()
-		for _, conn := range l.idle {
-			for text, k := range conn.kept {
-				if k.stmt != nil {
-					texts[text] = true
-				}
+	for _, l := range []*conn.Pool{c.db.Acquires, c.db.Renewals, c.db.Releases} {
+		for _, conn := range l.Idle() {
+			for _, text := range conn.Prepared() {
+				texts[text] = true
 			}
 		}
-		l.mu.Unlock()
 	}
 	return texts
 }
@@ -68,7 +65,7 @@ func (c client) steady(key string) uint64 {
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		l.keepAfter = keepAfter
+		l.keepAfter = conn.KeepAfter
 		n := l.cycleTrips()
 		var c client
 		got := undisturbed(func() (trips [3]uint64) {
@@ -116,17 +113,17 @@ func TestFormsAreTheSame(t *testing.T) {
 	waits.Client, waits.Wants = 7, true
 	q.Client = 7
 	noMax := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second}}
-	for name, s := range map[string]statement{
+	for name, s := range map[string]conn.Statement{
 		"upsert": upsert("`t`", []driver.Request{plain}), "upsert with a client": upsert("`t`", []driver.Request{q}),
 		"upsert that waits": upsert("`t`", []driver.Request{waits}),
 		"remind":            remind("`t`", 7, []string{q.Key}), "fence": fence("`t`", q.Key, &id),
 		"extend": extend("`t`", noMax), "extend with MaxHold": extend("`t`", h),
 		"end": end("`t`", h, 0), "end with MinHold": end("`t`", h, time.Minute), "remove": remove("`t`", h),
 	} {
-		m := newMarks()
+		m := conn.NewMarks()
 		s(m)
 		text := m.String()
-		for _, v := range m.values {
+		for _, v := range m.Values {
 			switch v := v.Value.(type) {
 			case int64:
 				text = strings.Replace(text, "?", fmt.Sprint(v), 1)
@@ -136,7 +133,7 @@ func TestFormsAreTheSame(t *testing.T) {
 				text = strings.Replace(text, "UNHEX(?)", "x'"+v+"'", 1)
 			}
 		}
-		if want := s.literal(); text != want || strings.Contains(text, "?") {
+		if want := s.Literal(); text != want || strings.Contains(text, "?") {
 			t.Errorf("%s:\n%s\nwant\n%s", name, text, want)
 		}
 	}
@@ -154,23 +151,23 @@ func TestPreparedUsesThePrimaryKey(t *testing.T) {
 		}
 		c.acquire(reqs...)
 		ctx := within(t, time.Minute)
-		must(t, s.db.step(ctx, s.db.acquires, func(conn *conn) error {
+		must(t, s.db.Step(ctx, s.db.Acquires, func(one *conn.Conn) error {
 			table := s.strategy.(*leases).table
 			q := request("other7", time.Minute)
 			q.ID = reqs[7].ID
 			h := []driver.Hold{{Key: q.Key, ID: q.ID, TTL: time.Hour}}
 			for name, f := range map[string]func() error{
-				"upsert": func() error { _, err := conn.execOne(ctx, 0, upsert(table, []driver.Request{q})); return err },
-				"fence":  func() error { _, err := conn.ask(ctx, fence(table, q.Key, &q.ID)); return err },
-				"extend": func() error { _, err := conn.execOne(ctx, 0, extend(table, h)); return err },
-				"end":    func() error { _, err := conn.execOne(ctx, 0, end(table, h, 0)); return err },
-				"remove": func() error { _, err := conn.execOne(ctx, 0, remove(table, h)); return err },
+				"upsert": func() error { _, err := one.ExecOne(ctx, 0, upsert(table, []driver.Request{q})); return err },
+				"fence":  func() error { _, err := one.QueryOne(ctx, fence(table, q.Key, &q.ID)); return err },
+				"extend": func() error { _, err := one.ExecOne(ctx, 0, extend(table, h)); return err },
+				"end":    func() error { _, err := one.ExecOne(ctx, 0, end(table, h, 0)); return err },
+				"remove": func() error { _, err := one.ExecOne(ctx, 0, remove(table, h)); return err },
 			} {
 				must(t, f()) // prepares
-				_, err := conn.exec(ctx, 0, "FLUSH STATUS")
+				_, err := one.Exec(ctx, 0, "FLUSH STATUS")
 				must(t, err)
 				must(t, f())
-				read, err := query(ctx, conn, 0, "SHOW SESSION STATUS LIKE 'Handler_read_%'", func(rows *sql.Rows) (n int, err error) {
+				read, err := conn.Query(ctx, one, 0, "SHOW SESSION STATUS LIKE 'Handler_read_%'", func(rows *sql.Rows) (n int, err error) {
 					var name string
 					err = rows.Scan(&name, &n)
 					return n, err
@@ -238,7 +235,7 @@ func TestPreparedForgotten(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		l.store()
-		for number := range forgotten {
+		for number := range conn.Forgotten {
 			connector, err := mysql.NewConnector(l.config.Clone())
 			must(t, err)
 			f := &forgetting{Connector: connector, number: number}
@@ -254,7 +251,7 @@ func TestPreparedForgotten(t *testing.T) {
 			if got := c.steady("a"); got != l.cycleTrips() {
 				t.Errorf("%d: a cycle is %d statements", number, got)
 			}
-			if n, most := f.forgot.Load(), mayForget*f.opened.Load(); n < 2*mayForget || n > most {
+			if n, most := f.forgot.Load(), conn.MayForget*f.opened.Load(); n < 2*conn.MayForget || n > most {
 				t.Errorf("%d: forgotten %d times, want at most %d", number, n, most)
 			}
 		}
@@ -275,24 +272,24 @@ func (f *forgetting) Connect(ctx context.Context) (sqldriver.Conn, error) {
 		return nil, err
 	}
 	f.opened.Add(1)
-	return &forgettingConn{c.(driverConn), f}, nil
+	return &forgettingConn{c.(conn.DriverConn), f}, nil
 }
 
 type forgettingConn struct {
-	driverConn
+	conn.DriverConn
 	f *forgetting
 }
 
 func (c *forgettingConn) PrepareContext(ctx context.Context, text string) (sqldriver.Stmt, error) {
-	s, err := c.driverConn.PrepareContext(ctx, text)
+	s, err := c.DriverConn.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	return &forgettingStmt{s.(preparedStatement), c.f}, nil
+	return &forgettingStmt{s.(conn.PreparedStatement), c.f}, nil
 }
 
 type forgettingStmt struct {
-	preparedStatement
+	conn.PreparedStatement
 	f *forgetting
 }
 

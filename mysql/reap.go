@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Reap removes the rows of keys that have been free for longer than olderThan, at
@@ -22,5 +23,5 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return detached(ctx, s.db, "reap", func(ctx context.Context) (int, error) { return s.strategy.reap(ctx, olderThan) })
+	return conn.Detached(ctx, s.db, "reap", func(ctx context.Context) (int, error) { return s.strategy.reap(ctx, olderThan) })
 }

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 func (l *leases) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	return l.write(ctx, "release", l.db.releases, holds, func(b *batch, c *conn) error { return b.release(ctx, c) })
+	return l.write(ctx, "release", l.db.Releases, holds, func(b *batch, c *conn.Conn) error { return b.release(ctx, c) })
 }
 
-func (b *batch) release(ctx context.Context, c *conn) error {
+func (b *batch) release(ctx context.Context, c *conn.Conn) error {
 	type terms struct {
 		keep    time.Duration
 		deleted bool
@@ -39,9 +40,9 @@ func (b *batch) release(ctx context.Context, c *conn) error {
 }
 
 // end releases holds by writing their rows.
-func (b *batch) end(ctx context.Context, c *conn, group []int, keep time.Duration) error {
+func (b *batch) end(ctx context.Context, c *conn.Conn, group []int, keep time.Duration) error {
 	return b.change(ctx, c, group,
-		func(table string, holds []driver.Hold) statement { return end(table, holds, keep) },
+		func(table string, holds []driver.Hold) conn.Statement { return end(table, holds, keep) },
 		func(sent []int, done changed) error {
 			if len(sent) == 1 && done.rows == 1 {
 				b.results[sent[0]].Wanted, b.told[sent[0]] = hintIn(done.id), true
@@ -54,13 +55,13 @@ func (b *batch) end(ctx context.Context, c *conn, group []int, keep time.Duratio
 // written. Of a single one the DELETE itself finds out whether there is one; of several
 // the rows are read first, because afterwards a deleted row and one that never was look
 // the same.
-func (b *batch) remove(ctx context.Context, c *conn, group []int) error {
+func (b *batch) remove(ctx context.Context, c *conn.Conn, group []int) error {
 	var wanted []int
 	rest := group
 	if len(group) > 1 {
 		rows, err := b.read(ctx, c, group)
 		if err != nil {
-			return notSent(b.what("release"), err)
+			return conn.NotSent(b.what("release"), err)
 		}
 		rest = nil
 		for _, i := range b.settleAll(group, rows) {
@@ -101,7 +102,7 @@ func (b *batch) remove(ctx context.Context, c *conn, group []int) error {
 
 // tellReleased finds out which of the holds a release ended. kept is for those whose row
 // a DELETE left there because of a hint; nil: it was none.
-func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, done changed, kept *[]int) error {
+func (b *batch) tellReleased(ctx context.Context, c *conn.Conn, sent []int, done changed, kept *[]int) error {
 	if done.rows == int64(len(sent)) {
 		for _, i := range sent {
 			b.results[i] = driver.Result{Status: driver.Released, Final: true, Wanted: b.results[i].Wanted}
@@ -110,7 +111,7 @@ func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, done chan
 	}
 	rows, err := b.read(ctx, c, sent)
 	if err != nil {
-		return maybeApplied(b.what("release"), err)
+		return conn.MaybeApplied(b.what("release"), err)
 	}
 	absent := int64(0)
 	for _, i := range sent {
@@ -137,7 +138,7 @@ func (b *batch) tellReleased(ctx context.Context, c *conn, sent []int, done chan
 
 // tellWanted reads the hints of keys that were released with others, where somebody asks:
 // one plain read for all. Where it is not answered nobody wants them, as far as is known.
-func (b *batch) tellWanted(ctx context.Context, c *conn) {
+func (b *batch) tellWanted(ctx context.Context, c *conn.Conn) {
 	var some []int
 	for i, h := range b.holds {
 		if h.Asks && !b.told[i] && b.results[i].Status == driver.Released && len(b.holds) > 1 {

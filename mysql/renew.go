@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // batch is one Renew or Release.
@@ -27,14 +28,14 @@ type changed struct {
 }
 
 func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	return l.write(ctx, "renew", l.db.renewals, holds, func(b *batch, c *conn) error { return b.renew(ctx, c) })
+	return l.write(ctx, "renew", l.db.Renewals, holds, func(b *batch, c *conn.Conn) error { return b.renew(ctx, c) })
 }
 
 // write runs f on a connection of the pool, over the holds in the order of their keys.
-func (l *leases) write(ctx context.Context, name string, on *pool, holds []driver.Hold, f func(*batch, *conn) error) ([]driver.Result, error) {
+func (l *leases) write(ctx context.Context, name string, on *conn.Pool, holds []driver.Hold, f func(*batch, *conn.Conn) error) ([]driver.Result, error) {
 	sorted := storekit.Sort(holds, func(h driver.Hold) string { return h.Key }, storekit.ByBytes)
 	b := &batch{leases: l, name: name, holds: sorted.Items, results: make([]driver.Result, len(holds))}
-	if err := l.db.step(ctx, on, func(c *conn) error { return f(b, c) }); err != nil {
+	if err := l.db.Step(ctx, on, func(c *conn.Conn) error { return f(b, c) }); err != nil {
 		return nil, err
 	}
 	return sorted.Unsort(b.results), nil
@@ -77,7 +78,7 @@ func (b *batch) each(list [][]int, f func([]int) error) error {
 	return nil
 }
 
-func (b *batch) renew(ctx context.Context, c *conn) error {
+func (b *batch) renew(ctx context.Context, c *conn.Conn) error {
 	type terms struct{ ttl, maxHold time.Duration }
 	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold} })
 	return b.each(list, func(group []int) error {
@@ -95,10 +96,10 @@ func (b *batch) renew(ctx context.Context, c *conn) error {
 
 // tellRenewed finds out which of the holds live. Fewer rows than holds does not
 // mean lost: a renewal that could not extend changes nothing.
-func (b *batch) tellRenewed(ctx context.Context, c *conn, sent []int) error {
+func (b *batch) tellRenewed(ctx context.Context, c *conn.Conn, sent []int) error {
 	rows, err := b.read(ctx, c, sent)
 	if err != nil {
-		return maybeApplied(b.what("renew"), err)
+		return conn.MaybeApplied(b.what("renew"), err)
 	}
 	for _, i := range sent {
 		if b.settleGone(i, rows) {
@@ -116,7 +117,7 @@ func (b *batch) tellRenewed(ctx context.Context, c *conn, sent []int) error {
 }
 
 // read reads the rows of some of the holds.
-func (b *batch) read(ctx context.Context, c *conn, some []int) (map[string]row, error) {
+func (b *batch) read(ctx context.Context, c *conn.Conn, some []int) (map[string]row, error) {
 	return b.rows(ctx, c, len(some), func(i int) string { return b.holds[some[i]].Key })
 }
 
@@ -155,14 +156,14 @@ func (b *batch) settleAll(some []int, rows map[string]row) (live []int) {
 // unanswered statement is ended, and sent again for the rows that nobody has
 // locked; then the locked ones have another try, and are unknown if that fails too.
 // So a call occupies its connection for about 100 ms at most.
-func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string, []driver.Hold) statement, settle func(sent []int, done changed) error) error {
+func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(string, []driver.Hold) conn.Statement, settle func(sent []int, done changed) error) error {
 	start := time.Now()
 	var locked []int
 	pending, again, late := group, false, false // again: pending was locked; late: lockWait was waited for
-	for n := 0; n < len(bounds); {
-		bound := b.db.bound(n)
+	for n := 0; n < len(conn.Bounds); {
+		bound := b.db.Bound(n)
 		if again {
-			if bound = min(bound, time.Until(start.Add(2*b.db.bound(0)))); bound <= 0 || late {
+			if bound = min(bound, time.Until(start.Add(2*b.db.Bound(0)))); bound <= 0 || late {
 				break
 			}
 		} else {
@@ -179,27 +180,27 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 				err = settle(pending, done)
 			}
 			if err != nil {
-				return maybeApplied(b.what(b.name), err)
+				return conn.MaybeApplied(b.what(b.name), err)
 			}
 			pending = nil
-		case errors.Is(err, errBlocked):
+		case errors.Is(err, conn.ErrBlocked):
 			var more []int
 			late = late || waited(err)
 			before := len(pending)
 			if pending, more, err = b.part(ctx, c, pending); err != nil {
-				return classify(b.what(b.name), err)
+				return conn.Classify(b.what(b.name), err)
 			}
 			locked = append(locked, more...)
 			switch {
 			case late && len(pending) == 0:
-				n = len(bounds) // it took a second
+				n = len(conn.Bounds) // it took a second
 			case !late && len(pending) == before: // no lock was found: the server is slow
-				b.db.noteAnswer(bound)
+				b.db.NoteAnswer(bound)
 			}
 		case isCorruptRow(err) && len(pending) == 1:
 			b.results[pending[0]] = driver.Result{Err: b.corruptError(b.name, b.holds[pending[0]].Key, err.Error(), true)}
 			pending = nil
-		case isCorruptRow(err), errors.Is(err, errTooLarge) && len(pending) > 1: // the others do not suffer
+		case isCorruptRow(err), errors.Is(err, conn.ErrTooLarge) && len(pending) > 1: // the others do not suffer
 			half := len(pending) / 2
 			if err := b.change(ctx, c, pending[:half], of, settle); err != nil {
 				return err
@@ -213,7 +214,7 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 			}
 			pending = nil
 		default:
-			return classify(b.what(b.name), err)
+			return conn.Classify(b.what(b.name), err)
 		}
 		again = false
 		if len(pending) == 0 {
@@ -224,17 +225,17 @@ func (b *batch) change(ctx context.Context, c *conn, group []int, of func(string
 		}
 	}
 	for _, i := range append(pending, locked...) {
-		b.results[i] = driver.Result{Err: classify(fmt.Sprintf("%s of %q", b.what(b.name), b.holds[i].Key), errBlocked)}
+		b.results[i] = driver.Result{Err: conn.Classify(fmt.Sprintf("%s of %q", b.what(b.name), b.holds[i].Key), conn.ErrBlocked)}
 	}
 	return nil
 }
 
-func (b *batch) send(ctx context.Context, c *conn, bound time.Duration, of func(string, []driver.Hold) statement, pending []int) (sqldriver.Result, error) {
+func (b *batch) send(ctx context.Context, c *conn.Conn, bound time.Duration, of func(string, []driver.Hold) conn.Statement, pending []int) (sqldriver.Result, error) {
 	s := of(b.table, b.some(pending))
 	if len(pending) == 1 {
-		return c.execOne(ctx, bound, s)
+		return c.ExecOne(ctx, bound, s)
 	}
-	return c.exec(ctx, bound, s.literal())
+	return c.Exec(ctx, bound, s.Literal())
 }
 
 func (b *batch) some(which []int) []driver.Hold {
@@ -247,7 +248,7 @@ func (b *batch) some(which []int) []driver.Hold {
 
 // part answers the holds that are over, and parts the others into those that can
 // be written and those whose rows are locked.
-func (b *batch) part(ctx context.Context, c *conn, pending []int) (free, locked []int, err error) {
+func (b *batch) part(ctx context.Context, c *conn.Conn, pending []int) (free, locked []int, err error) {
 	rows, err := b.read(ctx, c, pending)
 	if err != nil {
 		return nil, nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // row is what the winners' SELECT tells of a key.
@@ -26,7 +27,7 @@ type row struct {
 // rowScan takes the columns of a row as they come.
 type rowScan struct {
 	key, id, owner                  sql.RawBytes
-	token, left, since, wanted, now count
+	token, left, since, wanted, now conn.Int
 	live                            bool
 }
 
@@ -36,14 +37,14 @@ func (s *rowScan) columns() []any {
 
 func (s *rowScan) row() row {
 	r := row{
-		key: string(s.key), owner: string(s.owner), token: s.token.n, left: micros(s.left.n), live: s.live,
-		fence: max(s.token.n, min(s.now.n, math.MaxInt64/driver.TokenRange)*driver.TokenRange), sinceMicros: s.since.n,
-		wanted: hintOf(s.wanted.n, s.now.n),
+		key: string(s.key), owner: string(s.owner), token: s.token.N, left: conn.Micros(s.left.N), live: s.live,
+		fence: max(s.token.N, min(s.now.N, math.MaxInt64/driver.TokenRange)*driver.TokenRange), sinceMicros: s.since.N,
+		wanted: hintOf(s.wanted.N, s.now.N),
 	}
 	switch {
-	case s.token.off, s.token.n < 0, s.token.n > driver.MaxToken:
+	case s.token.Off, s.token.N < 0, s.token.N > driver.MaxToken:
 		r.corrupt = "the token is out of range"
-	case s.left.off:
+	case s.left.Off:
 		r.corrupt = "expires_at is no time"
 	case len(s.id) != len(r.id):
 		r.corrupt = fmt.Sprintf("the hold has %d bytes", len(s.id))
@@ -75,9 +76,9 @@ func (r row) gone(id driver.HoldID) driver.Status {
 }
 
 // rows reads the rows of n keys. A plain read: it waits for no transaction.
-func (l *leases) rows(ctx context.Context, c *conn, n int, key func(int) string) (map[string]row, error) {
-	return inParts(0, n, func(from, to int) (map[string]row, error) {
-		found, err := query(ctx, c, 0, winners(l.table, to-from, func(i int) string { return key(from + i) }), scanRow)
+func (l *leases) rows(ctx context.Context, c *conn.Conn, n int, key func(int) string) (map[string]row, error) {
+	return conn.InParts(0, n, func(from, to int) (map[string]row, error) {
+		found, err := conn.Query(ctx, c, 0, winners(l.table, to-from, func(i int) string { return key(from + i) }), scanRow)
 		if err != nil {
 			return nil, err
 		}

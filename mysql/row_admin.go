@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // inTheWay tells the operator what stops a forced release and how to find it.
@@ -27,7 +28,7 @@ func (r row) info() driver.Info {
 // waiters. Only where a single key is asked for it asks too whether the key, if it
 // is free, is pinned.
 func (l *leases) inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
-	err = l.db.read(ctx, func(c *conn) error {
+	err = l.db.Read(ctx, func(c *conn.Conn) error {
 		rows, err := l.rows(ctx, c, len(keys), func(i int) string { return keys[i] })
 		if err != nil {
 			return err
@@ -46,20 +47,20 @@ func (l *leases) inspect(ctx context.Context, keys []string) (infos []driver.Inf
 		infos[0].Pinned, err = l.guarded(ctx, c, r)
 		return err
 	})
-	return infos, classify(l.what("inspect"), err)
+	return infos, conn.Classify(l.what("inspect"), err)
 }
 
 func (l *leases) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var rows []row
-	err = l.db.read(ctx, func(c *conn) error {
-		rows, err = query(ctx, c, 0, listing(l.table, prefix, after, limit), scanRow)
+	err = l.db.Read(ctx, func(c *conn.Conn) error {
+		rows, err = conn.Query(ctx, c, 0, listing(l.table, prefix, after, limit), scanRow)
 		return err
 	})
 	infos = make([]driver.Info, len(rows))
 	for i, r := range rows {
 		infos[i] = r.info()
 	}
-	return infos, classify(l.what("list"), err)
+	return infos, conn.Classify(l.what("list"), err)
 }
 
 // busyPatience is how long ForceRelease tries for a key whose row others are writing.
@@ -69,17 +70,17 @@ const busyPatience = 5 * time.Second
 // may last. try reports whether a guard is, and how long its statement may stay unanswered
 // is given: the row of a busy key has a queue, and from the second time on it stands in
 // it for longer. The operator waits for that, and nobody waits behind a place in a queue.
-func (d *db) insist(ctx context.Context, try func(bound time.Duration) (guarded bool, err error)) error {
-	bound, start := d.bound(0), time.Now()
-	for since := start; ; bound = d.bound(len(bounds) - 1) {
+func insist(ctx context.Context, d *conn.DB, try func(bound time.Duration) (guarded bool, err error)) error {
+	bound, start := d.Bound(0), time.Now()
+	for since := start; ; bound = d.Bound(len(conn.Bounds) - 1) {
 		guarded, err := try(bound)
-		if !errors.Is(err, errBlocked) {
+		if !errors.Is(err, conn.ErrBlocked) {
 			return err
 		}
 		if !guarded { // or the row changed between two questions, which looks like a guard
 			since = time.Now()
 		}
-		if time.Since(start) > busyPatience || time.Since(since) > lockWait || !pause(ctx, 50*time.Millisecond) {
+		if time.Since(start) > busyPatience || time.Since(since) > conn.LockWait || !conn.Pause(ctx, 50*time.Millisecond) {
 			return inTheWay(err)
 		}
 	}
@@ -89,8 +90,8 @@ func (d *db) insist(ctx context.Context, try func(bound time.Duration) (guarded 
 // transaction like a takeover and is bounded like one; between its tries it waits
 // by asking.
 func (l *leases) force(ctx context.Context, key string) (info driver.Info, err error) {
-	err = l.db.insist(ctx, func(bound time.Duration) (guarded bool, err error) {
-		err = l.db.slow(ctx, func(c *conn) error {
+	err = insist(ctx, l.db, func(bound time.Duration) (guarded bool, err error) {
+		err = l.db.Slow(ctx, func(c *conn.Conn) error {
 			rows, err := l.rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {
 				return err
@@ -108,19 +109,19 @@ func (l *leases) force(ctx context.Context, key string) (info driver.Info, err e
 				return err
 			}
 			if guarded {
-				return errBlocked
+				return conn.ErrBlocked
 			}
-			_, err = c.exec(ctx, bound, forced(l.table, key))
+			_, err = c.Exec(ctx, bound, forced(l.table, key))
 			return err
 		})
 		return guarded, err
 	})
-	return info, classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
+	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, l.table), err)
 }
 
 // guarded reports whether a guard is open on the row: it locks the entry in the
 // guard index, but not the row. Where the row is locked too, somebody is writing it.
-func (l *leases) guarded(ctx context.Context, c *conn, r row) (bool, error) {
+func (l *leases) guarded(ctx context.Context, c *conn.Conn, r row) (bool, error) {
 	unlocked, err := l.unlocked(ctx, c, []row{r})
 	if err != nil || unlocked[r.key] {
 		return false, err

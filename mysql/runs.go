@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // A mark is a row (key, run) that is written in the transaction of the run's
@@ -61,25 +62,25 @@ func wrapRun(run, key string, err error) error {
 // has clientFoundRows. A read of a mark that is not there yet would lock the gap,
 // and two who do that and insert deadlock.
 func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold, run string) error {
-	s.db.statements.Add(1)
-	_, err := tx.ExecContext(ctx, newText(300).add("INSERT INTO ", inDatabase(database, s.names.run), " (name,run,token,at) VALUES (").
-		key(h.Key).add(",").key(run).add(",").us64(h.Token).add(","+now+")").String())
-	switch n := number(err); {
+	s.db.Statements.Add(1)
+	_, err := tx.ExecContext(ctx, conn.NewText(300).Add("INSERT INTO ", inDatabase(database, s.names.run), " (name,run,token,at) VALUES (").
+		Key(h.Key).Add(",").Key(run).Add(",").Int(h.Token).Add(","+now+")").String())
+	switch n := conn.Number(err); {
 	case n == erDuplicate:
 		return fmt.Errorf("%w: %w", driver.ErrAlreadyRan, err)
-	case schemaErrors[n]:
-		return classify("mark in table "+s.names.run, err)
+	case conn.SchemaErrors[n]:
+		return conn.Classify("mark in table "+s.names.run, err)
 	}
 	return txError(err)
 }
 
 // marked asks for the mark of a run in a way that waits for whoever is writing it:
 // the answer is final. token is that of its lease, 0 where there is no mark.
-func (s *Store) marked(ctx context.Context, c *conn, key, run string) (token int64, err error) {
-	found, err := query(ctx, c, s.db.bound(0), newText(300).add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
-		add(" AND run=").key(run).add(" LOCK IN SHARE MODE").String(), scanOne[count])
+func (s *Store) marked(ctx context.Context, c *conn.Conn, key, run string) (token int64, err error) {
+	found, err := conn.Query(ctx, c, s.db.Bound(0), conn.NewText(300).Add("SELECT token FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").Key(key).
+		Add(" AND run=").Key(run).Add(" LOCK IN SHARE MODE").String(), conn.ScanOne[conn.Int])
 	if len(found) > 0 {
-		token = max(found[0].n, 1) // whatever was done to it by hand, it is a mark
+		token = max(found[0].N, 1) // whatever was done to it by hand, it is a mark
 	}
 	return token, err
 }
@@ -98,15 +99,15 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return detached(ctx, s.db, "reap runs", func(ctx context.Context) (int, error) { return s.reapRuns(ctx, olderThan) })
+	return conn.Detached(ctx, s.db, "reap runs", func(ctx context.Context) (int, error) { return s.reapRuns(ctx, olderThan) })
 }
 
 func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed int, err error) {
-	old := newText(0).add("at<" + now + "-INTERVAL ").us(olderThan).add(" MICROSECOND").String()
+	old := conn.NewText(0).Add("at<" + now + "-INTERVAL ").Micros(olderThan).Add(" MICROSECOND").String()
 	type mark struct{ key, run string }
 	var found []mark
-	err = s.db.slow(ctx, func(c *conn) (err error) {
-		found, err = query(ctx, c, 0, newText(0).add("SELECT name,run FROM ", s.names.run, " WHERE ", old, " LIMIT ").us64(driver.MaxReap).String(), func(rows *sql.Rows) (m mark, err error) {
+	err = s.db.Slow(ctx, func(c *conn.Conn) (err error) {
+		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name,run FROM ", s.names.run, " WHERE ", old, " LIMIT ").Int(driver.MaxReap).String(), func(rows *sql.Rows) (m mark, err error) {
 			var key, run sql.RawBytes
 			err = rows.Scan(&key, &run)
 			return mark{string(key), string(run)}, err
@@ -117,10 +118,10 @@ func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed 
 		if err != nil {
 			break
 		}
-		statement := newText(0).add("DELETE m FROM ", s.names.run, " AS m FORCE INDEX (PRIMARY) WHERE name=").key(m.key).add(" AND run=").key(m.run).add(" AND ", old).String()
+		statement := conn.NewText(0).Add("DELETE m FROM ", s.names.run, " AS m FORCE INDEX (PRIMARY) WHERE name=").Key(m.key).Add(" AND run=").Key(m.run).Add(" AND ", old).String()
 		var n int
-		n, err = s.db.removeRow(ctx, statement)
+		n, err = s.db.RemoveRow(ctx, statement)
 		removed += n
 	}
-	return removed, classify("reap runs", err)
+	return removed, conn.Classify("reap runs", err)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // sharedPool is a pool of the program's, on which its Store is made too. The user is
@@ -131,7 +132,7 @@ func TestPoolUsedUp(t *testing.T) {
 			defer c.Close()
 		}
 		const busy = "no connection of the pool was free (16 of 16 in use)"
-		short := func() context.Context { return within(t, 3*openWait) }
+		short := func() context.Context { return within(t, 3*conn.OpenWait) }
 		says := func(what string, err error, passing bool) {
 			t.Helper()
 			switch {

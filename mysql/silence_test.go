@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // firewall is a switcher before the lab's server, which the lab's later stores use.
@@ -26,17 +27,17 @@ func (l *lab) firewall() *switcher {
 // are open, and leaves them at rest.
 func warm(t *testing.T, s *Store) {
 	t.Helper()
-	for _, l := range []*pool{s.db.acquires, s.db.releases, s.db.renewals, s.db.control} {
-		var all []*conn
-		for range cap(l.slots) {
-			c, err := l.get(within(t, time.Minute))
+	for _, l := range []*conn.Pool{s.db.Acquires, s.db.Releases, s.db.Renewals, s.db.Control} {
+		var all []*conn.Conn
+		for range l.Size() {
+			c, err := l.Get(within(t, time.Minute))
 			must(t, err)
 			all = append(all, c)
 		}
 		for _, c := range all {
-			_, err := c.exec(within(t, time.Minute), 0, "DO 1")
+			_, err := c.Exec(within(t, time.Minute), 0, "DO 1")
 			must(t, err)
-			c.put()
+			c.Put()
 		}
 	}
 }
@@ -175,7 +176,7 @@ func TestP26_EachStepOnADeadConnection(t *testing.T) {
 			ctx := within(t, time.Minute)
 			start := time.Now()
 			err := step.do(ctx)
-			for driver.IsSilent(err) && errors.Is(err, errSilent) {
+			for driver.IsSilent(err) && errors.Is(err, conn.ErrSilent) {
 				err = step.do(ctx)
 			}
 			if err != nil {
@@ -194,13 +195,13 @@ func TestSlowIsNotSilent(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
 			s := l.store()
-			c, err := s.db.acquires.get(within(t, time.Minute))
+			c, err := s.db.Acquires.Get(within(t, time.Minute))
 			must(t, err)
-			defer c.put()
+			defer c.Put()
 			before := s.Statements()
-			_, err = c.exec(within(t, time.Minute), 0, "DO SLEEP(4)")
+			_, err = c.Exec(within(t, time.Minute), 0, "DO SLEEP(4)")
 			must(t, err)
-			if c.broken {
+			if c.Broken {
 				t.Error("the connection was given up")
 			}
 			if s.Statements() < before+2 {
@@ -235,7 +236,7 @@ func TestASilentServerIsNotADeadConnection(t *testing.T) {
 			case err := <-done:
 				server.Resume()
 				t.Fatalf("after %d statements: %v", s.Statements()-before, err)
-			case <-time.After(2*silentFor + askWait):
+			case <-time.After(2*conn.SilentFor + conn.AskWait):
 			}
 			server.Resume()
 			must(t, <-done)

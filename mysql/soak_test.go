@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestSoak mixes everything on few keys: single and batched acquires of several
@@ -92,7 +93,7 @@ func TestSoak(t *testing.T) {
 						if len(holds) == 0 {
 							continue
 						}
-						pause(ctx, time.Duration(1+r.IntN(3000))*time.Microsecond)
+						conn.Pause(ctx, time.Duration(1+r.IntN(3000))*time.Microsecond)
 						renewed, err := s.Renew(context.Background(), holds)
 						if err != nil {
 							t.Errorf("renew: %v", err)
@@ -134,7 +135,7 @@ func TestSoak(t *testing.T) {
 							}
 							holds = again
 						}
-						pause(ctx, time.Duration(1+r.IntN(30000))*time.Microsecond)
+						conn.Pause(ctx, time.Duration(1+r.IntN(30000))*time.Microsecond)
 						end()
 					}
 				})

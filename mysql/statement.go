@@ -5,6 +5,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // The statements. Values are x'..' literals: one trip whatever the DSN says, no
@@ -54,45 +55,45 @@ func newNames(prefix string) names {
 // kept by MinHold is refused. What becomes of the hint no other column asks for, and it
 // asks for none that was assigned before: a grant for none, a refusal for those that it
 // leaves as they are.
-func upsert(table string, reqs []driver.Request) statement {
-	return func(t *text) {
+func upsert(table string, reqs []driver.Request) conn.Statement {
+	return func(t *conn.Text) {
 		one := len(reqs) == 1
 		who, waits, none := hints(reqs)
-		t.add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at")
+		t.Add("INSERT INTO ", table, " (name,hold,owner,token,acquired_at,expires_at,released_at")
 		if who.column {
-			t.add(",wanted")
+			t.Add(",wanted")
 		}
-		t.add(") VALUES ")
+		t.Add(") VALUES ")
 		for i := range reqs {
 			r := &reqs[i]
 			if i > 0 {
-				t.add(",")
+				t.Add(",")
 			}
-			t.add("(").key(r.Key).add(",").lit(r.ID[:]).add(",").key(r.Owner)
+			t.Add("(").Key(r.Key).Add(",").Bytes(r.ID[:]).Add(",").Key(r.Owner)
 			if one {
-				t.add(",LAST_INSERT_ID(" + tok + "),")
+				t.Add(",LAST_INSERT_ID(" + tok + "),")
 			} else {
-				t.add("," + tok + ",")
+				t.Add("," + tok + ",")
 			}
-			t.add(now + "," + now + "+INTERVAL ").us(max(r.TTL, r.Keep)).add(" MICROSECOND,NULL")
+			t.Add(now + "," + now + "+INTERVAL ").Micros(max(r.TTL, r.Keep)).Add(" MICROSECOND,NULL")
 			if who.column {
-				t.add(",").us64(noted(r))
+				t.Add(",").Int(noted(r))
 			}
-			t.add(")")
+			t.Add(")")
 		}
-		t.add(" ON DUPLICATE KEY UPDATE token=IF(" + dead + ",")
+		t.Add(" ON DUPLICATE KEY UPDATE token=IF(" + dead + ",")
 		if one {
-			t.add("LAST_INSERT_ID(GREATEST(token+1024,VALUES(token)))," +
+			t.Add("LAST_INSERT_ID(GREATEST(token+1024,VALUES(token)))," +
 				"token+0*LAST_INSERT_ID(IF(hold=VALUES(hold) AND released_at IS NULL,token,1+TIMESTAMPDIFF(MICROSECOND," + now + ",expires_at))))")
 		} else {
-			t.add("GREATEST(token+1024,VALUES(token)),token)")
+			t.Add("GREATEST(token+1024,VALUES(token)),token)")
 		}
-		t.add(",hold=IF(" + dead + ",VALUES(hold),hold),owner=IF(" + dead + ",VALUES(owner),owner)" +
+		t.Add(",hold=IF(" + dead + ",VALUES(hold),hold),owner=IF(" + dead + ",VALUES(owner),owner)" +
 			",acquired_at=IF(" + dead + ",VALUES(acquired_at),acquired_at),released_at=IF(" + dead + ",NULL,released_at)")
 		if !none {
-			t.wanted(who, waits)
+			t.Part(who.upserted(waits))
 		}
-		t.add(",expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
+		t.Add(",expires_at=IF(" + dead + ",VALUES(expires_at),expires_at)")
 	}
 }
 
@@ -102,96 +103,98 @@ const columns = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + now 
 
 // winners reads who has the keys.
 func winners(table string, n int, key func(int) string) string {
-	t := newText(400+64*n).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	return t.in(n, func(i int) { t.key(key(i)) }).String()
+	t := conn.NewText(400+64*n).Add(columns, table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	return t.In(n, func(i int) { t.Key(key(i)) }).String()
 }
 
 // fence reads the fencing token of a hold, by the time at which this statement
 // starts. No row: the key does not have the hold any more.
-func fence(table, key string, id *driver.HoldID) statement {
-	return func(t *text) {
-		t.add("SELECT GREATEST(token,1024*"+nowUS+") FROM ", table, " FORCE INDEX (PRIMARY) WHERE name=").key(key).
-			add(" AND hold=").lit(id[:]).add(" AND released_at IS NULL")
+func fence(table, key string, id *driver.HoldID) conn.Statement {
+	return func(t *conn.Text) {
+		t.Add("SELECT GREATEST(token,1024*"+nowUS+") FROM ", table, " FORCE INDEX (PRIMARY) WHERE name=").Key(key).
+			Add(" AND hold=").Bytes(id[:]).Add(" AND released_at IS NULL")
 	}
 }
 
 // listing reads the rows of the keys with a prefix, after a key.
 func listing(table, prefix, after string, limit int) string {
-	t := newText(1000).add(columns, table, " FORCE INDEX (PRIMARY) WHERE name>").key(after)
+	t := conn.NewText(1000).Add(columns, table, " FORCE INDEX (PRIMARY) WHERE name>").Key(after)
 	if prefix != "" {
-		t.add(" AND name>=").key(prefix)
+		t.Add(" AND name>=").Key(prefix)
 		if end, ok := storekit.Successor(prefix); ok {
-			t.add(" AND name<").key(end)
+			t.Add(" AND name<").Key(end)
 		}
 	}
-	return t.add(" ORDER BY name LIMIT ").us64(int64(limit)).String()
+	return t.Add(" ORDER BY name LIMIT ").Int(int64(limit)).String()
 }
 
 // forced ends whatever hold the key has. An expired one that nobody took counts:
 // it could be renewed.
 func forced(table, key string) string {
-	return update(table, 1).add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + " WHERE name=").
-		key(key).add(" AND (released_at IS NULL OR expires_at>" + now + ")").String()
+	return conn.NewText(560).Part(update(table)).Add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + " WHERE name=").
+		Key(key).Add(" AND (released_at IS NULL OR expires_at>" + now + ")").String()
 }
 
 // where adds the condition that names live holds by key and hold ID. Both lists
 // are there so that the primary key is used and the IDs are still compared by pair.
-func (t *text) where(holds []driver.Hold) *text {
-	if len(holds) == 1 {
-		return t.add(" WHERE name=").key(holds[0].Key).add(" AND hold=").lit(holds[0].ID[:]).add(" AND released_at IS NULL")
+func where(holds []driver.Hold) conn.Statement {
+	return func(t *conn.Text) {
+		if len(holds) == 1 {
+			t.Add(" WHERE name=").Key(holds[0].Key).Add(" AND hold=").Bytes(holds[0].ID[:]).Add(" AND released_at IS NULL")
+			return
+		}
+		t.Add(" WHERE name IN ").In(len(holds), func(i int) { t.Key(holds[i].Key) })
+		t.Add(" AND (name,hold) IN ").In(len(holds), func(i int) {
+			t.Add("(").Key(holds[i].Key).Add(",").Bytes(holds[i].ID[:]).Add(")")
+		})
+		t.Add(" AND released_at IS NULL")
 	}
-	t.add(" WHERE name IN ").in(len(holds), func(i int) { t.key(holds[i].Key) })
-	t.add(" AND (name,hold) IN ").in(len(holds), func(i int) {
-		t.add("(").key(holds[i].Key).add(",").lit(holds[i].ID[:]).add(")")
-	})
-	return t.add(" AND released_at IS NULL")
 }
 
-func update(table string, n int) *text { return newText(400 + 160*n).update(table) }
-
-func (t *text) update(table string) *text {
-	return t.add("UPDATE ", table, " FORCE INDEX (PRIMARY) SET ")
+// update is the beginning of an UPDATE by the primary key.
+func update(table string) conn.Statement {
+	return func(t *conn.Text) { t.Add("UPDATE ", table, " FORCE INDEX (PRIMARY) SET ") }
 }
 
 // extend renews holds of equal TTL and MaxHold. GREATEST: a renewal that arrives
 // late does not cut what a later one gave.
-func extend(table string, holds []driver.Hold) statement {
-	return func(t *text) {
+func extend(table string, holds []driver.Hold) conn.Statement {
+	return func(t *conn.Text) {
 		h := holds[0]
-		t.update(table).add("expires_at=GREATEST(expires_at,")
+		t.Part(update(table)).Add("expires_at=GREATEST(expires_at,")
 		if h.MaxHold > 0 {
-			t.add("LEAST(" + now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND,acquired_at+INTERVAL ").us(h.MaxHold).add(" MICROSECOND))")
+			t.Add("LEAST(" + now + "+INTERVAL ").Micros(h.TTL).Add(" MICROSECOND,acquired_at+INTERVAL ").Micros(h.MaxHold).Add(" MICROSECOND))")
 		} else {
-			t.add(now + "+INTERVAL ").us(h.TTL).add(" MICROSECOND)")
+			t.Add(now + "+INTERVAL ").Micros(h.TTL).Add(" MICROSECOND)")
 		}
-		t.where(holds)
+		t.Part(where(holds))
 	}
 }
 
 // end releases holds of equal Keep by writing the row. LEAST bounds what a clock
 // that stepped back can keep. One hold: the hint comes back as LAST_INSERT_ID, see
 // hintAnswer.
-func end(table string, holds []driver.Hold, keep time.Duration) statement {
-	return func(t *text) {
-		t.update(table).add("expires_at=")
+func end(table string, holds []driver.Hold, keep time.Duration) conn.Statement {
+	return func(t *conn.Text) {
+		t.Part(update(table)).Add("expires_at=")
 		if keep > 0 {
-			t.add("IF(acquired_at+INTERVAL ").us(keep).add(" MICROSECOND>" + now + ",LEAST(acquired_at+INTERVAL ").us(keep).
-				add(" MICROSECOND," + now + "+INTERVAL ").us(keep).add(" MICROSECOND)," + never + ")")
+			t.Add("IF(acquired_at+INTERVAL ").Micros(keep).Add(" MICROSECOND>" + now + ",LEAST(acquired_at+INTERVAL ").Micros(keep).
+				Add(" MICROSECOND," + now + "+INTERVAL ").Micros(keep).Add(" MICROSECOND)," + never + ")")
 		} else {
-			t.add(never)
+			t.Add(never)
 		}
-		t.add(",released_at=" + now)
+		t.Add(",released_at=" + now)
 		if len(holds) == 1 {
-			t.add("+INTERVAL 0*LAST_INSERT_ID(", hintAnswer, ") MICROSECOND")
+			t.Add("+INTERVAL 0*LAST_INSERT_ID(", hintAnswer, ") MICROSECOND")
 		}
-		t.where(holds)
+		t.Part(where(holds))
 	}
 }
 
 // remove releases holds by deleting the row, unless a hint stands there, which would go
 // with it. The multi-table form, because the other takes no FORCE INDEX.
-func remove(table string, holds []driver.Hold) statement {
-	return func(t *text) {
-		t.add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)").where(holds).add(" AND ("+hintStands, ") IS NOT TRUE")
+func remove(table string, holds []driver.Hold) conn.Statement {
+	return func(t *conn.Text) {
+		t.Add("DELETE t FROM ", table, " AS t FORCE INDEX (PRIMARY)").Part(where(holds)).Add(" AND ("+hintStands, ") IS NOT TRUE")
 	}
 }

@@ -12,18 +12,19 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
 // the clients of one process share one. Make it with Open or New.
 type Store struct {
-	db       *db
+	db       *conn.DB
 	options  Options
 	names    names
 	strategy strategy
 	locks    *namedLocks // nil: waiters have no turns
 
-	transactions *pool // of InTx and Once, one for each that runs
+	transactions *conn.Pool // of InTx and Once, one for each that runs
 	onces        onces
 
 	first  *storekit.FirstUse
@@ -83,7 +84,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
 	}
-	connector, err := newNetConnector(config)
+	connector, err := conn.NewConnector(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
 	}
@@ -142,7 +143,7 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	}
 	o.WakeupConns = o.wakeupConns(room)
 	s := &Store{options: o, names: newNames(o.Prefix), first: storekit.NewFirstUse()}
-	s.db = newDB(dbOptions{sql: pool, own: own, prefix: o.Prefix, acquires: o.acquireConnections(), releases: o.releaseConnections()})
+	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Acquires: o.acquireConnections(), Releases: o.releaseConnections()})
 	s.transactions = newTransactions(s.db)
 	switch o.Strategy {
 	case VersionColumn:
@@ -173,12 +174,12 @@ func (s *Store) Close() error {
 	if s.locks != nil {
 		s.locks.close()
 	}
-	return s.db.close()
+	return s.db.Close()
 }
 
 // Statements implements driver.Counter: the statements sent to the server since
 // the Store was made.
-func (s *Store) Statements() uint64 { return s.db.statements.Load() }
+func (s *Store) Statements() uint64 { return s.db.Statements.Load() }
 
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
@@ -191,7 +192,7 @@ func (s *Store) Limits() driver.Limits {
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	var session chan struct{} // nil: none is started
 	if f, ok := s.strategy.(*forUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
-		session = f.sessions.fill(reqs[0].TTL)
+		session = f.sessions.Fill(reqs[0].TTL)
 	}
 	if err := s.ready(ctx); err != nil || len(reqs) == 0 {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // transaction is a guarded one on a connection of the Store. Its isolation level is
@@ -24,7 +25,7 @@ import (
 // still open.
 type transaction struct {
 	s     *Store
-	c     *conn
+	c     *conn.Conn
 	tx    *sql.Tx
 	lease *rowlock.Lease
 	hold  driver.Hold
@@ -61,12 +62,12 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 	for try := 1; ; try++ {
 		t := &transaction{s: s, lease: lease, hold: h}
 		t.work, t.free = upTo(ctx, lease)
-		if t.c, err = s.transactions.getFor(t.work, max(leastSilence, h.TTL)); err != nil {
+		if t.c, err = s.transactions.GetFor(t.work, max(leastSilence, h.TTL)); err != nil {
 			t.free()
 			return nil, named(orEnded(lease, err))
 		}
 		t.open = true
-		if t.c.repeatable {
+		if t.c.Repeatable {
 			var st standing
 			if st, err = s.stands(t.work, h, ""); err == nil {
 				err = st.lost(h)
@@ -86,7 +87,7 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 		}
 		// A connection that rested may have died, or its server is not the primary any
 		// more, and nothing has happened yet.
-		again := (t.c.broken || t.stale) && try < 3 && t.work.Err() == nil
+		again := (t.c.Broken || t.stale) && try < 3 && t.work.Err() == nil
 		t.end()
 		if errors.Is(err, errNotLocked) {
 			err = orEnded(lease, s.whyNot(within, h))
@@ -108,17 +109,16 @@ func (t *transaction) start() (err error) {
 	forget := t.free
 	t.free = func() { forget(); free() }
 	stop := context.AfterFunc(t.work, free)
-	t.s.db.statements.Add(1)
 	sent := time.Now()
-	t.tx, err = t.c.sc.BeginTx(begun, nil)
+	t.tx, err = t.c.Begin(begun)
 	if !stop() && err == nil {
 		err = t.work.Err()
 	}
 	if err != nil {
-		t.c.broken = true
+		t.c.Broken = true
 		return t.judge(err)
 	}
-	t.c.heard = sent
+	t.c.Heard = sent
 	locked, err := t.s.lock(t.work, t.tx, "", t.hold)
 	switch {
 	case err != nil:
@@ -142,23 +142,23 @@ func (t *transaction) exec(ctx context.Context, text string) error {
 // server would keep them for ever: the network connection is closed when ctx ends. Where
 // that is not known the same is sent as a statement, one trip more.
 func (t *transaction) finish(ctx context.Context, text string, method func() error) error {
-	if t.c.net == nil {
+	if !t.c.KnowsNet() {
 		return t.exec(ctx, text)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = t.c.net.Close() })
+	stop := context.AfterFunc(ctx, t.c.Cut)
 	err := t.send(method)
 	if !stop() {
-		t.c.broken = true
+		t.c.Broken = true
 	}
 	return err
 }
 
 func (t *transaction) send(statement func() error) error {
-	t.s.db.statements.Add(1)
+	t.s.db.Statements.Add(1)
 	sent := time.Now()
 	err := statement()
 	if err == nil {
-		t.c.heard = sent
+		t.c.Heard = sent
 	}
 	return t.judge(err)
 }
@@ -166,14 +166,14 @@ func (t *transaction) send(statement func() error) error {
 // judge notes what an error of one of our statements says of the connection, and
 // marks it where the transaction can be run again from its beginning.
 func (t *transaction) judge(err error) error {
-	switch n := number(err); {
-	case elsewhere[n]:
+	switch n := conn.Number(err); {
+	case conn.CannotServe[n]:
 		t.stale = true
-		if n != erGroupRollback {
+		if n != conn.ErGroupRollback {
 			return fmt.Errorf("%w: the server cannot write now, nothing took effect: %w", driver.ErrConflict, err)
 		}
-	case err != nil && (n == erIdle || n == 0 && !errors.Is(err, sql.ErrTxDone)):
-		t.c.broken = true
+	case err != nil && (n == conn.ErIdle || n == 0 && !errors.Is(err, sql.ErrTxDone)):
+		t.c.Broken = true
 	}
 	return txError(err)
 }
@@ -185,17 +185,6 @@ func (t *transaction) ended() error {
 		return err
 	}
 	return ended
-}
-
-// alive reports whether the driver still has the connection: it closes one whose
-// context ends, also when the answer to the last statement has just come.
-func (t *transaction) alive() (alive bool) {
-	_ = t.c.sc.Raw(func(dc any) error {
-		v, ok := dc.(sqldriver.Validator)
-		alive = !ok || v.IsValid()
-		return nil
-	})
-	return alive
 }
 
 // undecided is the error of a commit that took effect or did not.
@@ -211,7 +200,7 @@ func (t *transaction) commit() error {
 	}
 	err := t.exec(t.work, "RELEASE SAVEPOINT rowlock_guarded")
 	switch {
-	case number(err) == erNoSavepoint, errors.Is(err, sql.ErrTxDone):
+	case conn.Number(err) == erNoSavepoint, errors.Is(err, sql.ErrTxDone):
 		return undecided{errEndedEarly}
 	case err != nil && t.ended() != nil:
 		return t.ended()
@@ -220,14 +209,14 @@ func (t *transaction) commit() error {
 	case err != nil:
 		return err
 	}
-	if !t.alive() { // or a commit that is not even sent looks like one that is not answered
-		t.c.broken = true
+	if !t.c.Valid() { // or a commit that is not even sent looks like one that is not answered
+		t.c.Broken = true
 		return cmp.Or(t.ended(), error(sqldriver.ErrBadConn))
 	}
-	ctx, cancel := linger(t.work, commitGrace, t.c.silence)
+	ctx, cancel := linger(t.work, commitGrace, t.c.Silence)
 	defer cancel()
 	err = t.finish(ctx, "COMMIT", t.tx.Commit)
-	if n := number(err); err == nil || proven[n] && n != erKilled || errors.Is(err, sqldriver.ErrBadConn) {
+	if n := conn.Number(err); err == nil || conn.Proven[n] && n != conn.ErKilled || errors.Is(err, sqldriver.ErrBadConn) {
 		return err
 	}
 	return undecided{err}
@@ -242,23 +231,23 @@ func (t *transaction) end() {
 		return
 	}
 	t.open = false
-	if !t.c.broken && t.tx != nil {
+	if !t.c.Broken && t.tx != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWait)
 		_ = t.finish(ctx, "ROLLBACK", t.tx.Rollback) // after a commit it changes nothing
 		cancel()
 	}
-	if t.c.broken {
-		t.s.db.endSession(t.c) // the server may still run a statement, and keep the guard
+	if t.c.Broken {
+		t.s.db.EndSession(t.c) // the server may still run a statement, and keep the guard
 	}
 	if t.tx != nil {
 		_ = t.tx.Rollback() // for database/sql, where finish was a statement; on a broken connection it sends nothing
 	}
 	t.free()
 	if t.stale {
-		t.c.broken = true
-		t.s.db.moved()
+		t.c.Broken = true
+		t.s.db.Moved()
 	}
-	t.c.put()
+	t.c.Put()
 }
 
 // linger is a context that ends some time after ctx, and at last after most.

@@ -3,6 +3,8 @@ package mysqllock
 import (
 	"context"
 	"time"
+
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 const (
@@ -17,23 +19,23 @@ const (
 // notice, such as how long a statement waits for a lock, are those of the pool of
 // database/sql. A few are kept for the next, but not where the owner of that pool has
 // bounded it: those are what the owner's own transactions need.
-func newTransactions(d *db) *pool {
-	return d.newPool(poolOptions{
-		settings: []string{rollback, "SET SESSION autocommit=0", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}, // see transaction and isolation.go
-		prepare: func(ctx context.Context, c *conn, _ time.Duration) (err error) {
-			if c.repeatable, err = d.logsStatements(ctx, c); err == nil && c.repeatable {
-				_, err = c.exec(ctx, 0, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+func newTransactions(d *conn.DB) *conn.Pool {
+	return d.NewPool(conn.PoolOptions{
+		Settings: []string{conn.Rollback, "SET SESSION autocommit=0", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}, // see transaction and isolation.go
+		Prepare: func(ctx context.Context, c *conn.Conn, _ time.Duration) (err error) {
+			if c.Repeatable, err = d.LogsStatements(ctx, c); err == nil && c.Repeatable {
+				_, err = c.Exec(ctx, 0, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 			}
 			return err
 		},
-		holds:   true,
-		patient: true, // as long as the lease lasts
-		idleMost: func() int {
-			if d.sql.Stats().MaxOpenConnections > 0 {
+		Holds:   true,
+		Patient: true, // as long as the lease lasts
+		IdleMost: func() int {
+			if d.SQL.Stats().MaxOpenConnections > 0 {
 				return 0
 			}
 			return idleTransactions
 		},
-		idleFor: quietFor,
+		IdleFor: conn.QuietFor,
 	})
 }

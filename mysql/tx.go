@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Tx is a transaction of the caller's: a *sql.Tx, what embeds one (*sqlx.Tx,
@@ -51,13 +52,13 @@ func inTransaction(ctx context.Context, tx Tx) error {
 	}:
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT rowlock_open"); number(err) == erNotPrepared {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT rowlock_open"); conn.Number(err) == erNotPrepared {
 		return fmt.Errorf("%w: the %T prepares its statements and cannot commit: it is a pool, or hides a transaction: pass the transaction itself: %w", driver.ErrInvalid, tx, err)
 	} else if err != nil {
 		return txError(err)
 	}
 	_, err := tx.ExecContext(ctx, "RELEASE SAVEPOINT rowlock_open")
-	if number(err) == erNoSavepoint {
+	if conn.Number(err) == erNoSavepoint {
 		return fmt.Errorf("%w: the %T has no open transaction: begin one before", driver.ErrInvalid, tx)
 	}
 	return txError(err)
@@ -70,8 +71,8 @@ func txError(err error) error {
 	if errors.Is(err, driver.ErrConflict) {
 		return err
 	}
-	switch number(err) {
-	case erDeadlock, erLockWait, erSnapshot, erGroupRollback, erNoWait:
+	switch conn.Number(err) {
+	case conn.ErDeadlock, conn.ErLockWait, conn.ErSnapshot, conn.ErGroupRollback, erNoWait:
 		return fmt.Errorf("%w: %w", driver.ErrConflict, err)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // bare hides everything of a handle but what a Tx needs.
@@ -73,7 +74,7 @@ func TestP4_WhatIsATransaction(t *testing.T) {
 }
 
 func TestTxErrorIsMarked(t *testing.T) {
-	deadlock := &mysql.MySQLError{Number: erDeadlock}
+	deadlock := &mysql.MySQLError{Number: conn.ErDeadlock}
 	err := txError(deadlock)
 	var e *mysql.MySQLError
 	if !errors.Is(err, rowlock.ErrConflict) || !errors.As(err, &e) || e != deadlock {

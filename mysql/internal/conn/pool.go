@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"cmp"
@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// pool is a set of connections for one kind of work, so that work of another kind never
+// Pool is a set of connections for one kind of work, so that work of another kind never
 // waits for it. Connections are opened when they are needed, and the one that was put
 // back last is used first.
-type pool struct {
-	poolOptions
-	db    *db
+type Pool struct {
+	PoolOptions
+	db    *DB
 	slots chan struct{} // one for each connection in use; nil: any number may be
 
 	mu       sync.Mutex
-	idle     []*conn // the one that has been idle for longest first
+	idle     []*Conn // the one that has been idle for longest first
 	open     int     // connections, with those in use
 	closed   bool
 	since    time.Time   // connections that were opened before may lead to another server
@@ -28,29 +28,29 @@ type pool struct {
 	opening atomic.Int32 // those that wait for database/sql, or for a new connection
 }
 
-// poolOptions say how the connections of a pool are made, how many there are, and how
+// PoolOptions say how the connections of a pool are made, how many there are, and how
 // long they are kept.
-type poolOptions struct {
-	settings []string // what a connection is brought to first; nil: those for single statements
-	prepare  prepare  // and then; nil: nothing more
-	holds    bool     // a connection holds something while it is used, a lock or a transaction: it is not closed because it is silent
-	patient  bool     // one out of a program's pool is waited for until the context ends, not for openWait
+type PoolOptions struct {
+	Settings []string    // what a connection is brought to first; nil: those for single statements
+	Prepare  PrepareFunc // and then; nil: nothing more
+	Holds    bool        // a connection holds something while it is used, a lock or a transaction: it is not closed because it is silent
+	Patient  bool        // one out of a program's pool is waited for until the context ends, not for openWait
 
-	size   int                  // connections in use at the same time; those who need one more wait; 0: any number
-	lender *pool                // lends one that is free when all are in use; nil: none does
-	room   func(open int) error // why no connection may be opened beside so many; nil: nothing forbids it
+	Max    int                  // connections in use at the same time; those who need one more wait; 0: any number
+	Lender *Pool                // lends one that is free when all are in use; nil: none does
+	Room   func(open int) error // why no connection may be opened beside so many; nil: nothing forbids it
 
-	idleMost func() int    // how many are kept idle; nil: all
-	idleFor  time.Duration // how long one is kept idle; 0: for ever
+	IdleMost func() int    // how many are kept idle; nil: all
+	IdleFor  time.Duration // how long one is kept idle; 0: for ever
 }
 
-// prepare brings a new connection to what its pool needs. silence is that of getFor.
-type prepare func(ctx context.Context, c *conn, silence time.Duration) error
+// PrepareFunc brings a new connection to what its pool needs. silence is that of getFor.
+type PrepareFunc func(ctx context.Context, c *Conn, silence time.Duration) error
 
-func (d *db) newPool(o poolOptions) *pool {
-	p := &pool{poolOptions: o, db: d}
-	if o.size > 0 {
-		p.slots = make(chan struct{}, o.size)
+func (d *DB) NewPool(o PoolOptions) *Pool {
+	p := &Pool{PoolOptions: o, db: d}
+	if o.Max > 0 {
+		p.slots = make(chan struct{}, o.Max)
 	}
 	d.mu.Lock()
 	d.pools = append(d.pools[:len(d.pools):len(d.pools)], p)
@@ -58,18 +58,18 @@ func (d *db) newPool(o poolOptions) *pool {
 	return p
 }
 
-// get gives a connection that is alive, as far as one can know without asking. Its user
+// Get gives a connection that is alive, as far as one can know without asking. Its user
 // puts it back.
-func (p *pool) get(ctx context.Context) (*conn, error) { return p.getFor(ctx, 0) }
+func (p *Pool) Get(ctx context.Context) (*Conn, error) { return p.GetFor(ctx, 0) }
 
-// getFor is get for a connection that the server ends when it is silent for that long
+// GetFor is get for a connection that the server ends when it is silent for that long
 // (wait_timeout), in whole seconds; 0: for as long as the server likes.
-func (p *pool) getFor(ctx context.Context, silence time.Duration) (*conn, error) {
+func (p *Pool) GetFor(ctx context.Context, silence time.Duration) (*Conn, error) {
 	if err := ctx.Err(); err != nil { // select might not see it
-		return nil, notSent("wait for a connection", err)
+		return nil, NotSent("wait for a connection", err)
 	}
-	if p.holds {
-		p.db.control.warm(ctx) // must be older than what it may have to KILL
+	if p.Holds {
+		p.db.Control.Warm(ctx) // must be older than what it may have to KILL
 	}
 	from, err := p.slot(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *pool) getFor(ctx context.Context, silence time.Duration) (*conn, error)
 // slot waits for the right to use a connection, and names the pool that gave it. Behind
 // one that waits for a program's pool which is used up nobody waits longer than that
 // does: see openWait.
-func (p *pool) slot(ctx context.Context) (from *pool, err error) {
+func (p *Pool) slot(ctx context.Context) (from *Pool, err error) {
 	if p.slots == nil {
 		return p, nil
 	}
@@ -96,35 +96,35 @@ func (p *pool) slot(ctx context.Context) (from *pool, err error) {
 	}
 	var late <-chan time.Time
 	if busy := p.db.usedUp(); busy != nil && p.opening.Load() > 0 {
-		t := time.NewTimer(openWait)
+		t := time.NewTimer(OpenWait)
 		defer t.Stop()
 		late = t.C
 	}
 	var lent chan struct{}
-	if p.lender != nil {
-		lent = p.lender.slots
+	if p.Lender != nil {
+		lent = p.Lender.slots
 	}
 	select {
 	case p.slots <- struct{}{}:
 		return p, nil
 	case lent <- struct{}{}:
-		return p.lender, nil
+		return p.Lender, nil
 	case <-ctx.Done():
-		return nil, notSent("wait for a connection", ctx.Err())
+		return nil, NotSent("wait for a connection", ctx.Err())
 	case <-late:
-		return nil, notSent("wait for a connection", cmp.Or(p.db.usedUp(), errPoolBusy))
+		return nil, NotSent("wait for a connection", cmp.Or(p.db.usedUp(), ErrPoolBusy))
 	}
 }
 
 // leave gives the right to use a connection back.
-func (p *pool) leave() {
+func (p *Pool) leave() {
 	if p.slots != nil {
 		<-p.slots
 	}
 }
 
 // take takes an idle connection that lives, or opens one.
-func (p *pool) take(ctx context.Context, silence time.Duration) (*conn, error) {
+func (p *Pool) take(ctx context.Context, silence time.Duration) (*Conn, error) {
 	for {
 		c, err := p.pop()
 		if err != nil {
@@ -135,33 +135,33 @@ func (p *pool) take(ctx context.Context, silence time.Duration) (*conn, error) {
 			if c, err = p.dial(ctx, silence); err != nil {
 				return nil, err
 			}
-		} else if !p.fresh(c) || !c.alive(ctx) {
+		} else if !p.fresh(c) || !c.Alive(ctx) {
 			p.drop(c)
 			continue
 		}
-		if err = c.endsAfter(ctx, silence); err == nil {
+		if err = c.EndAfter(ctx, silence); err == nil {
 			return c, nil
 		}
 		p.drop(c)
 		if opened || ctx.Err() != nil {
-			return nil, notSent("prepare a connection", err)
+			return nil, NotSent("prepare a connection", err)
 		}
 	}
 }
 
 // pop takes an idle connection; nil is the right to open one, which is counted.
-func (p *pool) pop() (c *conn, err error) {
+func (p *Pool) pop() (c *Conn, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, errClosed()
+		return nil, ErrClosed()
 	}
 	if last := len(p.idle) - 1; last >= 0 {
 		c, p.idle = p.idle[last], p.idle[:last]
 		return c, nil
 	}
-	if p.room != nil {
-		err = p.room(p.open)
+	if p.Room != nil {
+		err = p.Room(p.open)
 	}
 	if err == nil {
 		p.open++
@@ -171,7 +171,7 @@ func (p *pool) pop() (c *conn, err error) {
 
 // dial opens a connection that pop has counted. Where the program's pool is used up
 // another of ours may have become idle meanwhile.
-func (p *pool) dial(ctx context.Context, silence time.Duration) (*conn, error) {
+func (p *Pool) dial(ctx context.Context, silence time.Duration) (*Conn, error) {
 	p.opening.Add(1)
 	c, err := p.db.open(ctx, p, silence)
 	p.opening.Add(-1)
@@ -181,7 +181,7 @@ func (p *pool) dial(ctx context.Context, silence time.Duration) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
-	if last := len(p.idle) - 1; last >= 0 && errors.Is(err, errPoolBusy) {
+	if last := len(p.idle) - 1; last >= 0 && errors.Is(err, ErrPoolBusy) {
 		c, p.idle = p.idle[last], p.idle[:last]
 		return c, nil
 	}
@@ -190,34 +190,34 @@ func (p *pool) dial(ctx context.Context, silence time.Duration) (*conn, error) {
 
 // fresh reports whether an idle connection may be used again: the server has not ended it
 // because of its silence, nor is about to.
-func (p *pool) fresh(c *conn) bool {
-	limit := p.idleFor
-	if c.silence > 0 && (limit == 0 || c.silence*3/4 < limit) {
-		limit = c.silence * 3 / 4
+func (p *Pool) fresh(c *Conn) bool {
+	limit := p.IdleFor
+	if c.Silence > 0 && (limit == 0 || c.Silence*3/4 < limit) {
+		limit = c.Silence * 3 / 4
 	}
 	return limit == 0 || time.Since(c.used) < limit
 }
 
 // drop closes a connection, and with it what it holds as soon as the server hears of it.
-func (p *pool) drop(c *conn) {
+func (p *Pool) drop(c *Conn) {
 	c.close()
 	p.mu.Lock()
 	p.open--
 	p.mu.Unlock()
 }
 
-// put gives the connection back to its pool, without anything that it held; or closes it
+// Put gives the connection back to its pool, without anything that it held; or closes it
 // if it is broken.
-func (c *conn) put() {
+func (c *Conn) Put() {
 	p := c.pool
 	defer p.leave()
 	most := -1
-	if p.idleMost != nil {
-		most = p.idleMost()
+	if p.IdleMost != nil {
+		most = p.IdleMost()
 	}
 	c.used = time.Now()
 	p.mu.Lock()
-	keep := !c.broken && !p.closed && c.opened.After(p.since) && (most < 0 || len(p.idle) < most)
+	keep := !c.Broken && !p.closed && c.opened.After(p.since) && (most < 0 || len(p.idle) < most)
 	if keep {
 		p.idle = append(p.idle, c)
 	}
@@ -233,8 +233,8 @@ func (c *conn) put() {
 
 // expired takes out those that have been idle for too long, for the caller to close, and
 // has a timer look after the others. Called under mu.
-func (p *pool) expired() (list []*conn) {
-	if p.idleFor == 0 {
+func (p *Pool) expired() (list []*Conn) {
+	if p.IdleFor == 0 {
 		return nil
 	}
 	for len(p.idle) > 0 && !p.fresh(p.idle[0]) {
@@ -243,13 +243,13 @@ func (p *pool) expired() (list []*conn) {
 	}
 	p.open -= len(list)
 	if len(p.idle) > 0 && p.expiry == nil && !p.closed {
-		p.expiry = time.AfterFunc(max(p.idleFor-time.Since(p.idle[0].used), time.Millisecond), p.expire)
+		p.expiry = time.AfterFunc(max(p.IdleFor-time.Since(p.idle[0].used), time.Millisecond), p.expire)
 	}
 	return list
 }
 
 // expire closes what has been idle for too long where nobody puts anything back.
-func (p *pool) expire() {
+func (p *Pool) expire() {
 	p.mu.Lock()
 	p.expiry = nil
 	expired := p.expired()
@@ -261,27 +261,27 @@ func (p *pool) expire() {
 
 // renew closes what is idle now, and what is in use when it is put back: the address
 // leads to another server since.
-func (p *pool) renew() {
+func (p *Pool) renew() {
 	p.mu.Lock()
 	p.since = time.Now()
 	p.warmFrom = time.Time{} // the next one is opened before what it may have to KILL
 	p.mu.Unlock()
-	p.closeIdle()
+	p.CloseIdle()
 }
 
-// close closes what is idle now and what is put back later.
-func (p *pool) close() {
+// Close closes what is idle now and what is put back later.
+func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	if p.expiry != nil {
 		p.expiry.Stop()
 	}
 	p.mu.Unlock()
-	p.closeIdle()
+	p.CloseIdle()
 }
 
-// closeIdle closes what is idle now.
-func (p *pool) closeIdle() {
+// CloseIdle closes what is idle now.
+func (p *Pool) CloseIdle() {
 	p.mu.Lock()
 	idle := p.idle
 	p.idle = nil

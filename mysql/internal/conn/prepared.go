@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -22,32 +22,32 @@ import (
 // set. Two settings change them on their way; there literals are sent too: see
 // conn.literals and text.empty.
 
-// kept is a statement on one key that a connection has sent.
-type kept struct {
+// preparedForm is a statement on one key that a connection has sent.
+type preparedForm struct {
 	uses int
-	stmt preparedStatement // nil: not prepared
+	stmt PreparedStatement // nil: not prepared
 }
 
-// preparedStatement is what the driver's can do.
-type preparedStatement interface {
+// PreparedStatement is what the driver's can do.
+type PreparedStatement interface {
 	sqldriver.Stmt
 	sqldriver.StmtExecContext
 	sqldriver.StmtQueryContext
 }
 
 const (
-	// keepAfter is how often a connection sends a statement with literals before it
+	// KeepAfter is how often a connection sends a statement with literals before it
 	// has it prepared.
-	keepAfter = 1
+	KeepAfter = 1
 
-	// mayForget is how often a connection may forget what it prepared. More than
+	// MayForget is how often a connection may forget what it prepared. More than
 	// that, and something in between does not keep it on one session.
-	mayForget = 3
+	MayForget = 3
 )
 
-// forgotten are the errors by which a server or a proxy says that it does not have
+// Forgotten are the errors by which a server or a proxy says that it does not have
 // a prepared statement, or not that one. Nothing was done.
-var forgotten = map[uint16]bool{
+var Forgotten = map[uint16]bool{
 	1210: true, // the arguments do not fit: it is another one
 	1243: true, // no such statement
 	1615: true, // it cannot be prepared anew after a change of the table
@@ -55,10 +55,10 @@ var forgotten = map[uint16]bool{
 
 var errNotPrepared = errors.New("this driver does not prepare statements")
 
-// execOne is exec for a statement on one key.
-func (c *conn) execOne(ctx context.Context, bound time.Duration, s statement) (res sql.Result, err error) {
+// ExecOne is exec for a statement on one key.
+func (c *Conn) ExecOne(ctx context.Context, bound time.Duration, s Statement) (res sql.Result, err error) {
 	err = c.run(ctx, bound, func(ctx context.Context) error {
-		return c.one(ctx, s, func(p preparedStatement, values []sqldriver.NamedValue) error {
+		return c.one(ctx, s, func(p PreparedStatement, values []sqldriver.NamedValue) error {
 			res, err = p.ExecContext(ctx, values)
 			return err
 		}, func(text string) error {
@@ -69,18 +69,18 @@ func (c *conn) execOne(ctx context.Context, bound time.Duration, s statement) (r
 	return res, err
 }
 
-// ask is query for a statement on one key that reads a single number.
-func (c *conn) ask(ctx context.Context, s statement) (found []int64, err error) {
+// QueryOne is query for a statement on one key that reads a single number.
+func (c *Conn) QueryOne(ctx context.Context, s Statement) (found []int64, err error) {
 	err = c.run(ctx, 0, func(ctx context.Context) error {
-		return c.one(ctx, s, func(p preparedStatement, values []sqldriver.NamedValue) error {
+		return c.one(ctx, s, func(p PreparedStatement, values []sqldriver.NamedValue) error {
 			rows, err := p.QueryContext(ctx, values)
 			if err != nil {
 				return err
 			}
-			found, err = numbers(rows)
+			found, err = ScanNumbers(rows)
 			return errors.Join(err, rows.Close())
 		}, func(text string) error {
-			found, err = collect(ctx, c.sc, text, scanOne[int64])
+			found, err = Collect(ctx, c.sc, text, ScanOne[int64])
 			return err
 		})
 	})
@@ -88,41 +88,41 @@ func (c *conn) ask(ctx context.Context, s statement) (found []int64, err error) 
 }
 
 // one sends a statement on one key in the form that fits.
-func (c *conn) one(ctx context.Context, s statement, prepared func(preparedStatement, []sqldriver.NamedValue) error, literal func(string) error) error {
+func (c *Conn) one(ctx context.Context, s Statement, prepared func(PreparedStatement, []sqldriver.NamedValue) error, literal func(string) error) error {
 	k, err := c.find(ctx, s)
 	if err != nil {
 		return err
 	}
 	if k != nil {
-		err := c.sc.Raw(func(any) error { return prepared(k.stmt, c.marks.values) })
-		if !forgotten[number(err)] {
+		err := c.sc.Raw(func(any) error { return prepared(k.stmt, c.marks.Values) })
+		if !Forgotten[Number(err)] {
 			return err
 		}
-		*k = kept{}
-		if c.forgot++; c.forgot == mayForget {
+		*k = preparedForm{}
+		if c.forgot++; c.forgot == MayForget {
 			c.literals = true
 		}
 	}
-	return literal(s.literal())
+	return literal(s.Literal())
 }
 
 // find gives the prepared form of a statement, with its values in c.marks; nil: it
 // is to be sent with literals.
-func (c *conn) find(ctx context.Context, s statement) (*kept, error) {
+func (c *Conn) find(ctx context.Context, s Statement) (*preparedForm, error) {
 	if c.literals {
 		return nil, nil
 	}
 	if c.marks == nil {
-		c.marks, c.kept = newMarks(), make(map[string]*kept)
+		c.marks, c.kept = NewMarks(), make(map[string]*preparedForm)
 	}
 	c.marks.reset()
 	s(c.marks)
-	if c.marks.empty {
+	if c.marks.Empty {
 		return nil, nil
 	}
 	k := c.kept[string(c.marks.b)]
 	if k == nil {
-		k = new(kept)
+		k = new(preparedForm)
 		c.kept[c.marks.String()] = k
 	}
 	if k.uses++; k.uses <= c.db.keepAfter {
@@ -130,9 +130,9 @@ func (c *conn) find(ctx context.Context, s statement) (*kept, error) {
 	}
 	if k.stmt == nil {
 		err := c.prepare(ctx, k)
-		switch n := number(err); {
+		switch n := Number(err); {
 		case err == nil:
-		case errors.Is(err, errNotPrepared), n != 0 && !proven[n]:
+		case errors.Is(err, errNotPrepared), n != 0 && !Proven[n]:
 			// What is wrong with the statement itself its literal form will tell.
 			c.literals = true
 			return nil, nil
@@ -144,8 +144,8 @@ func (c *conn) find(ctx context.Context, s statement) (*kept, error) {
 }
 
 // prepare prepares the statement in c.marks.
-func (c *conn) prepare(ctx context.Context, k *kept) error {
-	c.db.statements.Add(1)
+func (c *Conn) prepare(ctx context.Context, k *preparedForm) error {
+	c.db.Statements.Add(1)
 	return c.sc.Raw(func(dc any) error {
 		p, ok := dc.(sqldriver.ConnPrepareContext)
 		if !ok {
@@ -155,7 +155,7 @@ func (c *conn) prepare(ctx context.Context, k *kept) error {
 		if err != nil {
 			return err
 		}
-		if k.stmt, ok = stmt.(preparedStatement); !ok {
+		if k.stmt, ok = stmt.(PreparedStatement); !ok {
 			return errors.Join(errNotPrepared, stmt.Close())
 		}
 		return nil
@@ -164,8 +164,8 @@ func (c *conn) prepare(ctx context.Context, k *kept) error {
 
 var errNoNumber = errors.New("a number was expected, the server gave something else, or one that is out of range")
 
-// numbers reads rows of one number.
-func numbers(rows sqldriver.Rows) (found []int64, err error) {
+// ScanNumbers reads rows of one number.
+func ScanNumbers(rows sqldriver.Rows) (found []int64, err error) {
 	var row [1]sqldriver.Value
 	for {
 		if err := rows.Next(row[:]); err == io.EOF {
@@ -173,10 +173,10 @@ func numbers(rows sqldriver.Rows) (found []int64, err error) {
 		} else if err != nil {
 			return nil, err
 		}
-		var c count // of []byte too: MySQL may take the type for DECIMAL
-		if _ = c.Scan(row[0]); c.off {
+		var c Int // of []byte too: MySQL may take the type for DECIMAL
+		if _ = c.Scan(row[0]); c.Off {
 			return nil, fmt.Errorf("%w: a %T", errNoNumber, row[0])
 		}
-		found = append(found, c.n)
+		found = append(found, c.N)
 	}
 }

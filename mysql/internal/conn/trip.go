@@ -1,17 +1,17 @@
-package mysqllock
+package conn
 
 import (
 	"sync"
 	"time"
 )
 
-// farTrip is the trip above which no statement is ended by KILL, which would come
+// FarTrip is the trip above which no statement is ended by KILL, which would come
 // later than the answers that it is to hasten; lockWait bounds the waits there.
-const farTrip = 50 * time.Millisecond
+const FarTrip = 50 * time.Millisecond
 
 // tripSpan is for how long at least the shortest answer tells what the trip is; at
 // most twice as long, while there are others.
-const tripSpan = forgetAfter
+const tripSpan = ForgetAfter
 
 // trip is how long a statement that waits for nothing takes to one server and back.
 // No single answer tells: a busy machine makes each longer, and nothing makes one
@@ -26,7 +26,7 @@ type trip struct {
 }
 
 // tripTo is the trip to the server with that name.
-func (d *db) tripTo(server string) *trip {
+func (d *DB) tripTo(server string) *trip {
 	t, _ := d.trips.LoadOrStore(server, new(trip))
 	return t.(*trip)
 }
@@ -56,4 +56,4 @@ func (t *trip) shortest() time.Duration {
 }
 
 // distant reports whether the server is too far away for KILL to be of use.
-func (t *trip) distant() bool { return t.shortest() > farTrip }
+func (t *trip) distant() bool { return t.shortest() > FarTrip }

@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"errors"
@@ -24,51 +24,51 @@ const (
 	packetHead = 64
 )
 
-// errTooLarge: the statement was not sent, or not taken. Nothing was changed.
-var errTooLarge = errors.New("the statement is larger than max_allowed_packet")
+// ErrTooLarge: the statement was not sent, or not taken. Nothing was changed.
+var ErrTooLarge = errors.New("the statement is larger than max_allowed_packet")
 
 // fits is an error for a statement that the connection would not carry.
-func (c *conn) fits(text string) error {
+func (c *Conn) fits(text string) error {
 	most := c.packet
 	if learned := int(c.db.packet.Load()); learned > 0 && (most == 0 || learned < most) {
 		most = learned
 	}
 	if n := len(text) + packetHead; most > 0 && n > most {
-		return fmt.Errorf("%w: %d bytes of at most %d", errTooLarge, n, most)
+		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, n, most)
 	}
 	return nil
 }
 
 // refusedSize learns from a statement that was too large although it fit: where the
 // driver or something in between allows less than the server says.
-func (c *conn) refusedSize(text string, err error) error {
+func (c *Conn) refusedSize(text string, err error) error {
 	switch {
 	case errors.Is(err, mysql.ErrPktTooLarge): // nothing was written
-	case number(err) == erPacket:
-		c.broken = true // the server closes it
+	case Number(err) == erPacket:
+		c.Broken = true // the server closes it
 	default:
 		return err
 	}
 	if half := int64(len(text) / 2); half > leastPacket/2 {
 		c.db.packet.Store(max(half, leastPacket))
 	}
-	if number(err) == erPacket {
+	if Number(err) == erPacket {
 		return err // for another connection
 	}
-	return fmt.Errorf("%w: %w", errTooLarge, err)
+	return fmt.Errorf("%w: %w", ErrTooLarge, err)
 }
 
-// inParts asks about n keys in one statement, or in as many as it takes.
-func inParts[V any](from, to int, ask func(from, to int) (map[string]V, error)) (map[string]V, error) {
+// InParts asks about n keys in one statement, or in as many as it takes.
+func InParts[V any](from, to int, ask func(from, to int) (map[string]V, error)) (map[string]V, error) {
 	found, err := ask(from, to)
-	if !errors.Is(err, errTooLarge) || to-from < 2 {
+	if !errors.Is(err, ErrTooLarge) || to-from < 2 {
 		return found, err
 	}
 	half := (from + to) / 2
-	if found, err = inParts(from, half, ask); err != nil {
+	if found, err = InParts(from, half, ask); err != nil {
 		return nil, err
 	}
-	more, err := inParts(half, to, ask)
+	more, err := InParts(half, to, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// openWait is how long a step waits for a connection of a caller's pool that is
+// OpenWait is how long a step waits for a connection of a caller's pool that is
 // used up. It is the caller's transactions that use it up, and they may be waiting
 // for this step: a guard that gives up lets one of them end.
-const openWait = time.Second
+const OpenWait = time.Second
 
-var errPoolBusy = errors.New("no connection of the pool was free")
+var ErrPoolBusy = errors.New("no connection of the pool was free")
 
 // take takes a connection out of the pool. Where that is used up it waits, for
 // most at the longest (0: until ctx ends), and says so.
-func (d *db) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	busy := d.usedUp()
 	if busy == nil {
-		return d.sql.Conn(ctx)
+		return d.SQL.Conn(ctx)
 	}
 	waiting := ctx
 	if most > 0 {
@@ -28,7 +28,7 @@ func (d *db) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 		waiting, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
-	sc, err := d.sql.Conn(waiting)
+	sc, err := d.SQL.Conn(waiting)
 	if err == nil || waiting.Err() == nil {
 		return sc, err
 	}
@@ -39,10 +39,10 @@ func (d *db) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 }
 
 // usedUp is nil if the pool has a connection to give, or may open one.
-func (d *db) usedUp() error {
-	stats := d.sql.Stats()
+func (d *DB) usedUp() error {
+	stats := d.SQL.Stats()
 	if stats.MaxOpenConnections == 0 || stats.InUse < stats.MaxOpenConnections {
 		return nil
 	}
-	return fmt.Errorf("%w (%d of %d in use): SetMaxOpenConns to more, or use Open", errPoolBusy, stats.InUse, stats.MaxOpenConnections)
+	return fmt.Errorf("%w (%d of %d in use): SetMaxOpenConns to more, or use Open", ErrPoolBusy, stats.InUse, stats.MaxOpenConnections)
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// concluded is something that was concluded from what was seen, and may be wrong,
+// Conclusion is something that was concluded from what was seen, and may be wrong,
 // or not so any more: it is forgotten after forgetAfter, and then found out again.
-type concluded struct{ since atomic.Pointer[time.Time] }
+type Conclusion struct{ since atomic.Pointer[time.Time] }
 
-const forgetAfter = time.Minute
+const ForgetAfter = time.Minute
 
 // Load reports whether it was concluded, and not forgotten yet.
-func (f *concluded) Load() bool {
+func (f *Conclusion) Load() bool {
 	since := f.since.Load()
-	return since != nil && time.Since(*since) < forgetAfter
+	return since != nil && time.Since(*since) < ForgetAfter
 }
 
-func (f *concluded) Store(yes bool) {
+func (f *Conclusion) Store(yes bool) {
 	if !yes {
 		f.since.Store(nil)
 		return
@@ -35,7 +35,7 @@ func (f *concluded) Store(yes bool) {
 const together = time.Second
 
 // with reports whether two connections were opened together.
-func (c *conn) with(other *conn) bool {
+func (c *Conn) with(other *Conn) bool {
 	return c.opened.Sub(other.ready) <= together && other.opened.Sub(c.ready) <= together
 }
 
@@ -48,31 +48,31 @@ const looks = 3
 // proxy that shares the server's connections among clients a number may be another
 // client's by now, and all that KILL can then end is a statement on the lock tables,
 // which whoever sent it sends again, or a session that does nothing.
-func (d *db) mayEnd(ctx context.Context, ctl *conn, id uint64, resting bool) error {
+func (d *DB) mayEnd(ctx context.Context, ctl *Conn, id uint64, resting bool) error {
 	type seen struct {
 		id   uint64
 		ours sql.NullBool // null: it runs nothing, or is gone
 	}
 	text := fmt.Sprintf("SELECT CONNECTION_ID(),(SELECT INSTR(info,'`%s_')>0 FROM information_schema.processlist WHERE id=%d)", d.prefix, id)
 	for range looks {
-		found, err := query(ctx, ctl, 0, text, func(rows *sql.Rows) (o seen, err error) {
+		found, err := Query(ctx, ctl, 0, text, func(rows *sql.Rows) (o seen, err error) {
 			err = rows.Scan(&o.id, &o.ours)
 			return o, err
 		})
 		switch {
-		case err != nil && number(err) == 0:
-			return fmt.Errorf("%w: what the session does was not answered: %w", errCannotKill, err)
+		case err != nil && Number(err) == 0:
+			return fmt.Errorf("%w: what the session does was not answered: %w", ErrCannotKill, err)
 		case err != nil:
-			return fmt.Errorf("%w: what the session does cannot be seen: %w", errNotOurs, err)
+			return fmt.Errorf("%w: what the session does cannot be seen: %w", ErrNotOurs, err)
 		case len(found) != 1:
-		case found[0].id != ctl.id:
-			ctl.broken = true
-			return fmt.Errorf("%w: the control connection was session %d, and is %d now", errShared, ctl.id, found[0].id)
+		case found[0].id != ctl.ID:
+			ctl.Broken = true
+			return fmt.Errorf("%w: the control connection was session %d, and is %d now", errShared, ctl.ID, found[0].id)
 		case found[0].ours.Bool, resting && !found[0].ours.Valid:
 			return nil
 		case found[0].ours.Valid:
-			return errNotOurs
+			return ErrNotOurs
 		}
 	}
-	return errNotOurs
+	return ErrNotOurs
 }

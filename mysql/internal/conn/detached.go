@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 // under way gets its answer.
 const detachedGrace = 2 * time.Second
 
-// detached runs f, which uses connections that others use too, in a context of the
+// Detached runs f, which uses connections that others use too, in a context of the
 // Store's. The caller's bounds the wait only: its end would close the connection, and
 // what is in it (a trace, a session) is no business of the driver. When the caller has
 // given up f goes on for detachedGrace at most; Close waits for it.
-func detached[T any](ctx context.Context, d *db, what string, f func(context.Context) (T, error)) (answer T, err error) {
+func Detached[T any](ctx context.Context, d *DB, what string, f func(context.Context) (T, error)) (answer T, err error) {
 	if err := ctx.Err(); err != nil {
-		return answer, notSent(what, err)
+		return answer, NotSent(what, err)
 	}
 	own, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, func() {
@@ -27,7 +27,7 @@ func detached[T any](ctx context.Context, d *db, what string, f func(context.Con
 		err    error
 	}
 	done := make(chan result, 1)
-	d.work(func() {
+	d.Work(func() {
 		defer cancel()
 		defer stop()
 		answer, err := f(own)
@@ -37,12 +37,12 @@ func detached[T any](ctx context.Context, d *db, what string, f func(context.Con
 	case r := <-done:
 		return r.answer, r.err
 	case <-ctx.Done():
-		return answer, classify(what, ctx.Err())
+		return answer, Classify(what, ctx.Err())
 	}
 }
 
-// detachedErr is detached for what has no answer but an error.
-func detachedErr(ctx context.Context, d *db, what string, f func(context.Context) error) error {
-	_, err := detached(ctx, d, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+// DetachedErr is detached for what has no answer but an error.
+func DetachedErr(ctx context.Context, d *DB, what string, f func(context.Context) error) error {
+	_, err := Detached(ctx, d, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
 	return err
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -33,34 +33,34 @@ import (
 // what it holds.
 
 const (
-	// silentFor is how long a statement is unanswered before it is asked about. One that
+	// SilentFor is how long a statement is unanswered before it is asked about. One that
 	// has less than four times as much is asked about sooner: what is left must do for
 	// another try.
-	silentFor   = time.Second
+	SilentFor   = time.Second
 	silentLeast = 100 * time.Millisecond
 
 	// mostSilence is the longest between two questions about one statement.
 	mostSilence = 5 * time.Second
 
-	// askWait bounds a question: to dial, to log in, to ask.
-	askWait = 5 * time.Second
+	// AskWait bounds a question: to dial, to log in, to ask.
+	AskWait = 5 * time.Second
 
 	// lateAnswer is how long, at least, an answer that was under way when the server
 	// showed the session at rest may take to arrive.
 	lateAnswer = 50 * time.Millisecond
 )
 
-// errSilent: the connection was closed because it gave no answer while the server
+// ErrSilent: the connection was closed because it gave no answer while the server
 // answers on another.
-var errSilent = errors.New("the connection gave no answer, while the server answers on a new one")
+var ErrSilent = errors.New("the connection gave no answer, while the server answers on a new one")
 
 // firstPatience is how long a statement with this context is waited for before it is
 // asked about.
 func firstPatience(ctx context.Context, now time.Time) time.Duration {
 	if by, ok := ctx.Deadline(); ok {
-		return min(silentFor, max(by.Sub(now)/4, silentLeast))
+		return min(SilentFor, max(by.Sub(now)/4, silentLeast))
 	}
-	return silentFor
+	return SilentFor
 }
 
 // ask is the question about all statements that have been unanswered for too long.
@@ -81,13 +81,13 @@ func (w *watchdog) ask() {
 
 // judge cuts those of the statements whose connections are dead.
 func (w *watchdog) judge(list []*ender) {
-	ctx, cancel := context.WithTimeout(context.Background(), askWait)
+	ctx, cancel := context.WithTimeout(context.Background(), AskWait)
 	defer cancel()
 	q, err := w.db.question(ctx, list)
 	if err == nil {
 		defer q.conn.close()
 		if slices.ContainsFunc(list, q.dead) {
-			sleep(ctx, max(lateAnswer, q.took))
+			Sleep(ctx, max(lateAnswer, q.took))
 		}
 	}
 	w.mu.Lock()
@@ -101,7 +101,7 @@ func (w *watchdog) judge(list []*ender) {
 			cut = append(cut, e)
 			w.db.distrust(e.start)
 		default:
-			e.patience = min(2*max(e.patience, silentFor), mostSilence)
+			e.patience = min(2*max(e.patience, SilentFor), mostSilence)
 			e.ask, e.asked = now.Add(e.patience), true
 			w.arm(now, e.next())
 		}
@@ -117,7 +117,7 @@ func (w *watchdog) judge(list []*ender) {
 
 // answer is what the server said about the sessions of silent connections.
 type answer struct {
-	conn   *conn // on which it was asked
+	conn   *Conn // on which it was asked
 	server string
 	took   time.Duration
 	at     map[uint64]process
@@ -130,21 +130,21 @@ type process struct {
 }
 
 // question asks on a newly dialled connection what the server does for the statements.
-func (d *db) question(ctx context.Context, list []*ender) (*answer, error) {
-	sc, err := d.connect(ctx, askWait)
+func (d *DB) question(ctx context.Context, list []*ender) (*answer, error) {
+	sc, err := d.connect(ctx, AskWait)
 	if err != nil {
 		return nil, err
 	}
-	q := &answer{conn: &conn{db: d, sc: sc}, at: make(map[uint64]process)}
+	q := &answer{conn: &Conn{db: d, sc: sc}, at: make(map[uint64]process)}
 	ids := make([]string, len(list))
 	for i, e := range list {
-		ids[i] = fmt.Sprint(e.c.id)
+		ids[i] = fmt.Sprint(e.c.ID)
 	}
-	d.statements.Add(1)
+	d.Statements.Add(1)
 	start := time.Now()
 	// Our own session is in the answer too, so that there is a row in any case. The user's
 	// own sessions are shown without a privilege.
-	found, err := collect(ctx, sc, "SELECT ID,COALESCE(HOST,''),COALESCE(COMMAND,''),"+serverName+" FROM information_schema.PROCESSLIST WHERE ID=CONNECTION_ID() OR ID IN ("+strings.Join(ids, ",")+")",
+	found, err := Collect(ctx, sc, "SELECT ID,COALESCE(HOST,''),COALESCE(COMMAND,''),"+ServerName+" FROM information_schema.PROCESSLIST WHERE ID=CONNECTION_ID() OR ID IN ("+strings.Join(ids, ",")+")",
 		func(rows *sql.Rows) (p process, err error) {
 			err = rows.Scan(&p.id, &p.host, &p.command, &p.server)
 			return p, err
@@ -165,43 +165,43 @@ func (d *db) question(ctx context.Context, list []*ender) (*answer, error) {
 
 // dead reports whether the connection of a statement is.
 func (q *answer) dead(e *ender) bool {
-	if q.server != e.c.server {
+	if q.server != e.c.Server {
 		return e.asked
 	}
-	p, there := q.at[e.c.id]
+	p, there := q.at[e.c.ID]
 	return !there || strings.EqualFold(p.command, "Sleep")
 }
 
 // end ends the session of a dead connection, if it is certain which that is: number
 // and port together name one. Behind a proxy the ports differ.
 func (q *answer) end(ctx context.Context, e *ender) {
-	p, there := q.at[e.c.id]
-	if !there || q.server != e.c.server || e.c.net == nil {
+	p, there := q.at[e.c.ID]
+	if !there || q.server != e.c.Server || e.c.net == nil {
 		return
 	}
 	if own, ok := e.c.net.LocalAddr().(*net.TCPAddr); ok && strings.HasSuffix(p.host, fmt.Sprintf(":%d", own.Port)) {
-		q.conn.db.statements.Add(1)
-		_, _ = q.conn.sc.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", e.c.id))
+		q.conn.db.Statements.Add(1)
+		_, _ = q.conn.sc.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", e.c.ID))
 	}
 }
 
 // distrust makes all connections at rest that were not heard of since then close
 // before they are used: what ended one silently has ended its neighbours too.
-func (d *db) distrust(since time.Time) {
+func (d *DB) distrust(since time.Time) {
 	for old := d.doubt.Load(); old == nil || old.Before(since); old = d.doubt.Load() {
 		if d.doubt.CompareAndSwap(old, &since) {
-			d.control.mu.Lock()
-			d.control.warmFrom = time.Time{} // it is opened before what it may have to KILL
-			d.control.mu.Unlock()
+			d.Control.mu.Lock()
+			d.Control.warmFrom = time.Time{} // it is opened before what it may have to KILL
+			d.Control.mu.Unlock()
 			return
 		}
 	}
 }
 
 // doubted reports whether the connection may be dead like another that was.
-func (c *conn) doubted() bool {
+func (c *Conn) doubted() bool {
 	since := c.db.doubt.Load()
-	return since != nil && c.heard.Before(*since)
+	return since != nil && c.Heard.Before(*since)
 }
 
 // A pool of the program's hands out what rests in it, and cannot be told to dial.
@@ -217,9 +217,9 @@ const (
 
 // connect takes a connection out of the pool that lives, as far as can be known. It
 // waits for a pool that is used up for most at the longest (0: until ctx ends).
-func (d *db) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+func (d *DB) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	for try := 1; ; try++ {
-		rests := d.sql.Stats().Idle > 0 // never in a pool of ours
+		rests := d.SQL.Stats().Idle > 0 // never in a pool of ours
 		sc, err := d.take(ctx, most)
 		if err != nil || !rests || try > doubtTries || answers(ctx, sc) {
 			return sc, err
@@ -234,13 +234,13 @@ func (d *db) connect(ctx context.Context, most time.Duration) (*sql.Conn, error)
 
 // answers reports whether the server answers on the connection within a second.
 func answers(ctx context.Context, sc *sql.Conn) bool {
-	ctx, cancel := context.WithTimeout(ctx, silentFor)
+	ctx, cancel := context.WithTimeout(ctx, SilentFor)
 	defer cancel()
 	return sc.PingContext(ctx) == nil
 }
 
 // cull asks all that rest in the pool at once, and closes what does not answer.
-func (d *db) cull(ctx context.Context) {
+func (d *DB) cull(ctx context.Context) {
 	select {
 	case d.cullSem <- struct{}{}:
 		defer func() { <-d.cullSem }()
@@ -248,11 +248,11 @@ func (d *db) cull(ctx context.Context) {
 		return
 	}
 	var all sync.WaitGroup
-	for range min(d.sql.Stats().Idle, mostCulled) {
+	for range min(d.SQL.Stats().Idle, mostCulled) {
 		all.Go(func() {
-			waiting, cancel := context.WithTimeout(ctx, silentFor)
+			waiting, cancel := context.WithTimeout(ctx, SilentFor)
 			defer cancel()
-			sc, err := d.sql.Conn(waiting)
+			sc, err := d.SQL.Conn(waiting)
 			if err != nil {
 				return
 			}

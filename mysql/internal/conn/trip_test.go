@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 // TestTrip: one fast answer says that the server is near, slow ones in a busy moment do
 // not say that it is not, and slow ones only, for long, do.
 func TestTrip(t *testing.T) {
-	const fast, slow = farTrip / 10, 2 * farTrip
+	const fast, slow = FarTrip / 10, 2 * FarTrip
 	var one trip
 	now := time.Now()
 	after := func(d, took time.Duration, want bool) {

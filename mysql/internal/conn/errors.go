@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	sqldriver "database/sql/driver"
@@ -14,34 +14,34 @@ import (
 // MySQL 9.7 error reference: https://dev.mysql.com/doc/mysql-errors/9.7/en/server-error-reference.html
 // MariaDB: https://mariadb.com/kb/en/mariadb-error-code-reference/
 const (
-	erLockWait       = 1205 // waited too long for a lock; the statement is undone
-	erDeadlock       = 1213 // chosen as the victim of a deadlock, or a conflict between nodes; undone
-	erSnapshot       = 1020 // MariaDB with innodb_snapshot_isolation: the row changed meanwhile; undone
+	ErLockWait       = 1205 // waited too long for a lock; the statement is undone
+	ErDeadlock       = 1213 // chosen as the victim of a deadlock, or a conflict between nodes; undone
+	ErSnapshot       = 1020 // MariaDB with innodb_snapshot_isolation: the row changed meanwhile; undone
 	erHook           = 3100 // a plugin (group replication) refused the commit; undone
-	erGroupRollback  = 3101 // group replication refused the commit; undone
-	erKilled         = 1317 // KILL QUERY; undone
+	ErGroupRollback  = 3101 // group replication refused the commit; undone
+	ErKilled         = 1317 // KILL QUERY; undone
 	erPacket         = 1153 // larger than max_allowed_packet; not read
-	erIdle           = 4031 // the server had closed the idle connection before our statement came
-	erNoDatabase     = 1049
-	erDatabaseDenied = 1044
-	erTableDenied    = 1142
-	erNoTable        = 1146
-	erNoColumn       = 1054
-	erNoIndex        = 1176
-	erNoSuchThread   = 1094
+	ErIdle           = 4031 // the server had closed the idle connection before our statement came
+	ErNoDatabase     = 1049
+	ErDatabaseDenied = 1044
+	ErTableDenied    = 1142
+	ErNoTable        = 1146
+	ErNoColumn       = 1054
+	ErNoIndex        = 1176
+	ErNoSuchThread   = 1094
 	erKillDenied     = 1095
 	erSpecificAccess = 1227
 )
 
-// elsewhere are the errors after which another connection may reach a server that
+// CannotServe are the errors after which another connection may reach a server that
 // can serve: read-only after a failover, a Galera node that is not ready, a member
 // of group replication that was shut out. The server changed nothing.
-var elsewhere = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true, erHook: true, erGroupRollback: true}
+var CannotServe = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true, erHook: true, ErGroupRollback: true}
 
-// proven are the errors by which the server says that the statement changed
+// Proven are the errors by which the server says that the statement changed
 // nothing. Any other error leaves that open.
-var proven = map[uint16]bool{
-	erLockWait: true, erDeadlock: true, erSnapshot: true, erGroupRollback: true, erHook: true, erKilled: true, erPacket: true, erIdle: true,
+var Proven = map[uint16]bool{
+	ErLockWait: true, ErDeadlock: true, ErSnapshot: true, ErGroupRollback: true, erHook: true, ErKilled: true, erPacket: true, ErIdle: true,
 	1047: true,                         // Galera: the node is not ready
 	1290: true, 1792: true, 1836: true, // read-only
 	1969: true, 3024: true, // max_statement_time, max_execution_time
@@ -66,20 +66,20 @@ var lasting = map[uint16]string{
 	1193: "the server lacks a variable: it is no MySQL 8.0 or MariaDB 10.6",
 	1227: "the user lacks a privilege",
 
-	erNoTable:  "a lock table is missing: run Migrate",
-	erNoColumn: "a lock table lacks a column, it was made by an older version: run Migrate",
-	erNoIndex:  "a lock table lacks an index, it was made by an older version: run Migrate",
+	ErNoTable:  "a lock table is missing: run Migrate",
+	ErNoColumn: "a lock table lacks a column, it was made by an older version: run Migrate",
+	ErNoIndex:  "a lock table lacks an index, it was made by an older version: run Migrate",
 }
 
-// schemaErrors say that the tables do not fit.
-var schemaErrors = map[uint16]bool{erNoTable: true, erNoColumn: true, erNoIndex: true}
+// SchemaErrors say that the tables do not fit.
+var SchemaErrors = map[uint16]bool{ErNoTable: true, ErNoColumn: true, ErNoIndex: true}
 
-// errBlocked: another transaction kept the statement waiting for longer than its
+// ErrBlocked: another transaction kept the statement waiting for longer than its
 // bound, so it was ended. Nothing was changed.
-var errBlocked = errors.New("another transaction holds a lock that the statement needs")
+var ErrBlocked = errors.New("another transaction holds a lock that the statement needs")
 
-// number is the server's error number, or 0 for an error that is not the server's.
-func number(err error) uint16 {
+// Number is the server's error number, or 0 for an error that is not the server's.
+func Number(err error) uint16 {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
 		return e.Number
@@ -87,9 +87,9 @@ func number(err error) uint16 {
 	return 0
 }
 
-// classify says once what an error means: see driver.Error. what names the step
+// Classify says once what an error means: see driver.Error. what names the step
 // and the table.
-func classify(what string, err error) error {
+func Classify(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -97,11 +97,11 @@ func classify(what string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	n := number(err)
+	n := Number(err)
 	hint := lasting[n]
-	e := &driver.Error{Lasting: hint != "", NotApplied: proven[n] || hint != "", Silent: errors.Is(err, errSilent)}
+	e := &driver.Error{Lasting: hint != "", NotApplied: Proven[n] || hint != "", Silent: errors.Is(err, ErrSilent)}
 	switch {
-	case errors.Is(err, errBlocked), errors.Is(err, errTooLarge), errors.Is(err, sqldriver.ErrBadConn):
+	case errors.Is(err, ErrBlocked), errors.Is(err, ErrTooLarge), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
 	case errors.Is(err, driver.ErrSchema), errors.Is(err, driver.ErrNotSupported), errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrClosed):
 		e.Lasting, e.NotApplied = true, true
@@ -113,7 +113,7 @@ func classify(what string, err error) error {
 		n, hint = 0, "" // said already
 	}
 	switch {
-	case schemaErrors[n]:
+	case SchemaErrors[n]:
 		e.Err = fmt.Errorf("mysql: %s: %w: %s: %w", what, driver.ErrSchema, hint, err)
 	case hint != "":
 		e.Err = fmt.Errorf("mysql: %s: %s: %w", what, hint, err)
@@ -132,9 +132,9 @@ func loginImpossible(err error) bool {
 	return false
 }
 
-// notSent classifies an error that came before anything of the step was sent.
-func notSent(what string, err error) error {
-	err = classify(what, err)
+// NotSent classifies an error that came before anything of the step was sent.
+func NotSent(what string, err error) error {
+	err = Classify(what, err)
 	var e *driver.Error
 	if errors.As(err, &e) && !e.NotApplied {
 		return &driver.Error{Lasting: e.Lasting, NotApplied: true, Silent: e.Silent, Err: e.Err}
@@ -142,10 +142,10 @@ func notSent(what string, err error) error {
 	return err
 }
 
-// maybeApplied classifies an error of a step whose earlier statement may have
+// MaybeApplied classifies an error of a step whose earlier statement may have
 // changed something.
-func maybeApplied(what string, err error) error {
-	err = classify(what, err)
+func MaybeApplied(what string, err error) error {
+	err = Classify(what, err)
 	var e *driver.Error
 	if errors.As(err, &e) && e.NotApplied {
 		return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
@@ -153,7 +153,20 @@ func maybeApplied(what string, err error) error {
 	return err
 }
 
-// errClosed is the answer of a Store that was closed.
-func errClosed() error {
+// ErrClosed is the answer of a Store that was closed.
+func ErrClosed() error {
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: the store was closed", driver.ErrClosed)}
+}
+
+// ReadOnly is a server that says so by a variable.
+type ReadOnly struct{ Variable, Value string }
+
+func (r ReadOnly) Error() string {
+	return fmt.Sprintf("the server is read-only (%s is %s): name the primary in the DSN, or make this server writable", r.Variable, r.Value)
+}
+
+// IsElsewhere reports whether err says that the connection leads to a server that
+// cannot serve, so that another may.
+func IsElsewhere(err error) bool {
+	return CannotServe[Number(err)] || errors.As(err, new(ReadOnly))
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// killWait bounds a KILL: longer than that its answer is not worth waiting for.
-const killWait = time.Second
+// KillWait bounds a KILL: longer than that its answer is not worth waiting for.
+const KillWait = time.Second
 
 var (
-	errCannotKill     = errors.New("KILL is not possible here")
-	errOtherServer    = fmt.Errorf("%w: the control connection reached another server", errCannotKill)
-	errNotOurs        = fmt.Errorf("%w: the session runs no statement on the lock tables", errCannotKill)
-	errShared         = fmt.Errorf("%w: a proxy shares sessions among clients", errCannotKill)
-	errKillUnanswered = errors.New("KILL was not answered")
+	ErrCannotKill     = errors.New("KILL is not possible here")
+	ErrOtherServer    = fmt.Errorf("%w: the control connection reached another server", ErrCannotKill)
+	ErrNotOurs        = fmt.Errorf("%w: the session runs no statement on the lock tables", ErrCannotKill)
+	errShared         = fmt.Errorf("%w: a proxy shares sessions among clients", ErrCannotKill)
+	ErrKillUnanswered = errors.New("KILL was not answered")
 )
 
 // watchdog ends statements that stay unanswered. It is one timer for all of them,
 // which is left alone while statements are answered in time: arming a timer wakes
 // the runtime's poller, which a statement of half a millisecond would feel.
 type watchdog struct {
-	db    *db
+	db    *DB
 	mu    sync.Mutex
 	waits map[*ender]struct{}
 	timer *time.Timer
@@ -36,7 +36,7 @@ type watchdog struct {
 // ender is the watch over one statement. A time that is zero does not come, or has
 // come.
 type ender struct {
-	c     *conn
+	c     *Conn
 	heard time.Time     // of c
 	kill  time.Time     // when the statement is ended by KILL QUERY
 	done  chan struct{} // nil: no KILL was sent; closed when it was answered, or given up
@@ -61,7 +61,7 @@ func (e *ender) next() (next time.Time) {
 	return next
 }
 
-func newWatchdog(d *db) *watchdog {
+func newWatchdog(d *DB) *watchdog {
 	return &watchdog{db: d, waits: make(map[*ender]struct{})}
 }
 
@@ -69,8 +69,8 @@ func newWatchdog(d *db) *watchdog {
 // answered within the bound. After patience, if it is not 0, the server is asked about
 // the statement, and c closed by cut if it is found dead. The caller calls stop as soon
 // as it has its answer.
-func (w *watchdog) watch(c *conn, now time.Time, bound, patience time.Duration, cut context.CancelFunc) *ender {
-	e := &ender{c: c, heard: c.heard, start: now, patience: patience, cut: cut}
+func (w *watchdog) watch(c *Conn, now time.Time, bound, patience time.Duration, cut context.CancelFunc) *ender {
+	e := &ender{c: c, heard: c.Heard, start: now, patience: patience, cut: cut}
 	if bound > 0 {
 		e.kill = now.Add(bound)
 	}
@@ -117,7 +117,7 @@ func (w *watchdog) fire() {
 			w.silent = append(w.silent, e)
 			if !w.asking {
 				w.asking = true
-				w.db.work(w.ask)
+				w.db.Work(w.ask)
 			}
 		}
 		if next := e.next(); !next.IsZero() {
@@ -128,10 +128,10 @@ func (w *watchdog) fire() {
 
 func (w *watchdog) send(e *ender) {
 	defer close(e.done)
-	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	ctx, cancel := context.WithTimeout(context.Background(), KillWait)
 	defer cancel()
-	err := w.db.kill(ctx, e.c, "QUERY", e.heard)
-	e.open, e.other = errors.Is(err, errKillUnanswered), errors.Is(err, errNotOurs)
+	err := w.db.Kill(ctx, e.c, "QUERY", e.heard)
+	e.open, e.other = errors.Is(err, ErrKillUnanswered), errors.Is(err, ErrNotOurs)
 }
 
 // stop is called when the statement was answered. A KILL that is on its way must
@@ -142,26 +142,26 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 	w.mu.Lock()
 	delete(w.waits, e)
 	done := e.done
-	e.c.broken = e.c.broken || e.silent
+	e.c.Broken = e.c.Broken || e.silent
 	w.mu.Unlock()
 	switch {
 	case done == nil:
 		return false
-	case e.c.broken:
+	case e.c.Broken:
 		return true
 	}
 	select {
 	case <-done:
 		if e.open {
-			e.c.broken = true
+			e.c.Broken = true
 		}
 	case <-ctx.Done():
-		e.c.broken = true
+		e.c.Broken = true
 	}
 	return true
 }
 
-// kill ends the running statement (QUERY) or the session (CONNECTION) of target
+// Kill ends the running statement (QUERY) or the session (CONNECTION) of target
 // from the control connection. KILL of one's own sessions needs no privilege:
 // https://dev.mysql.com/doc/refman/9.7/en/kill.html
 //
@@ -175,70 +175,70 @@ func (w *watchdog) stop(ctx context.Context, e *ender) bool {
 // connection reached another server than target says something of a proxy only if
 // the two were opened together. Otherwise the address leads elsewhere since; then
 // all that rests is opened anew, so that the next two are of one time.
-func (d *db) kill(ctx context.Context, target *conn, what string, heard time.Time) error {
-	if what == "CONNECTION" && target.pool.holds && d.cannotKill.Load() {
-		return errCannotKill // it may rest in a transaction, or run the caller's statement: nothing shows whose it is
+func (d *DB) Kill(ctx context.Context, target *Conn, what string, heard time.Time) error {
+	if what == "CONNECTION" && target.pool.Holds && d.CannotKill.Load() {
+		return ErrCannotKill // it may rest in a transaction, or run the caller's statement: nothing shows whose it is
 	}
-	ctl, err := d.control.get(ctx)
+	ctl, err := d.Control.Get(ctx)
 	if err != nil {
 		return err
 	}
-	defer ctl.put()
-	err = d.killFrom(ctx, ctl, target.id, target.server, what, heard, !target.pool.holds)
-	switch other := errors.Is(err, errOtherServer); {
+	defer ctl.Put()
+	err = d.killFrom(ctx, ctl, target.ID, target.Server, what, heard, !target.pool.Holds)
+	switch other := errors.Is(err, ErrOtherServer); {
 	case err == nil:
-		d.cannotKill.Store(false)
+		d.CannotKill.Store(false)
 	case killRefused(err), errors.Is(err, errShared), other && target.with(ctl):
-		d.cannotKill.Store(true)
+		d.CannotKill.Store(true)
 	case other:
-		ctl.broken = true
-		d.moved()
+		ctl.Broken = true
+		d.Moved()
 	}
 	return err
 }
 
-// killSession is kill of the statement of any session of our user, which was last
+// KillSession is kill of the statement of any session of our user, which was last
 // heard of at the time heard.
-func (d *db) killSession(ctx context.Context, id uint64, server string, heard time.Time) error {
-	ctl, err := d.control.get(ctx)
+func (d *DB) KillSession(ctx context.Context, id uint64, server string, heard time.Time) error {
+	ctl, err := d.Control.Get(ctx)
 	if err != nil {
 		return err
 	}
-	defer ctl.put()
+	defer ctl.Put()
 	return d.killFrom(ctx, ctl, id, server, "QUERY", heard, true)
 }
 
 // killFrom sends the KILL on the control connection ctl. A session is ended only if
 // it is seen to run a statement on the lock tables, or nothing; but shown false says
 // that what runs in it may be the caller's.
-func (d *db) killFrom(ctx context.Context, ctl *conn, id uint64, server, what string, heard time.Time, shown bool) error {
-	if ctl.server != server {
-		return fmt.Errorf("%w: %s is not %s", errOtherServer, ctl.server, server)
+func (d *DB) killFrom(ctx context.Context, ctl *Conn, id uint64, server, what string, heard time.Time, shown bool) error {
+	if ctl.Server != server {
+		return fmt.Errorf("%w: %s is not %s", ErrOtherServer, ctl.Server, server)
 	}
 	if ctl.ready.After(heard) {
-		return fmt.Errorf("%w: the control connection is younger than the last answer", errCannotKill)
+		return fmt.Errorf("%w: the control connection is younger than the last answer", ErrCannotKill)
 	}
 	if what == "QUERY" || shown {
 		if err := d.mayEnd(ctx, ctl, id, what != "QUERY"); err != nil {
 			return err
 		}
 	}
-	_, err := ctl.exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, id))
-	if err != nil && number(err) == 0 {
-		return fmt.Errorf("%w: %w", errKillUnanswered, err)
+	_, err := ctl.Exec(ctx, 0, fmt.Sprintf("KILL %s %d", what, id))
+	if err != nil && Number(err) == 0 {
+		return fmt.Errorf("%w: %w", ErrKillUnanswered, err)
 	}
 	return err
 }
 
-func killRefused(err error) bool { n := number(err); return n == erKillDenied || n == erSpecificAccess }
+func killRefused(err error) bool { n := Number(err); return n == erKillDenied || n == erSpecificAccess }
 
-// endSession ends, in the background and at most for killWait, the session of a
+// EndSession ends, in the background and at most for killWait, the session of a
 // connection that was closed while its statement may still run. Close waits for it.
-func (d *db) endSession(c *conn) {
-	heard := c.heard
-	d.work(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), killWait)
+func (d *DB) EndSession(c *Conn) {
+	heard := c.Heard
+	d.Work(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), KillWait)
 		defer cancel()
-		_ = d.kill(ctx, c, "CONNECTION", heard)
+		_ = d.Kill(ctx, c, "CONNECTION", heard)
 	})
 }

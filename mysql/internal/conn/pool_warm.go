@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -6,35 +6,35 @@ import (
 )
 
 const (
-	// warmEvery is how often warm looks, however often it is called.
-	warmEvery = 100 * time.Millisecond
+	// WarmEvery is how often warm looks, however often it is called.
+	WarmEvery = 100 * time.Millisecond
 
-	// speakEvery is how often something is sent on the control connection, which may be
+	// SpeakEvery is how often something is sent on the control connection, which may be
 	// used for nothing else. The look at the socket does not keep the server from ending
 	// it by wait_timeout, and one that is opened then is too young for the next KILL.
-	speakEvery = 2 * time.Second
+	SpeakEvery = 2 * time.Second
 
 	// fillWait is how long fill tries: to open a connection is some trips, and each may
 	// take long.
 	fillWait = 5 * time.Second
 )
 
-// warm sees to it that a pool that is not in use has a connection that lives. The control
+// Warm sees to it that a pool that is not in use has a connection that lives. The control
 // pool needs it before a statement is sent: see kill. Nobody waits for the sign of life of
 // one that looks alive.
-func (p *pool) warm(ctx context.Context) {
+func (p *Pool) Warm(ctx context.Context) {
 	now := time.Now()
 	p.mu.Lock()
 	wait := now.Before(p.warmFrom)
 	if !wait {
-		p.warmFrom = now.Add(warmEvery)
+		p.warmFrom = now.Add(WarmEvery)
 	}
 	p.mu.Unlock()
 	if wait {
 		return
 	}
-	if done := p.fill(0); done != nil {
-		waiting, cancel := context.WithTimeout(ctx, killWait)
+	if done := p.Fill(0); done != nil {
+		waiting, cancel := context.WithTimeout(ctx, KillWait)
 		defer cancel()
 		select {
 		case <-done:
@@ -43,10 +43,10 @@ func (p *pool) warm(ctx context.Context) {
 	}
 }
 
-// fill opens a connection in the background if none is idle, and speaks on one that was
+// Fill opens a connection in the background if none is idle, and speaks on one that was
 // not spoken on for long. done is closed when one is there, or cannot be had; nil: all
 // are in use, so one lives.
-func (p *pool) fill(silence time.Duration) (done chan struct{}) {
+func (p *Pool) Fill(silence time.Duration) (done chan struct{}) {
 	if p.slots != nil {
 		select {
 		case p.slots <- struct{}{}:
@@ -55,7 +55,7 @@ func (p *pool) fill(silence time.Duration) (done chan struct{}) {
 		}
 	}
 	done = make(chan struct{})
-	p.db.work(func() {
+	p.db.Work(func() {
 		ctx, cancel := context.WithTimeout(p.db.life, fillWait)
 		defer cancel()
 		c, err := p.take(ctx, silence)
@@ -68,20 +68,20 @@ func (p *pool) fill(silence time.Duration) (done chan struct{}) {
 			return
 		}
 		sent := time.Now()
-		if sent.Sub(c.heard) < speakEvery {
-			c.put()
+		if sent.Sub(c.Heard) < SpeakEvery {
+			c.Put()
 			close(done)
 			return
 		}
 		close(done)
-		spoken, cancel := context.WithTimeout(ctx, killWait)
+		spoken, cancel := context.WithTimeout(ctx, KillWait)
 		defer cancel()
 		if c.sc.PingContext(spoken) == nil {
-			c.heard = sent
+			c.Heard = sent
 		} else {
-			c.broken = true
+			c.Broken = true
 		}
-		c.put()
+		c.Put()
 	})
 	return done
 }

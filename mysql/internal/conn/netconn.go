@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 
 // netConn is a connection of the driver that knows its network connection.
 type netConn struct {
-	driverConn
+	DriverConn
 	net net.Conn
 }
 
-// driverConn is what the driver's connections can do.
-type driverConn interface {
+// DriverConn is what the driver's connections can do.
+type DriverConn interface {
 	sqldriver.Conn
 	sqldriver.ConnBeginTx
 	sqldriver.ConnPrepareContext
@@ -38,7 +38,7 @@ type dialKey struct{}
 // dialled by the driver, and has connections of the usual kind.
 type netConnector struct{ sqldriver.Connector }
 
-func newNetConnector(config *mysql.Config) (sqldriver.Connector, error) {
+func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
 	if config.DialFunc == nil && (config.Net == "tcp" || config.Net == "unix") {
 		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 			var d net.Dialer
@@ -59,8 +59,8 @@ func (n netConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d, ok := c.(driverConn); ok && nc != nil {
-		return &netConn{driverConn: d, net: nc}, nil
+	if d, ok := c.(DriverConn); ok && nc != nil {
+		return &netConn{DriverConn: d, net: nc}, nil
 	}
 	return c, nil
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package conn
 
 import (
 	"context"
@@ -19,23 +19,23 @@ import (
 //     REPEATABLE READ, after a plain read of the row, and SelectForUpdate is refused.
 //     https://dev.mysql.com/doc/refman/9.7/en/binary-log-setting.html
 
-// repeatable is REPEATABLE READ as part of a SET, by its number, whatever the
+// Repeatable is REPEATABLE READ as part of a SET, by its number, whatever the
 // connection's character set. The variable's name differs; each server takes the
 // other's for a comment:
 // https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
-const repeatable = " /*!80000 ,transaction_isolation=2 */ /*M!100600 ,tx_isolation=2 */"
+const Repeatable = " /*!80000 ,transaction_isolation=2 */ /*M!100600 ,tx_isolation=2 */"
 
-// committed is READ COMMITTED in the same way.
-const committed = " /*!80000 ,transaction_isolation=1 */ /*M!100600 ,tx_isolation=1 */"
+// Committed is READ COMMITTED in the same way.
+const Committed = " /*!80000 ,transaction_isolation=1 */ /*M!100600 ,tx_isolation=1 */"
 
-// logsStatements reports whether the server writes statements to its binary log, not
+// LogsStatements reports whether the server writes statements to its binary log, not
 // rows (binlog_format). It asks once.
-func (d *db) logsStatements(ctx context.Context, c *conn) (bool, error) {
+func (d *DB) LogsStatements(ctx context.Context, c *Conn) (bool, error) {
 	if known := d.statementLog.Load(); known != nil {
 		return *known, nil
 	}
 	type variable struct{ name, value string }
-	found, err := query(ctx, c, 0, "SHOW SESSION VARIABLES WHERE Variable_name IN ('log_bin','binlog_format')", func(rows *sql.Rows) (v variable, err error) {
+	found, err := Query(ctx, c, 0, "SHOW SESSION VARIABLES WHERE Variable_name IN ('log_bin','binlog_format')", func(rows *sql.Rows) (v variable, err error) {
 		err = rows.Scan(&v.name, &v.value)
 		return v, err
 	})

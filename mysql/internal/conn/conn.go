@@ -1,0 +1,373 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// Conn is a connection that a Store has checked out of the pool of database/sql, prepared
+// once and keeps. One goroutine uses it at a time.
+//
+// Its settings are ours, so it never goes back to the pool alive: the pool may be
+// the caller's.
+type Conn struct {
+	db     *DB
+	pool   *Pool // to which it goes back; nil: to none
+	sc     *sql.Conn
+	ID     uint64    // CONNECTION_ID()
+	Server string    // which server the connection reached
+	opened time.Time // before anything was sent on it
+	ready  time.Time // after the server had answered
+	Heard  time.Time // when the last statement was sent that the server answered; see kill
+	used   time.Time // when it was last put back
+	trip   *trip     // to that server
+	Broken bool      // to be closed
+	net    net.Conn  // below; nil: not known
+
+	Silence    time.Duration // after it the server ends the connection (wait_timeout); 0: not set
+	Repeatable bool          // its transactions are at REPEATABLE READ
+
+	// literals: no statement is sent prepared; see prepared.go.
+	literals bool
+	packet   int                      // max_allowed_packet of the session; see packet.go
+	kept     map[string]*preparedForm // by the text with ?
+	marks    *Text                    // the one that is being sent
+	forgot   int
+}
+
+// singleSettings are what a connection for single statements is brought to. A connection
+// of the program's pool may have an open transaction (SET autocommit=1 would commit it)
+// and any session setting. The lock waits are a second bound, for where KILL is refused: a
+// statement that waits for another transaction (or for a change of the table's definition)
+// ends after a second with 1205, undone.
+var singleSettings = []string{
+	Rollback,
+	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615" + Repeatable,
+}
+
+const Rollback = "ROLLBACK"
+
+// ServerName tells which server answers.
+const ServerName = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
+
+const (
+	// LockWait is the session's innodb_lock_wait_timeout.
+	LockWait = time.Second
+
+	// freshFor is how long a connection is taken to be alive after its last answer.
+	freshFor = time.Millisecond
+
+	// QuietFor is how long a connection may rest before it is asked for a sign of
+	// life: a firewall that forgot it would let the next statement hang.
+	QuietFor = 30 * time.Second
+	pingWait = 500 * time.Millisecond
+
+	// repeats bounds how often one statement is sent again after the server proved
+	// that it changed nothing.
+	repeats = 8
+)
+
+// open makes a connection for one of our pools, out of that of database/sql.
+func (d *DB) open(ctx context.Context, p *Pool, silence time.Duration) (*Conn, error) {
+	c := &Conn{db: d, pool: p, opened: time.Now()}
+	settings, autocommit, wait := p.Settings, false, OpenWait
+	if settings == nil {
+		settings, autocommit = singleSettings, true
+	}
+	if p.Patient {
+		wait = 0
+	}
+	var err error
+	if c.sc, err = d.connect(ctx, wait); err != nil {
+		return nil, NotSent("connect", err)
+	}
+	if c.net, err = netConnOf(c.sc); err != nil {
+		c.close()
+		return nil, NotSent("connect", err)
+	}
+	shortest := time.Duration(math.MaxInt64)
+	for _, text := range settings {
+		if d.own && text == Rollback {
+			continue // it is new
+		}
+		sent := time.Now()
+		d.Statements.Add(1)
+		_, err := c.sc.ExecContext(ctx, text)
+		shortest = min(shortest, time.Since(sent))
+		if err != nil {
+			c.close()
+			return nil, NotSent("prepare a connection", err)
+		}
+	}
+	var commits, sameBytes bool
+	c.Heard = time.Now()
+	d.Statements.Add(1)
+	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+ServerName+", @@autocommit, @@character_set_client=@@character_set_connection, @@max_allowed_packet")
+	if err := row.Scan(&c.ID, &c.Server, &commits, &sameBytes, &c.packet); err != nil {
+		c.close()
+		return nil, NotSent("prepare a connection", err)
+	}
+	if commits != autocommit {
+		c.close()
+		return nil, NotSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
+	}
+	if c.packet < leastPacket {
+		c.close()
+		return nil, NotSent("prepare a connection", fmt.Errorf("%w: max_allowed_packet of the server is %d: a statement on one long key needs %d, and a batch is best with 1048576 or more",
+			driver.ErrNotSupported, c.packet, leastPacket))
+	}
+	c.ready = time.Now()
+	c.trip = d.tripTo(c.Server)
+	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.Heard)))
+	d.usual.CompareAndSwap(0, int64(min(c.trip.shortest(), FarTrip))) // above it the bound of a statement is not asked for
+	c.literals = !sameBytes                                           // the server would convert the strings
+	if p.Prepare != nil {
+		if err := p.Prepare(ctx, c, silence); err != nil {
+			c.close()
+			return nil, NotSent("prepare a connection", err)
+		}
+	}
+	return c, nil
+}
+
+// close ends the connection for good.
+func (c *Conn) close() { discard(c.sc) }
+
+// Alive reports whether a connection that rested can still be used. The look at the
+// socket costs no trip; it sees a server that closed the connection (wait_timeout,
+// restart).
+func (c *Conn) Alive(ctx context.Context) bool {
+	if c.doubted() {
+		return false
+	}
+	rested := time.Since(c.used)
+	if rested < freshFor {
+		return true
+	}
+	err := c.sc.Raw(func(dc any) error {
+		if r, ok := dc.(sqldriver.SessionResetter); ok && r.ResetSession(ctx) != nil {
+			return sqldriver.ErrBadConn
+		}
+		return nil
+	})
+	if err == nil && rested > QuietFor {
+		ctx, cancel := context.WithTimeout(ctx, pingWait)
+		err = c.sc.PingContext(ctx)
+		cancel()
+	}
+	return err == nil
+}
+
+// WholeSeconds is a wait_timeout as long as d; its largest value is a year.
+func WholeSeconds(d time.Duration) time.Duration {
+	return min(max((d+time.Second-1).Truncate(time.Second), time.Second), 365*24*time.Hour)
+}
+
+// EndAfter makes the server end the connection when it is silent for that long, in whole
+// seconds; 0: for whatever is set.
+func (c *Conn) EndAfter(ctx context.Context, silence time.Duration) error {
+	if silence == 0 {
+		return nil
+	}
+	if silence = WholeSeconds(silence); silence == c.Silence {
+		return nil
+	}
+	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d", silence/time.Second))
+	if err == nil {
+		c.Silence = silence
+	}
+	return err
+}
+
+// Exec sends one statement and waits for the answer. With a bound above zero the
+// statement is ended when it is unanswered for that long; the error then matches
+// errBlocked, and nothing was changed. Other errors come back raw.
+func (c *Conn) Exec(ctx context.Context, bound time.Duration, text string) (res sql.Result, err error) {
+	if err := c.fits(text); err != nil {
+		return nil, err
+	}
+	err = c.run(ctx, bound, func(ctx context.Context) error {
+		res, err = c.sc.ExecContext(ctx, text)
+		return err
+	})
+	return res, c.refusedSize(text, err)
+}
+
+// Query is exec for a statement that returns rows.
+func Query[T any](ctx context.Context, c *Conn, bound time.Duration, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	if err := c.fits(text); err != nil {
+		return nil, err
+	}
+	err = c.run(ctx, bound, func(ctx context.Context) error {
+		found, err = Collect(ctx, c.sc, text, scan)
+		return err
+	})
+	return found, c.refusedSize(text, err)
+}
+
+// Querier is what collect asks: a connection, or a transaction.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Collect reads all rows of a question.
+func Collect[T any](ctx context.Context, on Querier, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	rows, err := on.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		t, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	return found, rows.Err()
+}
+
+// ScanOne reads the only column of a row.
+func ScanOne[T any](rows *sql.Rows) (value T, err error) {
+	err = rows.Scan(&value)
+	return value, err
+}
+
+// ScanKey reads the only column of a row as bytes.
+func ScanKey(rows *sql.Rows) (string, error) {
+	var b sql.RawBytes
+	err := rows.Scan(&b)
+	return string(b), err
+}
+
+// run sends a statement, again where the server proved that it changed nothing
+// and the next try may fare better: a deadlock, or a KILL QUERY that was not ours
+// or came too late for the statement before.
+func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.Context) error) error {
+	for try := 1; ; try++ {
+		ended, err := c.SendOnce(ctx, bound, send)
+		n := Number(err)
+		switch {
+		case err == nil:
+			return nil
+		case n == ErLockWait, (n == ErKilled || n == ErDeadlock) && ended: // Galera answers a KILL QUERY by 1213
+			return fmt.Errorf("%w: %w", ErrBlocked, err)
+		case n == ErDeadlock, n == ErSnapshot, n == ErKilled:
+			if try < repeats && Pause(ctx, time.Millisecond<<min(try, 4)) {
+				continue
+			}
+			return err
+		case errors.Is(err, mysql.ErrPktTooLarge): // nothing was written
+		case n == 0, n == ErIdle:
+			c.Lose(err)
+		case CannotServe[n]:
+			c.Broken = true
+		}
+		return err
+	}
+}
+
+// Begin begins a transaction, whose context is not watched: see transaction.start.
+func (c *Conn) Begin(ctx context.Context) (*sql.Tx, error) {
+	c.db.Statements.Add(1)
+	return c.sc.BeginTx(ctx, nil)
+}
+
+// Valid reports whether the driver still has the connection: it closes one whose context
+// ends, also when the answer to the last statement has just come.
+func (c *Conn) Valid() (valid bool) {
+	_ = c.sc.Raw(func(dc any) error {
+		v, ok := dc.(sqldriver.Validator)
+		valid = !ok || v.IsValid()
+		return nil
+	})
+	return valid
+}
+
+// Cut closes the network connection, so that a method that knows no context returns.
+func (c *Conn) Cut() { _ = c.net.Close() }
+
+// QueryOnce is query without a bound, and without a second try where a KILL ended it.
+func QueryOnce[T any](ctx context.Context, c *Conn, text string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	_, err = c.SendOnce(ctx, 0, func(ctx context.Context) (err error) {
+		found, err = Collect(ctx, c.sc, text, scan)
+		return err
+	})
+	return found, err
+}
+
+// ShortestAnswer is the shortest answer of late, from the connection's server.
+func (c *Conn) ShortestAnswer() time.Duration { return c.trip.shortest() }
+
+// SendOnce sends a statement; ended tells that we ended it by KILL QUERY.
+func (c *Conn) SendOnce(ctx context.Context, bound time.Duration, send func(context.Context) error) (ended bool, err error) {
+	c.db.Statements.Add(1)
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	start := time.Now()
+	kill := bound
+	if c.trip.distant() {
+		kill = 0
+	}
+	sending, patience := ctx, time.Duration(0) // without end: see silence.go
+	var cut context.CancelFunc
+	if !c.pool.Holds {
+		patience = firstPatience(ctx, start)
+		sending, cut = context.WithCancel(ctx)
+		defer cut()
+	}
+	e := c.db.watchdog.watch(c, start, kill, patience, cut)
+	err = send(sending)
+	now := time.Now()
+	ended = c.db.watchdog.stop(ctx, e)
+	if ended && !c.Broken && e.other && Number(err) == ErLockWait {
+		c.db.CannotKill.Store(true) // it waited all the time, in another session than its number says
+	}
+	if e.silent && err != nil && Number(err) == 0 {
+		return ended, ErrSilent
+	}
+	if err == nil && bound > 0 {
+		c.db.NoteAnswer(now.Sub(start))
+	}
+	if n := Number(err); err == nil || n != 0 && n != ErIdle {
+		c.Heard = start
+		c.trip.answered(now, now.Sub(start))
+	}
+	return ended, err
+}
+
+// Lose marks a connection of which we do not know what it does now. A statement
+// that may still run on the server (and wait, and be granted something) is ended.
+func (c *Conn) Lose(err error) {
+	c.Broken = true
+	if !errors.Is(err, sqldriver.ErrBadConn) && !errors.Is(err, ErrSilent) && Number(err) == 0 {
+		c.db.EndSession(c)
+	}
+}
+
+// Pause waits for a random while of at most d; false: the context ended.
+func Pause(ctx context.Context, d time.Duration) bool { return Sleep(ctx, d/2+rand.N(d/2+1)) }
+
+// Sleep waits for d; false: the context ended.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,247 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// DB is the way of one Store to its server: its pools, and what was learned of the server.
+type DB struct {
+	SQL    *sql.DB
+	own    bool   // sql is the Store's
+	prefix string // of the lock tables
+
+	// Acquires may wait for other transactions, so they have connections of their
+	// own. Releases and undos never do for long (see batch.change), but there may be any
+	// number of them; a renewal that waits behind them is a lease that is lost, so
+	// renewals have one of their own, and use those of releases that are free.
+	Acquires *Pool
+	Releases *Pool
+	Renewals *Pool
+	Control  *Pool // ends statements that wait for too long, and reads for Inspect
+
+	slowSem    chan struct{} // the right to use the one acquire connection for what may be slow
+	inspectSem chan struct{} // at most one Inspect is in a KILL's way
+	cullSem    chan struct{} // at most one looks through the pool of the program's
+
+	watchdog     *watchdog
+	usual        atomic.Int64              // nanoseconds an answer usually takes
+	trips        sync.Map                  // of *trip, by the server's name
+	CannotKill   Conclusion                // a proxy, whose numbers are not the server's
+	doubt        atomic.Pointer[time.Time] // connections that were not heard of since may be dead; nil: none may. See silence.go
+	packet       atomic.Int64              // a statement of more bytes was too large, although the server allows it; 0: none was
+	statementLog atomic.Pointer[bool]      // the server's binary log has statements; nil: not read yet
+	Statements   atomic.Uint64             // sent
+	keepAfter    int                       // the constant; tests change it
+
+	background sync.WaitGroup
+	life       context.Context // of what runs in the background: until close
+	end        context.CancelFunc
+
+	mu    sync.Mutex
+	pools []*Pool
+}
+
+// Connections that are not divided among acquires and releases.
+const (
+	ControlConnections = 1
+	RenewConnections   = 1
+)
+
+// DBOptions are what a Store tells its db.
+type DBOptions struct {
+	SQL                *sql.DB
+	Own                bool
+	Prefix             string
+	Acquires, Releases int // connections
+}
+
+func NewDB(o DBOptions) *DB {
+	d := &DB{
+		SQL: o.SQL, own: o.Own, prefix: o.Prefix, keepAfter: KeepAfter,
+		slowSem: make(chan struct{}, 1), inspectSem: make(chan struct{}, 1), cullSem: make(chan struct{}, 1),
+	}
+	d.life, d.end = context.WithCancel(context.Background())
+	d.watchdog = newWatchdog(d)
+	d.Control = d.NewPool(PoolOptions{Max: ControlConnections})
+	d.Releases = d.NewPool(PoolOptions{Max: o.Releases})
+	d.Renewals = d.NewPool(PoolOptions{Max: RenewConnections, Lender: d.Releases})
+	d.Acquires = d.NewPool(PoolOptions{Max: o.Acquires})
+	return d
+}
+
+// Close closes all connections, the control connection last: what ends in the background
+// may have something to KILL.
+func (d *DB) Close() error {
+	d.end()
+	for _, p := range d.all() {
+		if p != d.Control {
+			p.Close()
+		}
+	}
+	d.background.Wait()
+	d.Control.Close()
+	if d.own {
+		return d.SQL.Close()
+	}
+	return nil
+}
+
+func (d *DB) all() []*Pool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pools
+}
+
+// Work runs f in the background; close waits for it.
+func (d *DB) Work(f func()) {
+	d.background.Add(1)
+	go func() {
+		defer d.background.Done()
+		f()
+	}()
+}
+
+// Step runs f on a connection of the pool, and again on another where the first
+// turned out to be dead before anything was sent on it, or to lead to a server that
+// is not the primary any more. f changes nothing twice if it is run again.
+//
+// Where the first was silent, renewals and questions are sent again too, which may
+// arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
+// could not tell: that is the engine's. So f that is sent on another pool and does no
+// harm twice is for stepAgain.
+func (d *DB) Step(ctx context.Context, p *Pool, f func(*Conn) error) error {
+	return d.steps(ctx, p, p == d.Renewals || p == d.Control, f)
+}
+
+// StepAgain is step for what may arrive twice.
+func (d *DB) StepAgain(ctx context.Context, p *Pool, f func(*Conn) error) error {
+	return d.steps(ctx, p, true, f)
+}
+
+func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error) error {
+	start := time.Now()
+	for try := 1; ; try++ {
+		d.Control.Warm(ctx)
+		c, err := p.Get(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(c)
+		c.Put()
+		n := Number(err)
+		tries := 3
+		if n == erPacket { // each time half as large
+			tries = 16
+		}
+		if try >= tries {
+			return err
+		}
+		silent := errors.Is(err, ErrSilent)
+		if !driver.IsNotApplied(Classify("", err)) && !(silent && twice) {
+			return err
+		}
+		switch {
+		case silent:
+		case n == ErIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn):
+		case IsElsewhere(err):
+			d.Moved()
+			if n != ErGroupRollback && c.opened.After(start) {
+				return err // a connection of now says so too
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// Slow runs f on the one acquire connection that carries what may be slow: pinned keys,
+// reaping and force.
+func (d *DB) Slow(ctx context.Context, f func(*Conn) error) error {
+	if err := d.TakeSlow(ctx); err != nil {
+		return err
+	}
+	defer d.GiveSlow()
+	return d.Step(ctx, d.Acquires, f)
+}
+
+// RemoveRow sends a DELETE of one row and tells how many went. A row that somebody is
+// using stays. Each is one turn on the slow connection, so that a pinned key need not
+// wait for all.
+func (d *DB) RemoveRow(ctx context.Context, statement string) (removed int, err error) {
+	err = d.Slow(ctx, func(c *Conn) error {
+		res, err := c.Exec(ctx, d.Bound(0), statement)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		removed = int(n)
+		return err
+	})
+	if errors.Is(err, ErrBlocked) {
+		err = nil
+	}
+	return removed, err
+}
+
+// TakeSlow waits for the right to use that connection; see giveSlow.
+func (d *DB) TakeSlow(ctx context.Context) error {
+	select {
+	case d.slowSem <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return NotSent("wait for a connection", ctx.Err())
+	}
+}
+
+func (d *DB) GiveSlow() { <-d.slowSem }
+
+// Read runs f on the control connection. A KILL may be waiting for that, so at most one
+// reader is before it.
+func (d *DB) Read(ctx context.Context, f func(*Conn) error) error {
+	select {
+	case d.inspectSem <- struct{}{}:
+	case <-ctx.Done():
+		return NotSent("wait for a connection", ctx.Err())
+	}
+	defer func() { <-d.inspectSem }()
+	return d.Step(ctx, d.Control, f)
+}
+
+// Moved closes what is idle, and the rest after its use: the server that one connection
+// led to says that it is not the primary, and the others are as old.
+func (d *DB) Moved() {
+	for _, p := range d.all() {
+		p.renew()
+	}
+	d.statementLog.Store(nil)
+}
+
+// Bounds are how long the tries of one step may stay unanswered. A takeover holds
+// the row's lock while it waits for the old holder's guarded transaction, and
+// everybody's statements on that key wait behind it: so it must not wait. The last
+// try knows that none of its keys is locked, so what it may be waiting for is a
+// slow server.
+var Bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
+
+// Bound is how long the n-th try may stay unanswered. Where the server is so slow
+// that statements which wait for nobody come near the bound, ending them helps nobody:
+// the bound is at least four times the usual time of an answer. However long that is,
+// lockWait bounds the wait for a lock.
+func (d *DB) Bound(n int) time.Duration {
+	return max(Bounds[n], 4*time.Duration(d.usual.Load()))
+}
+
+// NoteAnswer notes how long an answer took, or that there was none for so long. An update
+// that gets lost does no harm.
+func (d *DB) NoteAnswer(took time.Duration) {
+	old := d.usual.Load()
+	d.usual.Store(old + (int64(took)-old)/16)
+}

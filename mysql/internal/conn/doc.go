@@ -1,0 +1,13 @@
+// Package conn is the way of a Store to its server: pools of connections, statements,
+// and what is learned of the server while they are sent.
+//
+// A DB has the Store's pools. A Pool has connections for one kind of work, each brought
+// to settings of the Store's own. A Conn sends one statement at a time, as text (Exec,
+// Query) or prepared (ExecOne, QueryOne), and ends it by KILL where it is unanswered for
+// longer than its bound: ErrBlocked. Step runs a statement again where the first
+// connection turned out to be dead, or to lead to a server that is not the primary.
+// Errors come back raw; Classify says once what they mean to the engine.
+//
+// It knows nothing of locks but the prefix of their tables, by which it tells the Store's
+// statements from others before it ends one.
+package conn
