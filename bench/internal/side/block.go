@@ -2,6 +2,7 @@ package side
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -59,14 +60,7 @@ func (b *Blocker) Block(ctx context.Context, keys []string) (unblock func(), err
 // lockRows locks the rows of keys, which it makes first. (A release with a MinHold
 // keeps the row, of every strategy.)
 func (b *Blocker) lockRows(ctx context.Context, keys []string) (unblock func(), err error) {
-	err = forEach(keys, func(key string) error {
-		lease, err := b.rowlock.Client.Acquire(ctx, key, rowlock.MinHold(time.Millisecond))
-		if err != nil {
-			return err
-		}
-		return lease.Release(ctx)
-	})
-	if err != nil {
+	if err := forEach(keys, func(key string) error { return b.leaveRow(ctx, key, time.Millisecond) }); err != nil {
 		return nil, err
 	}
 	db, err := OpenSQL(b.spec.Address, 1)
@@ -80,13 +74,30 @@ func (b *Blocker) lockRows(ctx context.Context, keys []string) (unblock func(), 
 	table := map[string]string{Version: "_version", Unique: "_unique", ForUpdate: "_session"}[b.spec.Kind]
 	unblock = func() { _, _ = tx.Rollback(), db.Close() }
 	for _, key := range keys { // one by one: a list may be looked up by a scan, which locks every row
+		lock := fmt.Sprintf("SELECT name FROM %s%s WHERE name=x'%x' FOR UPDATE", b.spec.Prefix, table, key)
 		var name string
-		if err := tx.QueryRowContext(ctx, fmt.Sprintf("SELECT name FROM %s%s WHERE name=x'%x' FOR UPDATE", b.spec.Prefix, table, key)).Scan(&name); err != nil {
+		err := tx.QueryRowContext(ctx, lock).Scan(&name)
+		for keep := 50 * time.Millisecond; errors.Is(err, sql.ErrNoRows) && keep < time.Minute; keep *= 4 {
+			// The release came so late that the row was not kept.
+			if err = b.leaveRow(ctx, key, keep); err == nil {
+				err = tx.QueryRowContext(ctx, lock).Scan(&name)
+			}
+		}
+		if err != nil {
 			unblock()
 			return nil, fmt.Errorf("lock the row of %q: %w", key, err)
 		}
 	}
 	return unblock, nil
+}
+
+// leaveRow makes the row of a key that is free.
+func (b *Blocker) leaveRow(ctx context.Context, key string, keep time.Duration) error {
+	lease, err := b.rowlock.Client.Acquire(ctx, key, rowlock.MinHold(keep))
+	if err != nil {
+		return err
+	}
+	return lease.Release(ctx)
 }
 
 // guard leaves a transaction open for each key that was guarded by a lease which has
