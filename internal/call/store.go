@@ -1,9 +1,3 @@
-// Package call is the only way from a client to its Store. It enters each statement
-// into what Close waits for, gives it a deadline, checks the number of answers and
-// turns the failure of a whole call into one answer for each of its entries. It keeps
-// callers' contexts out, their values and their cancellation: a session in one would
-// pull a statement into a transaction, and its end would cut a connection that others
-// use and leave the outcome unknown.
 package call
 
 import (

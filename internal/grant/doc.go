@@ -22,6 +22,11 @@
 // user is told before any statement leaves. A renewal that is on its way when the
 // grant passes on belongs to the grant: its answer moves the grant's deadline, or ends it.
 //
+// grant.go has a grant, its ends and what follows from them ([Grant.after]), and the handoff;
+// renewer.go the goroutine that starts renewals and ends grants; renewal.go one renewal on its
+// way; release.go the release. A new reason of a loss is a [Reason], a case of after, and a
+// rowlock.Reason.
+//
 // Locks, in the order in which they are taken: Grant.mu, then that of a User; Renewer.mu,
 // then Grant.mu. Neither is held while a statement runs.
 package grant
