@@ -65,21 +65,21 @@ func ownHoldAgain(t *testing.T, e *env) {
 	answer(t, s.Release, h, driver.Released)
 }
 
-// renewNeverShortens: a late ghost of an earlier renewal, or one with a shorter
+// renewNeverShortens: a late repeat of an earlier renewal, or one with a shorter
 // TTL, does not cut the hold.
 func renewNeverShortens(t *testing.T, e *env) {
 	s := e.Open(t)
 	h := grant(t, s, driver.Request{Key: e.key(t), TTL: longTTL})
-	ghost := h
-	ghost.TTL = e.limits.MinTTL
-	answer(t, s.Renew, ghost, driver.Alive)
+	late := h
+	late.TTL = e.limits.MinTTL
+	answer(t, s.Renew, late, driver.Alive)
 	if i := inspect(t, s, h.Key); i.Left < longTTL/2 {
-		t.Errorf("a renewal for %v cut a hold of %v to %v", ghost.TTL, longTTL, i.Left)
+		t.Errorf("a renewal for %v cut a hold of %v to %v", late.TTL, longTTL, i.Left)
 	}
-	ghost.MaxHold = e.limits.MinTTL // MaxHold does not cut it either
-	answer(t, s.Renew, ghost, driver.Alive)
+	late.MaxHold = e.limits.MinTTL // MaxHold does not cut it either
+	answer(t, s.Renew, late, driver.Alive)
 	if i := inspect(t, s, h.Key); i.Left < longTTL/2 {
-		t.Errorf("a renewal with MaxHold %v cut a hold of %v to %v", ghost.MaxHold, longTTL, i.Left)
+		t.Errorf("a renewal with MaxHold %v cut a hold of %v to %v", late.MaxHold, longTTL, i.Left)
 	}
 	h.TTL = 2 * longTTL
 	answer(t, s.Renew, h, driver.Alive)
