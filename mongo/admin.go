@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
@@ -101,7 +102,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 // name with which the next page begins; without more there is none.
 func (s *Store) page(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, last string, more bool, err error) {
 	names := bson.D{{Key: "$gte", Value: prefix}}
-	if next, ok := successor(prefix); ok {
+	if next, ok := storekit.Successor(prefix); ok {
 		names = append(names, bson.E{Key: "$lt", Value: next})
 	}
 	if after != "" {
@@ -130,17 +131,4 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 		}
 	}
 	return infos, last, len(docs) == limit && last > after, s.markPinned(ctx, infos, states)
-}
-
-// successor is the first string after all those that begin with prefix; there is
-// none for the empty one and for one of 0xff only.
-func successor(prefix string) (string, bool) {
-	b := []byte(prefix)
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] < 0xff {
-			b[i]++
-			return string(b[:i+1]), true
-		}
-	}
-	return "", false
 }

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/split"
@@ -174,7 +175,7 @@ func FuzzNames(f *testing.F) {
 		} else if got.leases != a || strings.ContainsAny(a, "$.\x00 ") || len(a) > 100 {
 			t.Errorf("collection %q", got.leases)
 		}
-		next, ok := successor(a)
+		next, ok := storekit.Successor(a)
 		if in := b >= a && (!ok || b < next); in != strings.HasPrefix(b, a) {
 			t.Errorf("key %q, prefix %q, successor %q", b, a, next)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
@@ -168,18 +169,14 @@ func (s *Store) outdated(ctx context.Context, lease *rowlock.Lease, h driver.Hol
 	if err := lease.Err(); err != nil {
 		return err
 	}
-	lost := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonTaken}
+	status := driver.Taken
 	if states, err := s.states(ctx, []string{h.Key}, nil); err == nil {
 		r, there := states[h.Key]
-		switch document.Fate(r, there, h) {
-		case driver.Forced:
-			lost.Reason = rowlock.ReasonForced
-		case driver.Removed:
-			lost.Reason = rowlock.ReasonRemoved
-		case driver.Alive:
-			lost.Reason = rowlock.ReasonRemoved
-			lost.Err = fmt.Errorf("the fence of the key in %s was removed or changed by hand: if it is there, delete it when no guarded transaction of the key is open", s.fences)
-		}
+		status = document.Fate(r, there, h)
 	}
-	return lost
+	if status != driver.Alive {
+		return storekit.Lost(h, status)
+	}
+	return &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonRemoved,
+		Err: fmt.Errorf("the fence of the key in %s was removed or changed by hand: if it is there, delete it when no guarded transaction of the key is open", s.fences)}
 }

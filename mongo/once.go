@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -17,9 +18,6 @@ import (
 // are committed together or not at all.
 //
 //	{_id: {name: key, run}, token, at: date}
-
-// maxRun is the longest name of a run, in bytes.
-const maxRun = 255
 
 // Once runs fn in a transaction, as [Store.InTx] does, unless the run has had its
 // effects before: with them it commits a mark of the key and run. So the effects of
@@ -38,7 +36,7 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	if fn == nil {
 		return errNoFunction
 	}
-	if err := validRun(run); err != nil {
+	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
 	return s.inTx(ctx, fmt.Sprintf("run %q", run), lease, func(ctx context.Context, sess *mongo.Session, h driver.Hold) error {
@@ -62,7 +60,7 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 // two minutes) or begin anew with MarkRun. A mark that is not there yet says
 // nothing: the commit may still come.
 func (s *Store) MarkRun(ctx context.Context, lease *rowlock.Lease, run string) error {
-	if err := validRun(run); err != nil {
+	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
 	sess, err := s.joining(ctx, "mark", 1)
@@ -77,13 +75,6 @@ func (s *Store) MarkRun(ctx context.Context, lease *rowlock.Lease, run string) e
 		return err
 	}
 	return s.mark(ctx, sess, h, run)
-}
-
-func validRun(run string) error {
-	if len(run) < 1 || len(run) > maxRun {
-		return fmt.Errorf("%w: the name of a run has %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
-	}
-	return nil
 }
 
 func runID(key, run string) bson.D {

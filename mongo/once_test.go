@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
@@ -91,7 +93,7 @@ func TestP13_OnlyCommittedRunsCount(t *testing.T) {
 	a, b := guarded(t, c, "a"), guarded(t, c, "b")
 	fail := errors.New("mine")
 	wants(t, "fn fails", s.Once(t.Context(), a, "r", func(ctx context.Context) error { _ = add(ctx, s, "n"); return fail }), fail)
-	runs := []string{"r", "R", "r ", "r\x00", "é", "e\u0301", "\xff", string(make([]byte, maxRun))}
+	runs := []string{"r", "R", "r ", "r\x00", "é", "e\u0301", "\xff", string(make([]byte, storekit.MaxRun))}
 	for _, lease := range []*rowlock.Lease{a, b} {
 		for _, run := range runs {
 			must(t, s.Once(t.Context(), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") }))
@@ -130,14 +132,14 @@ func TestReapRuns(t *testing.T) {
 	_, err := marks.UpdateOne(t.Context(), document.Op("_id", runID("k", "old")), document.Op("$set", document.Op("at", time.Now().Add(-48*time.Hour))))
 	must(t, err)
 	var many []any // older than old ones, more than a call removes
-	for i := range reapMost {
+	for i := range driver.MaxReap {
 		many = append(many, bson.D{{Key: "_id", Value: runID("k", fmt.Sprint(i))}, {Key: "at", Value: time.Now().Add(-49 * time.Hour)}})
 	}
 	_, err = marks.InsertMany(t.Context(), many)
 	must(t, err)
 	_, err = marks.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "not ours"}})
 	must(t, err)
-	for _, want := range []int{reapMost, 1, 0} {
+	for _, want := range []int{driver.MaxReap, 1, 0} {
 		if n, err := s.ReapRuns(t.Context(), 24*time.Hour); n != want || err != nil {
 			t.Errorf("reaped %d, %v, want %d", n, err, want)
 		}

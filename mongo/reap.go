@@ -9,16 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/split"
-)
-
-// reapMost is the number of documents one call removes, minGrace the shortest
-// time that they must have been dead.
-const (
-	reapMost = 500
-	minGrace = time.Hour
 )
 
 // Reap removes the documents of keys that have been free for longer than
@@ -33,9 +27,9 @@ const (
 // An olderThan below an hour is refused with ErrInvalid. Other errors: ErrSchema,
 // ErrClosed, ErrNotSupported or the server's, with the number removed until then.
 func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	if olderThan < minGrace {
+	if olderThan < storekit.MinGrace {
 		return 0, &driver.Error{Lasting: true, NotApplied: true,
-			Err: fmt.Errorf("%w: Reap of keys that died %v ago: use at least %v", driver.ErrInvalid, olderThan, minGrace)}
+			Err: fmt.Errorf("%w: Reap of keys that died %v ago: use at least %v", driver.ErrInvalid, olderThan, storekit.MinGrace)}
 	}
 	if err := s.enter(ctx, "reap", 1); err != nil {
 		return 0, err
@@ -48,8 +42,8 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: append(document.Op("_id", document.Op("$type", "binData")), document.Dead(olderThan)...)},
 		{Key: "projection", Value: document.Fields},
-		{Key: "limit", Value: int32(reapMost)},
-		{Key: "batchSize", Value: int32(reapMost)},
+		{Key: "limit", Value: int32(driver.MaxReap)},
+		{Key: "batchSize", Value: int32(driver.MaxReap)},
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {

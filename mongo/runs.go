@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -21,9 +22,9 @@ import (
 // ErrClosed, ErrNotSupported (standalone server) or the server's. It may be called
 // by many at once.
 func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, error) {
-	if olderThan < minGrace {
+	if olderThan < storekit.MinGrace {
 		return 0, &driver.Error{Lasting: true, NotApplied: true,
-			Err: fmt.Errorf("%w: ReapRuns of marks made %v ago: use at least %v", driver.ErrInvalid, olderThan, minGrace)}
+			Err: fmt.Errorf("%w: ReapRuns of marks made %v ago: use at least %v", driver.ErrInvalid, olderThan, storekit.MinGrace)}
 	}
 	if err := s.transactional(ctx, "reap runs", 1); err != nil {
 		return 0, err
@@ -36,8 +37,8 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
 		{Key: "projection", Value: document.Op("_id", 1)},
-		{Key: "limit", Value: int32(reapMost)},
-		{Key: "batchSize", Value: int32(reapMost)},
+		{Key: "limit", Value: int32(driver.MaxReap)},
+		{Key: "batchSize", Value: int32(driver.MaxReap)},
 		{Key: "singleBatch", Value: true},
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
@@ -51,7 +52,7 @@ type Store struct {
 	txs    string
 	o      Options
 
-	firstUse   firstUse
+	firstUse   *storekit.FirstUse
 	closed     atomic.Bool
 	sessions   *command.Sessions
 	txSessions fence.Sessions // in which InTx and Once run
@@ -102,7 +103,7 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		runs:     name + "_runs",
 		txs:      name + "_tx",
 		o:        o,
-		firstUse: newFirstUse(),
+		firstUse: storekit.NewFirstUse(),
 		cmd:      command.New(coll.Database(), name, name+"_fence", name+"_runs", name+"_tx"),
 		sessions: command.NewSessions(coll.Database().Client()),
 	}
@@ -161,7 +162,11 @@ func (s *Store) enterMany(ctx context.Context, doing string, n, most int) error 
 		return &driver.Error{Lasting: true, NotApplied: true,
 			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, most)}
 	}
-	return s.firstUse.check(ctx, s.check)
+	if err := s.firstUse.Do(ctx, s.check); err != nil {
+		// The check changes nothing, whatever became of it.
+		return &driver.Error{Lasting: driver.IsLasting(err), NotApplied: true, Err: err}
+	}
+	return nil
 }
 
 // open refuses a closed Store and a context that is over.

@@ -1,13 +1,13 @@
 package split
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // Parts is into how many commands a batch is split at a time.
@@ -133,10 +133,7 @@ func Order(n int, key func(int) string) []int {
 	for i := range entries {
 		entries[i] = i
 	}
-	slices.SortFunc(entries, func(x, y int) int {
-		a, b := key(x), key(y)
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
+	slices.SortFunc(entries, func(x, y int) int { return storekit.ByLength(key(x), key(y)) })
 	return entries
 }
 
