@@ -14,7 +14,7 @@ import (
 )
 
 // acquireMany takes several keys: one updateMany over the documents that exist,
-// a find that tells what became of them, and one command of upserts for the keys
+// a find that shows what became of them, and one command of upserts for the keys
 // that have no document yet. If a foreign transaction blocks a document, the
 // others go on without it (package split), and what is undecided at the end (a key that was
 // freed between two commands) singly: every command before was answered, so
@@ -60,6 +60,7 @@ func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]drive
 	return b.results, nil
 }
 
+// batch is one acquire of several keys.
 type batch struct {
 	s       *Store
 	reqs    []driver.Request
@@ -82,7 +83,7 @@ func (b *batch) run(ctx context.Context, entries []int) error {
 // Send takes the entries by an updateMany.
 func (b *batch) Send(ctx context.Context, entries []int, wait time.Duration) error {
 	start := time.Now()
-	err := b.s.cmd.WriteOnce(ctx, document.TakeMany(b.s.leases, b.requests(entries), b.s.cmd.Standalone()), wait)
+	err := b.s.cmd.WriteOnce(ctx, document.TakeMany(b.s.leases, pick(b.reqs, entries), b.s.cmd.Standalone()), wait)
 	switch {
 	case command.MajorityLate(err):
 		return b.Resend(ctx, entries, wait)
@@ -108,7 +109,7 @@ func (b *batch) Resend(ctx context.Context, entries []int, _ time.Duration) erro
 // that has no document stopped nothing. One that is taken but for its fence is sent
 // again with a number, because it was sent before.
 func (b *batch) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	states, known := b.s.afterStop(ctx, stop, b.keys(entries))
+	states, known := b.s.afterStop(ctx, stop, keysAt(b.reqs, entries))
 	if !known {
 		return nil, nil, false
 	}
@@ -157,22 +158,7 @@ func (b *batch) sentBefore(e *driver.Error) error {
 	return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
 }
 
-func (b *batch) requests(entries []int) []driver.Request {
-	some := make([]driver.Request, len(entries))
-	for n, i := range entries {
-		some[n] = b.reqs[i]
-	}
-	return some
-}
-
-func (b *batch) keys(entries []int) []string {
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = b.reqs[i].Key
-	}
-	return keys
-}
-
+// undecided lists the entries without an answer.
 func (b *batch) undecided(entries []int) []int {
 	var open []int
 	for _, i := range entries {
@@ -187,7 +173,7 @@ func (b *batch) undecided(entries []int) []int {
 // local read is enough: it cannot invent my hold, and a refusal that a deposed
 // primary makes up costs no more than another probe.
 func (b *batch) answer(ctx context.Context, entries []int) (missing []int, err error) {
-	states, err := b.s.states(ctx, b.keys(entries), nil)
+	states, err := b.s.states(ctx, keysAt(b.reqs, entries), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -293,14 +279,4 @@ func (b *batch) Single(ctx context.Context, i int, again bool) bool {
 	}
 	b.results[i], b.done[i] = r, true
 	return blocked
-}
-
-// stopOf turns an error into a stop if somebody else's transaction, a server that took too
-// long or a corrupt document has stopped the command.
-func stopOf(err error) error {
-	corrupt := command.CorruptDocument(err)
-	if corrupt || command.Blocked(err) || command.Conflicted(err) {
-		return split.Stop(err, !corrupt)
-	}
-	return err
 }

@@ -50,7 +50,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 // from the keys that nobody pins. Of those that it cannot ask about it leaves the answer
 // to the raise.
 func (b *batch) partitionWritten(ctx context.Context, entries []int, states map[string]document.State) (not, written []int, apart bool) {
-	s, keys := b.s, b.keys(entries)
+	s, keys := b.s, keysAt(b.reqs, entries)
 	if some, err := s.fence.Written(ctx, keys...); err != nil || !some {
 		return entries, nil, false
 	}
@@ -85,11 +85,7 @@ const maxLooks = split.Parts
 // keys it looks at some, chosen by chance, and while one of these is pinned the others
 // stay so until a later call: each look is a command.
 func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries []int, results []driver.Result) (rest []int) {
-	keys := make([]string, len(entries))
-	for n, i := range entries {
-		keys[n] = reqs[i].Key
-	}
-	states, err := s.states(ctx, keys, nil)
+	states, err := s.states(ctx, keysAt(reqs, entries), nil)
 	if err != nil || s.cmd.Standalone() {
 		return entries
 	}
@@ -113,11 +109,7 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	})
 	more := fenced[len(some):]
 	if len(more) > 0 && !slices.Contains(open, true) {
-		keys := make([]string, len(more))
-		for n, i := range more {
-			keys[n] = reqs[i].Key
-		}
-		if is, err := s.fence.WhichWritten(ctx, keys); err == nil {
+		if is, err := s.fence.WhichWritten(ctx, keysAt(reqs, more)); err == nil {
 			some, open, more = fenced, append(open, is...), nil
 		}
 	}
@@ -129,11 +121,7 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 			rest = append(rest, i)
 		}
 	}
-	keys = keys[:0]
-	for _, i := range pinned {
-		keys = append(keys, reqs[i].Key)
-	}
-	endable := s.fence.Endable(ctx, keys)
+	endable := s.fence.Endable(ctx, keysAt(reqs, pinned))
 	for _, i := range pinned {
 		if endable[reqs[i].Key] {
 			rest = append(rest, i)

@@ -59,7 +59,7 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 		results[group[0]] = s.end(ctx, holds[group[0]], blockWait)
 		return
 	}
-	some := pickHolds(holds, group)
+	some := pick(holds, group)
 	e := &ending{s: s, holds: some, results: make([]driver.Result, len(some))}
 	entries := split.Order(len(some), func(i int) string { return some[i].Key })
 	if err := split.Run(ctx, e, entries, &s.limits.release, split.Parts); err != nil {
@@ -79,7 +79,7 @@ type ending struct {
 }
 
 func (e *ending) Send(ctx context.Context, entries []int, wait time.Duration) error {
-	s, holds, start := e.s, pickHolds(e.holds, entries), time.Now()
+	s, holds, start := e.s, pick(e.holds, entries), time.Now()
 	reply, err := s.cmd.Write(ctx, nil, document.EndMany(s.leases, holds), wait)
 	if err != nil {
 		return stopOf(err)
@@ -121,7 +121,7 @@ func (e *ending) notLost(entries []int) {
 }
 
 func (e *ending) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	states, known := e.s.afterStop(ctx, stop, keysOf(pickHolds(e.holds, entries)))
+	states, known := e.s.afterStop(ctx, stop, keysOf(pick(e.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
@@ -147,7 +147,7 @@ func (e *ending) Single(ctx context.Context, entry int, _ bool) bool {
 }
 
 func (e *ending) Fail(ctx context.Context, entries []int, err error) {
-	failed := e.s.cmd.Fail(ctx, "release "+names(keysOf(pickHolds(e.holds, entries))), err)
+	failed := e.s.cmd.Fail(ctx, "release "+names(keysOf(pick(e.holds, entries))), err)
 	for _, i := range entries {
 		e.results[i] = unknown(failed)
 	}

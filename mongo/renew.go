@@ -57,7 +57,7 @@ type renewal struct {
 
 // Send renews the entries by one command.
 func (r *renewal) Send(ctx context.Context, entries []int, wait time.Duration) error {
-	holds, start := pickHolds(r.holds, entries), time.Now()
+	holds, start := pick(r.holds, entries), time.Now()
 	reply, err := r.s.cmd.Write(ctx, nil, document.Renew(r.s.leases, holds), wait)
 	if err != nil {
 		return stopOf(err)
@@ -90,7 +90,7 @@ func (r *renewal) Resend(ctx context.Context, entries []int, wait time.Duration)
 // later than any earlier command could have made it. How long they are good for is
 // what is left of it.
 func (r *renewal) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	states, known := r.s.afterStop(ctx, stop, keysOf(pickHolds(r.holds, entries)))
+	states, known := r.s.afterStop(ctx, stop, keysOf(pick(r.holds, entries)))
 	if !known {
 		return nil, nil, false
 	}
@@ -121,7 +121,7 @@ func (r *renewal) Single(ctx context.Context, entry int, _ bool) bool {
 }
 
 func (r *renewal) Fail(ctx context.Context, entries []int, err error) {
-	failed := r.s.cmd.Fail(ctx, "renew "+names(keysOf(pickHolds(r.holds, entries))), err)
+	failed := r.s.cmd.Fail(ctx, "renew "+names(keysOf(pick(r.holds, entries))), err)
 	for _, i := range entries {
 		r.results[i] = unknown(failed)
 	}
@@ -140,21 +140,4 @@ func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) 
 		fates[i] = document.Fate(r, ok, h)
 	}
 	return fates, nil
-}
-
-// pickHolds lists the holds that entries name.
-func pickHolds(holds []driver.Hold, entries []int) []driver.Hold {
-	some := make([]driver.Hold, len(entries))
-	for n, i := range entries {
-		some[n] = holds[i]
-	}
-	return some
-}
-
-func keysOf(holds []driver.Hold) []string {
-	keys := make([]string, len(holds))
-	for i, h := range holds {
-		keys[i] = h.Key
-	}
-	return keys
 }

@@ -191,11 +191,3 @@ func validKey(key string) error {
 	}
 	return nil
 }
-
-// names is for messages: one key by its name, more by their number.
-func names(keys []string) string {
-	if len(keys) == 1 {
-		return fmt.Sprintf("%q", keys[0])
-	}
-	return fmt.Sprintf("%d keys", len(keys))
-}

@@ -19,7 +19,7 @@ import (
 // and a question on another connection.
 const MinConns = 4
 
-// CheckPool refuses a pool that is too small. The driver does not tell how large one is,
+// CheckPool refuses a pool that is too small. The driver does not say how large one is,
 // but in the error of a command that found no connection (noConnection). So some commands
 // occupy connections for a moment. In a pool that has enough of them idle others find one,
 // and nothing is refused.

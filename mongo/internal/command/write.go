@@ -58,7 +58,7 @@ func (r *Runner) Write(ctx context.Context, sess *Session, cmd bson.D, wait time
 	}
 }
 
-// WriteUntilDone is write for an operator, who waits for the outcome: what the server does not
+// WriteUntilDone is Write for an operator, who waits for the outcome: what the server does not
 // finish in time goes out again with more time, until ctx ends.
 func (r *Runner) WriteUntilDone(ctx context.Context, sess *Session, cmd bson.D) (Answer, error) {
 	for wait := MaxWait; ; wait *= 2 {
