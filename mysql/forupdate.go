@@ -55,10 +55,9 @@ import (
 // session then serves the next acquire. A session of which we do not know what it
 // does is closed, and KILLed where that is allowed; where not, wait_timeout ends it.
 type forUpdate struct {
-	db          *conn.DB
-	connections int     // the Store's other ones
-	lease       *leases // the lease rows; only its statements that do not take a key are used
-	rows        string  // the table whose rows are locked
+	db *conn.DB
+	forUpdateOptions
+	lease *leases // the lease rows; only its statements that do not take a key are used
 
 	sessions *conn.Pool
 	attempts chan struct{} // one for each acquire under way
@@ -76,22 +75,28 @@ type forUpdate struct {
 // minSessionTTL is the smallest TTL: the server counts wait_timeout in seconds.
 const minSessionTTL = time.Second
 
-// newForUpdate makes the strategy. A pool of the caller's that is bounded must
-// leave room for at least one session.
-func newForUpdate(s *Store) (strategy, error) {
+// forUpdateOptions are what a Store tells the strategy.
+type forUpdateOptions struct {
+	leases, rows string // tables: of the lease rows, and of those that sessions lock
+	connections  int    // the Store's other ones
+	spare        int    // those of a program's pool that are left to the program
+}
+
+// newForUpdate makes the strategy. A program's pool that is bounded must leave room for
+// at least one session.
+func newForUpdate(d *conn.DB, o forUpdateOptions) (*forUpdate, error) {
 	f := &forUpdate{
-		db:          s.db,
-		connections: s.options.Connections,
-		attempts:    make(chan struct{}, maxAttempts),
-		lease:       &leases{db: s.db, table: s.names.session, guard: []string{"token", "name"}},
-		rows:        s.names.sessionRow,
-		holds:       make(map[driver.HoldID]*hold),
-		failed:      make(map[driver.HoldID]*failure),
+		db:               d,
+		forUpdateOptions: o,
+		lease:            newLeases(d, o.leases),
+		attempts:         make(chan struct{}, maxAttempts),
+		holds:            make(map[driver.HoldID]*hold),
+		failed:           make(map[driver.HoldID]*failure),
 	}
 	f.sessions, f.caution, f.hinter = newSessions(f), newCaution(f), &hinter{f: f}
 	if most, room := f.room(); room < 1 {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, and strategy for-update needs one for each held key beside %d of Options.Connections and %d for your own transactions: SetMaxOpenConns(0), or at least %d and one more for each further key",
-			driver.ErrInvalid, most, s.options.Connections, spareConnections, s.options.Connections+spareConnections+1)
+			driver.ErrInvalid, most, f.connections, f.spare, f.connections+f.spare+1)
 	}
 	f.life, f.end = context.WithCancel(context.Background())
 	return f, nil

@@ -32,7 +32,7 @@ func (f *forUpdate) room() (most, room int) {
 	if most == 0 {
 		return 0, math.MaxInt
 	}
-	return most, most - f.connections - spareConnections
+	return most, most - f.connections - f.spare
 }
 
 func newSessions(f *forUpdate) *conn.Pool {

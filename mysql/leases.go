@@ -34,6 +34,11 @@ type leases struct {
 	deletes bool
 }
 
+// newLeases is for the lease rows of a strategy that does not lock them to keep a key.
+func newLeases(d *conn.DB, table string) *leases {
+	return &leases{db: d, table: table, guard: []string{"token", "name"}}
+}
+
 // batchWait is how long a statement of several rows may wait in all if it cannot be
 // ended, because the network to the server is gone: lockWait for each row that a
 // stranger's transaction has locked, of which there are few. No undo is final before.

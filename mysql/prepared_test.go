@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -102,41 +101,6 @@ func TestPrepared(t *testing.T) {
 			t.Errorf("%d statements are prepared, want %d", len(kept), want)
 		}
 	})
-}
-
-// TestFormsAreTheSame: putting the values back gives the literal form.
-func TestFormsAreTheSame(t *testing.T) {
-	id := newID()
-	q := driver.Request{Key: "k?'\x00\xff", ID: id, Owner: "o?", TTL: time.Minute}
-	h := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second, MaxHold: time.Hour}}
-	plain, waits := q, q
-	waits.Client, waits.Wants = 7, true
-	q.Client = 7
-	noMax := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second}}
-	for name, s := range map[string]conn.Statement{
-		"upsert": upsert("`t`", []driver.Request{plain}), "upsert with a client": upsert("`t`", []driver.Request{q}),
-		"upsert that waits": upsert("`t`", []driver.Request{waits}),
-		"remind":            remind("`t`", 7, []string{q.Key}), "fence": fence("`t`", q.Key, &id),
-		"extend": extend("`t`", noMax), "extend with MaxHold": extend("`t`", h),
-		"end": end("`t`", h, 0), "end with MinHold": end("`t`", h, time.Minute), "remove": remove("`t`", h),
-	} {
-		m := conn.NewMarks()
-		s(m)
-		text := m.String()
-		for _, v := range m.Values {
-			switch v := v.Value.(type) {
-			case int64:
-				text = strings.Replace(text, "?", fmt.Sprint(v), 1)
-			case string:
-				_, err := hex.DecodeString(v)
-				must(t, err)
-				text = strings.Replace(text, "UNHEX(?)", "x'"+v+"'", 1)
-			}
-		}
-		if want := s.Literal(); text != want || strings.Contains(text, "?") {
-			t.Errorf("%s:\n%s\nwant\n%s", name, text, want)
-		}
-	}
 }
 
 // TestPreparedUsesThePrimaryKey: among many rows each statement touches one.

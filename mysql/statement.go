@@ -35,14 +35,6 @@ const (
 // rest of the present hold in microseconds, plus one.
 const grantedFrom = int64(1) << 60
 
-// names are the names of the tables, quoted.
-type names struct{ version, unique, session, sessionRow, tx, run string }
-
-func newNames(prefix string) names {
-	name := func(n string) string { return "`" + prefix + "_" + n + "`" }
-	return names{version: name("version"), unique: name("unique"), session: name("session"), sessionRow: name("session_row"), tx: name("tx"), run: name("run")}
-}
-
 // upsert takes a key that is free and leaves one that is not: it creates the row,
 // takes it over or changes nothing. token stands first because it reads the other
 // columns as they were, expires_at last because all the others ask it; each of the

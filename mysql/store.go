@@ -147,11 +147,11 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	s.transactions = newTransactions(s.db)
 	switch o.Strategy {
 	case VersionColumn:
-		s.strategy = newVersion(s)
+		s.strategy = newVersion(s.db, s.names.version)
 	case UniqueInsert:
-		s.strategy = newUnique(s)
+		s.strategy = newUnique(s.db, s.names.unique)
 	case SelectForUpdate:
-		if s.strategy, err = newForUpdate(s); err != nil {
+		if s.strategy, err = newForUpdate(s.db, forUpdateOptions{leases: s.names.session, rows: s.names.sessionRow, connections: o.Connections, spare: spareConnections}); err != nil {
 			return nil, err
 		}
 	default:

@@ -1,5 +1,7 @@
 package mysqllock
 
+import "github.com/rowlock/rowlock/mysql/internal/conn"
+
 // newUnique is the strategy UniqueInsert: a row is a held lock, the primary key
 // makes it unique, release deletes it. The same upsert as VersionColumn's creates
 // the row or takes an expired one over: a plain INSERT, or a DELETE of the expired
@@ -9,6 +11,6 @@ package mysqllock
 // statement after the grant, hence later than every token of an earlier hold. The
 // row's own token was made when the upsert started, before it may have waited, and
 // two holds can have the same one; so the guard index has the hold too.
-func newUnique(s *Store) strategy {
-	return &leases{db: s.db, table: s.names.unique, guard: []string{"token", "name", "hold"}, fenced: true, deletes: true}
+func newUnique(d *conn.DB, table string) *leases {
+	return &leases{db: d, table: table, guard: []string{"token", "name", "hold"}, fenced: true, deletes: true}
 }

@@ -1,5 +1,7 @@
 package mysqllock
 
+import "github.com/rowlock/rowlock/mysql/internal/conn"
+
 // newVersion is the strategy VersionColumn (optimistic): a key's row stays for
 // ever, its token is the version. One statement creates it, takes it over or
 // refuses, and a row lock makes the server decide in order; nothing is deleted, so
@@ -7,6 +9,6 @@ package mysqllock
 //
 // The token is made when the statement starts, which may be before it waited for
 // the row. That is good enough here: GREATEST makes it follow the stored one.
-func newVersion(s *Store) strategy {
-	return &leases{db: s.db, table: s.names.version, guard: []string{"token", "name"}}
+func newVersion(d *conn.DB, table string) *leases {
+	return &leases{db: d, table: table, guard: []string{"token", "name"}}
 }

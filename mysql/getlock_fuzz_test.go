@@ -1,0 +1,15 @@
+package mysqllock
+
+import (
+	"testing"
+
+	"github.com/rowlock/rowlock/mysql/internal/sqltest"
+)
+
+// FuzzNamedLock: see sqltest.Fuzz.
+func FuzzNamedLock(f *testing.F) {
+	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
+		s.Add(getLock("`t`", v.Key), v.Key, v.Key)
+		return s
+	})
+}
