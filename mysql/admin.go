@@ -20,7 +20,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	return conn.Detached(ctx, s.db, "list", func(ctx context.Context) ([]driver.Info, error) { return s.strategy.list(ctx, prefix, after, limit) })
+	return conn.Detached(ctx, s.db, "list", func(ctx context.Context) ([]driver.Info, error) { return s.strategy.List(ctx, prefix, after, limit) })
 }
 
 // ForceRelease ends whatever hold the key has, also one that has expired but was
@@ -39,5 +39,5 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	if len(key) < 1 || len(key) > driver.MaxKey {
 		return driver.Info{}, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: force release of a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
 	}
-	return conn.Detached(ctx, s.db, fmt.Sprintf("force release of %q", key), func(ctx context.Context) (driver.Info, error) { return s.strategy.force(ctx, key) })
+	return conn.Detached(ctx, s.db, fmt.Sprintf("force release of %q", key), func(ctx context.Context) (driver.Info, error) { return s.strategy.Force(ctx, key) })
 }

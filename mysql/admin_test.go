@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 func TestList(t *testing.T) {
@@ -24,7 +25,7 @@ func TestList(t *testing.T) {
 			infos, err := c.List(within(t, patience), prefix, after, limit)
 			must(t, err)
 			for _, i := range infos {
-				if !i.Held || i.Token < grantedFrom || i.Left <= 0 || i.Since.IsZero() || i.Owner != "test:1" {
+				if !i.Held || i.Token < row.GrantedFrom || i.Left <= 0 || i.Since.IsZero() || i.Owner != "test:1" {
 					t.Errorf("%+v", i)
 				}
 				keys = append(keys, i.Key)
@@ -138,7 +139,7 @@ func TestReap(t *testing.T) {
 		if sum != 600 {
 			t.Errorf("%d reaped, want 600", sum)
 		}
-		if next := c.granted("dead1", time.Minute); next.Token < grantedFrom {
+		if next := c.granted("dead1", time.Minute); next.Token < row.GrantedFrom {
 			t.Errorf("token %d", next.Token)
 		}
 	})

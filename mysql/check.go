@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // The oldest servers with everything we use: FOR UPDATE SKIP LOCKED came with
@@ -54,7 +55,7 @@ func (s *Store) check(ctx context.Context) error {
 		tables := make(chan error, 1)
 		go func() {
 			tables <- s.db.Slow(ctx, func(c *conn.Conn) error {
-				return conn.NotSent("check", checkTables(ctx, c, s.strategy.layout(), "run Migrate"))
+				return conn.NotSent("check", checkTables(ctx, c, s.strategy.Layout(), "run Migrate"))
 			})
 		}()
 		err := s.db.Read(ctx, func(c *conn.Conn) error {
@@ -139,7 +140,7 @@ func checkServer(ctx context.Context, c *conn.Conn) error {
 // checkTables looks at the tables as the statements will. The reads come first:
 // they say what is missing even where information_schema shows the user nothing.
 // What does not fit comes with the advice.
-func checkTables(ctx context.Context, c *conn.Conn, tables []layout, advice string) error {
+func checkTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice string) error {
 	if err := readTables(ctx, c, tables, advice); err != nil {
 		return err
 	}
@@ -156,17 +157,17 @@ func checkTables(ctx context.Context, c *conn.Conn, tables []layout, advice stri
 }
 
 // probe reads no row of the table, but all its columns.
-func (t layout) probe() string {
+func probe(t row.Layout) string {
 	force := ""
-	if t.guard != nil {
+	if t.Guard != nil {
 		force = " FORCE INDEX (guard)"
 	}
-	return "SELECT " + strings.Join(t.columns, ",") + " FROM " + t.table + force + " LIMIT 0"
+	return "SELECT " + strings.Join(t.Columns, ",") + " FROM " + t.Table + force + " LIMIT 0"
 }
 
 // readTables reads all tables in one statement, and where that fails one by one, to
 // say which it is.
-func readTables(ctx context.Context, c *conn.Conn, tables []layout, advice string) error {
+func readTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice string) error {
 	nothing := func(*sql.Rows) (bool, error) { return true, nil }
 	if len(tables) > 1 {
 		all := conn.NewText(400).Add("SELECT 1 FROM ")
@@ -174,19 +175,19 @@ func readTables(ctx context.Context, c *conn.Conn, tables []layout, advice strin
 			if i > 0 {
 				all.Add(",")
 			}
-			all.Add("(", t.probe(), ") AS t").Int(int64(i))
+			all.Add("(", probe(t), ") AS t").Int(int64(i))
 		}
 		if _, err := conn.Query(ctx, c, 0, all.String(), nothing); err == nil {
 			return nil
 		}
 	}
 	for _, t := range tables {
-		_, err := conn.Query(ctx, c, 0, t.probe(), nothing)
+		_, err := conn.Query(ctx, c, 0, probe(t), nothing)
 		switch conn.Number(err) {
 		case conn.ErNoTable:
-			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.table, advice, err)
+			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.Table, advice, err)
 		case conn.ErNoColumn, conn.ErNoIndex:
-			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.table, advice, err)
+			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.Table, advice, err)
 		}
 		if err != nil {
 			return err
@@ -198,11 +199,11 @@ func readTables(ctx context.Context, c *conn.Conn, tables []layout, advice strin
 // checkPrivileges has the server check them as it would for the statements, which
 // EXPLAIN does not run.
 func (s *Store) checkPrivileges(ctx context.Context, c *conn.Conn) error {
-	for _, t := range s.strategy.layout() {
+	for _, t := range s.strategy.Layout() {
 		for _, statement := range []string{
-			"INSERT INTO " + t.table + " SELECT * FROM " + t.table + " WHERE 1=0",
-			"UPDATE " + t.table + " SET name=name WHERE 1=0",
-			"DELETE FROM " + t.table + " WHERE 1=0",
+			"INSERT INTO " + t.Table + " SELECT * FROM " + t.Table + " WHERE 1=0",
+			"UPDATE " + t.Table + " SET name=name WHERE 1=0",
+			"DELETE FROM " + t.Table + " WHERE 1=0",
 		} {
 			if _, err := conn.Query(ctx, c, 0, "EXPLAIN "+statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
 				return err
@@ -219,22 +220,22 @@ type made map[string]*struct {
 }
 
 // readMade asks for all tables in one statement.
-func readMade(ctx context.Context, c *conn.Conn, tables []layout) (made, error) {
+func readMade(ctx context.Context, c *conn.Conn, tables []row.Layout) (made, error) {
 	t := conn.NewText(800)
 	for i, table := range tables {
-		name := strings.Trim(table.table, "`")
+		name := strings.Trim(table.Table, "`")
 		if i > 0 {
 			t.Add(" UNION ALL ")
 		}
 		t.Add("SELECT ").Int(int64(i)).Add(" AS t,0 AS n,ENGINE AS what FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").Key(name)
-		if table.guard != nil {
+		if table.Guard != nil {
 			t.Add(" UNION ALL SELECT ").Int(int64(i)).Add(",SEQ_IN_INDEX,LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").
 				Key(name).Add(" AND INDEX_NAME='guard' AND NON_UNIQUE=0")
 		}
 	}
 	found := make(made)
 	for _, table := range tables {
-		found[table.table] = new(struct {
+		found[table.Table] = new(struct {
 			engine string
 			guard  []string
 		})
@@ -245,7 +246,7 @@ func readMade(ctx context.Context, c *conn.Conn, tables []layout) (made, error) 
 		if err := rows.Scan(&i, &n, &what); err != nil {
 			return false, err
 		}
-		if m := found[tables[i].table]; n == 0 {
+		if m := found[tables[i].Table]; n == 0 {
 			m.engine = what.String
 		} else {
 			m.guard = append(m.guard, what.String)
@@ -256,14 +257,14 @@ func readMade(ctx context.Context, c *conn.Conn, tables []layout) (made, error) 
 }
 
 // check looks at the storage engine and the guard index.
-func (m made) check(t layout, advice string) error {
-	is := m[t.table]
+func (m made) check(t row.Layout, advice string) error {
+	is := m[t.Table]
 	if !strings.EqualFold(is.engine, "InnoDB") {
-		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks, and no migration repairs this: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.table, is.engine, t.table)
+		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks, and no migration repairs this: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.Table, is.engine, t.Table)
 	}
-	if t.guard != nil && !slices.Equal(is.guard, t.guard) {
+	if t.Guard != nil && !slices.Equal(is.guard, t.Guard) {
 		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: %s",
-			driver.ErrSchema, t.table, strings.Join(is.guard, ","), strings.Join(t.guard, ","), advice)
+			driver.ErrSchema, t.Table, strings.Join(is.guard, ","), strings.Join(t.Guard, ","), advice)
 	}
 	return nil
 }

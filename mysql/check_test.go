@@ -195,8 +195,8 @@ func TestTables(t *testing.T) {
 			must(t, s.Check(ctx))
 		}
 		broken("CHANGE released_at released DATETIME(6) NULL", "CHANGE released released_at DATETIME(6) NULL", driver.ErrSchema, "released_at", "run Migrate")
-		broken("DROP INDEX guard", "ADD UNIQUE guard ("+strings.Join(s.strategy.layout()[0].guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
-		broken("DROP INDEX guard, ADD INDEX guard (name, token)", "DROP INDEX guard, ADD UNIQUE guard ("+strings.Join(s.strategy.layout()[0].guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
+		broken("DROP INDEX guard", "ADD UNIQUE guard ("+strings.Join(s.strategy.Layout()[0].Guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
+		broken("DROP INDEX guard, ADD INDEX guard (name, token)", "DROP INDEX guard, ADD UNIQUE guard ("+strings.Join(s.strategy.Layout()[0].Guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
 		broken("ENGINE=MyISAM", "ENGINE=InnoDB", driver.ErrNotSupported, "InnoDB")
 
 		// Tables that go while the store is used.

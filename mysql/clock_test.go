@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // TestP1_OnlyTheServersClock: whatever this machine's clock says, a hold lasts for its
@@ -53,7 +54,7 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 			tx, err := l.db.Begin()
 			must(t, err)
 			defer func() { _ = tx.Rollback() }()
-			_, err = tx.Exec(fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES ('%s',x'%032x','',1,%[4]s,%[4]s+INTERVAL 1 HOUR)", l.table(), key, round+1, now))
+			_, err = tx.Exec(fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES ('%s',x'%032x','',1,%[4]s,%[4]s+INTERVAL 1 HOUR)", l.table(), key, round+1, row.Now))
 			must(t, err)
 			result := make(chan driver.Result)
 			go func() {
@@ -65,11 +66,11 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 			}()
 			time.Sleep(30 * time.Millisecond) // it waits for the row
 			var last int64
-			must(t, tx.QueryRow("SELECT "+tok).Scan(&last))
+			must(t, tx.QueryRow("SELECT "+row.NewToken).Scan(&last))
 			if l.strategy == UniqueInsert {
 				_, err = tx.Exec(fmt.Sprintf("DELETE FROM %s WHERE name='%s'", l.table(), key))
 			} else {
-				_, err = tx.Exec(fmt.Sprintf("UPDATE %s SET token=%d,expires_at=%s,released_at=%s WHERE name='%s'", l.table(), last, never, now, key))
+				_, err = tx.Exec(fmt.Sprintf("UPDATE %s SET token=%d,expires_at=%s,released_at=%s WHERE name='%s'", l.table(), last, row.Epoch, row.Now, key))
 			}
 			must(t, err)
 			must(t, tx.Commit())

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // TestMain also is the child process of the suite.
@@ -60,7 +61,7 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 			l := *l
 			l.t = t
 			exec(t, l.db, fmt.Sprintf("INSERT IGNORE INTO %s (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (x'%x',x'%x','',1,'2020-01-01',%s,'2020-01-01')",
-				l.table(), key, make([]byte, 16), never))
+				l.table(), key, make([]byte, 16), row.Epoch))
 			return l.guard(key)
 		},
 		Connections: func(t testing.TB, s driver.Store) int {

@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // Rows that no version of the library writes, as somebody makes them by hand at
@@ -30,7 +31,7 @@ type handmade map[string]string
 func aligned() handmade {
 	return handmade{
 		"hold": "x'0102030405060708090a0b0c0d0e0f10'", "owner": "'somebody:1'", "token": "1700000000000000000",
-		"acquired_at": now + "-INTERVAL 2 MINUTE", "expires_at": now + "-INTERVAL 1 MINUTE", "released_at": "NULL",
+		"acquired_at": row.Now + "-INTERVAL 2 MINUTE", "expires_at": row.Now + "-INTERVAL 1 MINUTE", "released_at": "NULL",
 		"conn_id": "NULL", "kept_until": "NULL", "wanted": "NULL",
 	}
 }
@@ -39,18 +40,18 @@ func aligned() handmade {
 var corruptions = func() map[string][]string {
 	dates := []string{
 		"'0000-00-00'", "'1000-01-01'", "'1969-12-31 23:59:59.999999'", "'2024-00-00'", "'9999-00-00'", "'9999-12-31 23:59:59.999999'",
-		now, now + "+INTERVAL 1 HOUR", now + "+INTERVAL 300 YEAR", now + "-INTERVAL 300 YEAR",
+		row.Now, row.Now + "+INTERVAL 1 HOUR", row.Now + "+INTERVAL 300 YEAR", row.Now + "-INTERVAL 300 YEAR",
 	}
 	tokens := []uint64{
 		0, 1, 1<<60 - 1, 1 << 60, uint64(driver.MaxToken) - 1024, uint64(driver.MaxToken) - 1023, uint64(driver.MaxToken), uint64(driver.MaxToken) + 1,
 		math.MaxInt64 - 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1024, math.MaxUint64 - 1023, math.MaxUint64,
 	}
 	a := map[string][]string{
-		"hold":        {none, "x'ffffffffffffffffffffffffffffffff'"},
+		"hold":        {row.NoHold, "x'ffffffffffffffffffffffffffffffff'"},
 		"owner":       {"''", "REPEAT(x'ff',255)", "CONCAT('a', CHAR(0), CHAR(10), CHAR(39), CHAR(27))"},
 		"acquired_at": dates, "expires_at": dates, "released_at": dates, "kept_until": dates,
 		"conn_id": {"0", "1", "18446744073709551615"},
-		"wanted":  {"0", "4711", "2097151", "2097152", "9223372036854775807", "9223372036854775808", "18446744073709551615", "(" + nowMS + "+5000<<21)+4712"},
+		"wanted":  {"0", "4711", "2097151", "2097152", "9223372036854775807", "9223372036854775808", "18446744073709551615", "(" + row.NowMillis + "+5000<<21)+4712"},
 	}
 	for _, t := range tokens {
 		a["token"] = append(a["token"], fmt.Sprint(t))
@@ -120,9 +121,9 @@ func (a *corruptLab) state(t testing.TB, key string) (token uint64, free, there 
 	t.Helper()
 	kept := "1"
 	if a.strategy == SelectForUpdate {
-		kept = "IFNULL(kept_until<=" + now + ",1)" // expires_at does not decide there
+		kept = "IFNULL(kept_until<=" + row.Now + ",1)" // expires_at does not decide there
 	} else {
-		kept = dead
+		kept = row.Free
 	}
 	err := a.db.QueryRow("SELECT token,"+kept+" FROM "+a.table()+" WHERE name="+conn.NewText(0).Key(key).String()).Scan(&token, &free)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // forUpdate is the strategy SelectForUpdate (pessimistic): a hold is the lock that
@@ -57,7 +58,7 @@ import (
 type forUpdate struct {
 	db *conn.DB
 	forUpdateOptions
-	lease *leases // the lease rows; only its statements that do not take a key are used
+	lease *row.Table // the lease rows; only its statements that do not take a key are used
 
 	sessions *conn.Pool
 	attempts chan struct{} // one for each acquire under way
@@ -88,7 +89,7 @@ func newForUpdate(d *conn.DB, o forUpdateOptions) (*forUpdate, error) {
 	f := &forUpdate{
 		db:               d,
 		forUpdateOptions: o,
-		lease:            newLeases(d, o.leases),
+		lease:            row.NewTable(d, o.leases),
 		attempts:         make(chan struct{}, maxAttempts),
 		holds:            make(map[driver.HoldID]*hold),
 		failed:           make(map[driver.HoldID]*failure),
@@ -102,18 +103,18 @@ func newForUpdate(d *conn.DB, o forUpdateOptions) (*forUpdate, error) {
 	return f, nil
 }
 
-func (f *forUpdate) limits() driver.Limits {
+func (f *forUpdate) Limits() driver.Limits {
 	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: conn.LockWait, Heartbeat: true, Queue: true}
 }
 
-func (f *forUpdate) layout() []layout {
-	tables := f.lease.layout()
-	tables[0].columns = append(tables[0].columns, "kept_until", "conn_id", "server", "started")
-	return append(tables, layout{table: f.rows, columns: []string{"name"}})
+func (f *forUpdate) Layout() []row.Layout {
+	tables := f.lease.Layout()
+	tables[0].Columns = append(tables[0].Columns, "kept_until", "conn_id", "server", "started")
+	return append(tables, row.Layout{Table: f.rows, Columns: []string{"name"}})
 }
 
-// close ends all sessions, and with them what they hold.
-func (f *forUpdate) close() {
+// Close ends all sessions, and with them what they hold.
+func (f *forUpdate) Close() {
 	f.sessions.Close()
 	f.mu.Lock()
 	f.end()
@@ -169,8 +170,8 @@ func (f *forUpdate) take(h *hold) bool {
 	return true
 }
 
-// guards: the lease row stays as it is when a session ends, so it does not tell
+// Guards: the lease row stays as it is when a session ends, so it does not tell
 // whether the hold is over.
-func (f *forUpdate) guards(h driver.Hold) (*leases, bool) {
+func (f *forUpdate) Guards(h driver.Hold) (*row.Table, bool) {
 	return f.lease, f.get(h.Key, h.ID) != nil
 }

@@ -26,9 +26,9 @@ type seizure struct {
 	sent bool // (3) was sent, and is not known to have changed nothing
 }
 
-func (f *forUpdate) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+func (f *forUpdate) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, conn.NotSent(f.lease.what("acquire"), err)
+		return nil, conn.NotSent(f.lease.What("acquire"), err)
 	}
 	results := make([]driver.Result, len(reqs))
 	side(len(reqs), func(i int) { results[i] = f.seize(ctx, reqs[i]) })
@@ -112,9 +112,9 @@ func (f *forUpdate) again(ctx context.Context, h *hold) driver.Result {
 	stale, err := f.startBeat(h, h.ttl).wait(ctx.Done())
 	switch {
 	case err != nil:
-		return driver.Result{Err: conn.MaybeApplied(f.lease.what("acquire"), err)}
+		return driver.Result{Err: conn.MaybeApplied(f.lease.What("acquire"), err)}
 	case stale:
-		return driver.Result{Err: conn.MaybeApplied(f.lease.what("acquire"), fmt.Errorf("the hold of %q has ended", h.key))}
+		return driver.Result{Err: conn.MaybeApplied(f.lease.What("acquire"), fmt.Errorf("the hold of %q has ended", h.key))}
 	}
 	return driver.Result{Status: driver.Granted, Token: h.token, Stored: h.token}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // A step (3) that waits for somebody's open transaction occupies one of the acquire
@@ -83,8 +84,8 @@ func (c *caution) pinned(ctx context.Context, key string, token int64, ours bool
 		if try == 2 {
 			return true, nil
 		}
-		if !conn.Pause(ctx, busyPause) {
-			return false, conn.NotSent(c.f.lease.what("acquire"), ctx.Err())
+		if !conn.Pause(ctx, row.BusyPause) {
+			return false, conn.NotSent(c.f.lease.What("acquire"), ctx.Err())
 		}
 	}
 }
@@ -103,7 +104,7 @@ func (c *caution) ask(ctx context.Context, q *question) error {
 	case <-q.done:
 		return q.err
 	case <-ctx.Done():
-		return conn.NotSent(c.f.lease.what("acquire"), ctx.Err())
+		return conn.NotSent(c.f.lease.What("acquire"), ctx.Err())
 	}
 }
 
@@ -121,7 +122,7 @@ func (c *caution) answer() {
 		}
 		ctx, cancel := context.WithTimeout(c.f.life, questionWait)
 		err := c.f.db.Slow(ctx, func(on *conn.Conn) error {
-			return conn.NotSent(c.f.lease.what("acquire"), c.look(ctx, on, part))
+			return conn.NotSent(c.f.lease.What("acquire"), c.look(ctx, on, part))
 		})
 		cancel()
 		if err != nil && c.f.life.Err() != nil {
@@ -149,21 +150,21 @@ func (c *caution) look(ctx context.Context, on *conn.Conn, part []*question) err
 			return err
 		}
 	}
-	var entries []row
+	var entries []row.Row
 	for _, q := range part {
 		s, ok := states[q.key]
-		q.pinned = q.ours || ok && !s.locked && s.kept <= 0 && s.corrupt == "" // unless it is unlocked
+		q.pinned = q.ours || ok && !s.locked && s.kept <= 0 && s.Corrupt == "" // unless it is unlocked
 		switch {
 		case q.ours:
-			entries = append(entries, row{key: q.key, token: q.token})
+			entries = append(entries, row.Row{Key: q.key, Token: q.token})
 		case q.pinned:
-			entries = append(entries, s.row)
+			entries = append(entries, s.Row)
 		}
 	}
 	if len(entries) == 0 {
 		return nil
 	}
-	unlocked, err := c.f.lease.unlocked(ctx, on, entries)
+	unlocked, err := c.f.lease.Unlocked(ctx, on, entries)
 	if err != nil {
 		return err
 	}

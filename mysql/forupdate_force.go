@@ -9,13 +9,14 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // forceWait is how long a live holder has to free the row by itself, after force
 // has changed the lease row: its heartbeats come at least once a second.
 const forceWait = 1200 * time.Millisecond
 
-// force writes the lease row: the token is raised, so that guarded transactions of
+// Force writes the lease row: the token is raised, so that guarded transactions of
 // the holder that begin later fail, the hold is zero, MinHold ends. The holder's
 // next heartbeat sees it and frees the row.
 //
@@ -23,20 +24,20 @@ const forceWait = 1200 * time.Millisecond
 // KILL. Where KILL is refused (another user's session), or nothing proves that the
 // session which the row names still has the key, the row is free when the server
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
-func (f *forUpdate) force(ctx context.Context, key string) (info driver.Info, err error) {
+func (f *forUpdate) Force(ctx context.Context, key string) (info driver.Info, err error) {
 	var before state
-	err = insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
+	err = row.Insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
 		before, guarded, err = f.raise(ctx, key, bound)
 		return guarded, err
 	})
 	info = driver.Info{Key: key}
-	if before.key != "" {
+	if before.Key != "" {
 		info = before.info()
 	}
 	if err == nil && before.locked {
 		err = f.endHolder(ctx, before)
 	}
-	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, f.lease.table), err)
+	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, f.lease.Name), err)
 }
 
 // raise writes the lease row, if it still is as it was read, and gives the state before.
@@ -52,16 +53,16 @@ func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) 
 		if !ok || !s.granted() {
 			return nil // nobody was ever granted the key
 		}
-		if why := s.ungrantable(); why != "" {
-			return f.lease.corruptError("force release of", key, why, true)
+		if why := s.Ungrantable(); why != "" {
+			return f.lease.CorruptError("force release of", key, why, true)
 		}
-		if guarded, err = f.lease.guarded(ctx, c, s.row); err != nil {
+		if guarded, err = f.lease.Guarded(ctx, c, s.Row); err != nil {
 			return err
 		}
 		if guarded {
 			return conn.ErrBlocked
 		}
-		res, err := c.Exec(ctx, bound, f.disown(key, s.token))
+		res, err := c.Exec(ctx, bound, f.disown(key, s.Token))
 		if err != nil {
 			return err
 		}
@@ -80,13 +81,13 @@ func (f *forUpdate) endHolder(ctx context.Context, before state) error {
 	for end := time.Now().Add(forceWait); ; {
 		var s state
 		if err := f.db.Read(ctx, func(c *conn.Conn) error {
-			states, err := f.read(ctx, c, []string{before.key})
-			s = states[before.key]
+			states, err := f.read(ctx, c, []string{before.Key})
+			s = states[before.Key]
 			return err
 		}); err != nil {
 			return err
 		}
-		if !s.locked || s.id != (driver.HoldID{}) {
+		if !s.locked || s.ID != (driver.HoldID{}) {
 			return nil
 		}
 		if time.Now().After(end) {
@@ -121,7 +122,7 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 		if err != nil || len(status) != 1 {
 			return err
 		}
-		ages, err := conn.Query(ctx, c, 0, f.grants(before.session, before.token), func(rows *sql.Rows) (n [2]int64, err error) {
+		ages, err := conn.Query(ctx, c, 0, f.grants(before.session, before.Token), func(rows *sql.Rows) (n [2]int64, err error) {
 			err = rows.Scan(&n[0], &n[1])
 			return n, err
 		})
@@ -129,7 +130,7 @@ func (f *forUpdate) killSession(ctx context.Context, before state) bool {
 			return err
 		}
 		younger, now := ages[0][0], ages[0][1]
-		proved = younger == 0 && (now-before.sinceMicros)/1e6+2 < status[0]
+		proved = younger == 0 && (now-before.SinceMicros)/1e6+2 < status[0]
 		return nil
 	})
 	if err != nil || !proved {

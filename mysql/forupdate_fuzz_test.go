@@ -6,12 +6,13 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 	"github.com/rowlock/rowlock/mysql/internal/sqltest"
 )
 
 // FuzzSessionStatements: see sqltest.Fuzz.
 func FuzzSessionStatements(f *testing.F) {
-	fu := &forUpdate{lease: &leases{table: "`rowlock_session`"}, forUpdateOptions: forUpdateOptions{rows: "`rowlock_session_row`"}}
+	fu := &forUpdate{lease: &row.Table{Name: "`rowlock_session`"}, forUpdateOptions: forUpdateOptions{rows: "`rowlock_session_row`"}}
 	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
 		one := driver.Request{Key: v.Key, ID: v.ID, Owner: v.Owner, TTL: v.D, Keep: v.D}
 		waiting := one
@@ -39,7 +40,7 @@ func FuzzStates(f *testing.F) {
 	f.Add(int64(-1), int64(1), int64(math.MinInt64))
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, token, left, kept int64) {
-		s := state{row: row{token: token, left: conn.Micros(left)}, kept: conn.Micros(kept)}
+		s := state{Row: row.Row{Token: token, Left: conn.Micros(left)}, kept: conn.Micros(kept)}
 		for _, s.locked = range []bool{false, true} {
 			if i := s.info(); i.Left < 0 || i.Token < 0 {
 				t.Errorf("%+v is shown as %+v", s, i)

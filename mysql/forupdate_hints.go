@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // Under SelectForUpdate the hint stands in the lease row. No statement of a refused
@@ -45,7 +46,7 @@ const remindMost = 100
 // refused leaves the hint of a request that was answered Held, unless one that was seen
 // stands.
 func (f *forUpdate) refused(ctx context.Context, r driver.Request, result driver.Result, seen driver.Hint) {
-	if result.Status == driver.Held && hintDue(&r, seen) {
+	if result.Status == driver.Held && row.HintDue(&r, seen) {
 		f.hinter.leave(ctx, waiter{r.Client, r.Key})
 	}
 }
@@ -107,31 +108,21 @@ func (h *hinter) send(client uint32, keys []string) {
 		lease := h.f.lease
 		err := conn.ErrBlocked
 		if !h.f.db.CannotKill.Load() {
-			err = lease.remind(ctx, c, client, keys)
+			err = lease.Remind(ctx, c, client, keys)
 		}
 		if errors.Is(err, conn.ErrBlocked) {
 			var free map[string]bool
-			if free, err = lease.writable(ctx, c, len(keys), func(i int) string { return keys[i] }); len(free) > 0 {
-				err = lease.remind(ctx, c, client, slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !free[k] }))
+			if free, err = lease.Writable(ctx, c, len(keys), func(i int) string { return keys[i] }); len(free) > 0 {
+				err = lease.Remind(ctx, c, client, slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !free[k] }))
 			}
 		}
-		return conn.NotSent(lease.what("wait"), err)
+		return conn.NotSent(lease.What("wait"), err)
 	})
-}
-
-func (l *leases) remind(ctx context.Context, c *conn.Conn, client uint32, keys []string) (err error) {
-	s := remind(l.table, client, keys)
-	if len(keys) == 1 {
-		_, err = c.ExecOne(ctx, l.db.Bound(0), s)
-	} else {
-		_, err = c.Exec(ctx, l.db.Bound(0), s.Literal())
-	}
-	return err
 }
 
 // join begins a wait in the server's queue, leave ends it.
 func (h *hinter) join(r driver.Request) (leave func()) {
-	if !hinting(&r) {
+	if !row.LeavesHint(&r) {
 		return func() {}
 	}
 	w := waiter{r.Client, r.Key}
@@ -191,10 +182,10 @@ func (f *forUpdate) tellWanted(ctx context.Context, holds []driver.Hold, results
 		return
 	}
 	_ = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
-		rows, err := f.lease.rows(ctx, c, len(some), func(n int) string { return holds[some[n]].Key })
+		rows, err := f.lease.Rows(ctx, c, len(some), func(n int) string { return holds[some[n]].Key })
 		for _, i := range some {
-			results[i].Wanted = rows[holds[i].Key].wanted
+			results[i].Wanted = rows[holds[i].Key].Wanted
 		}
-		return conn.NotSent(f.lease.what("release"), err)
+		return conn.NotSent(f.lease.What("release"), err)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // TestForUpdateHintsCost: a hint is a statement of its own, sent where it is due only.
@@ -87,7 +88,7 @@ func TestForUpdateHintsOfTheQueue(t *testing.T) {
 		}
 		a.release(h)
 		<-got
-		if by := l.hintBy("k"); by != lineClient {
+		if by := l.hintBy("k"); by != row.QueueClient {
 			t.Errorf("the hint is that of %d, want that of the queue", by)
 		}
 

@@ -8,11 +8,12 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // state is what the two tables tell of a key.
 type state struct {
-	row
+	row.Row
 	kept    time.Duration // how long MinHold keeps it
 	badKept bool          // kept_until is no time, and may keep the key for good
 	session uint64        // CONNECTION_ID of the last grant's session
@@ -30,17 +31,17 @@ func (f *forUpdate) read(ctx context.Context, c *conn.Conn, keys []string) (map[
 }
 
 func (f *forUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
-	free, err := f.lease.keySet(ctx, c, f.free(keys))
+	free, err := f.lease.KeySet(ctx, c, f.free(keys))
 	if err != nil {
 		return nil, err
 	}
 	found, err := conn.Query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
-		var r rowScan
+		var r row.Scan
 		var kept conn.Int
-		if err = rows.Scan(append(r.columns(), &kept, &s.session, &s.lockable)...); err != nil {
+		if err = rows.Scan(append(r.Columns(), &kept, &s.session, &s.lockable)...); err != nil {
 			return s, err
 		}
-		s.row, s.kept, s.badKept = r.row(), conn.Micros(kept.N), kept.Off
+		s.Row, s.kept, s.badKept = r.Row(), conn.Micros(kept.N), kept.Off
 		return s, nil
 	})
 	if err != nil {
@@ -48,8 +49,8 @@ func (f *forUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (
 	}
 	states := make(map[string]state, len(found))
 	for _, s := range found {
-		s.locked = s.lockable && !free[s.key]
-		states[s.key] = s
+		s.locked = s.lockable && !free[s.Key]
+		states[s.Key] = s
 	}
 	return states, nil
 }
@@ -57,7 +58,7 @@ func (f *forUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (
 // granted: a row that was made for an acquire which never came to its end says
 // that it was acquired at never, has no hold and is not kept.
 func (s state) granted() bool {
-	return s.sinceMicros > neverMicros || s.kept > 0 || s.badKept || s.id != driver.HoldID{}
+	return s.SinceMicros > neverMicros || s.kept > 0 || s.badKept || s.ID != driver.HoldID{}
 }
 
 // neverMicros is never as a Unix time in microseconds.
@@ -66,21 +67,21 @@ const neverMicros = 24 * 3600 * 1_000_000
 // info is the state in words of package driver. Left of a held key is that of the
 // lease row, which each renewal moves; 0 while an acquire is between its steps.
 func (s state) info() driver.Info {
-	i := driver.Info{Key: s.key, Owner: s.owner, Token: max(s.token, 0), Wanted: s.wanted}
+	i := driver.Info{Key: s.Key, Owner: s.Owner, Token: max(s.Token, 0), Wanted: s.Wanted}
 	if !s.granted() {
-		return driver.Info{Key: s.key, Held: s.locked, Wanted: s.wanted}
+		return driver.Info{Key: s.Key, Held: s.locked, Wanted: s.Wanted}
 	}
-	i.Since = time.UnixMicro(s.sinceMicros).UTC()
+	i.Since = time.UnixMicro(s.SinceMicros).UTC()
 	switch {
 	case s.locked:
-		i.Held, i.Left, i.Hold = true, max(s.left, s.kept, 0), s.id
+		i.Held, i.Left, i.Hold = true, max(s.Left, s.kept, 0), s.ID
 	case s.kept > 0:
-		i.Held, i.Kept, i.Left, i.Hold = true, true, s.kept, s.id
+		i.Held, i.Kept, i.Left, i.Hold = true, true, s.kept, s.ID
 	}
 	return i
 }
 
-func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
+func (f *forUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
 	err = f.db.Read(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, keys)
 		if err != nil {
@@ -93,27 +94,27 @@ func (f *forUpdate) inspect(ctx context.Context, keys []string) (infos []driver.
 				infos[i] = s.info()
 			}
 		}
-		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.corrupt == "" {
-			unlocked, err := f.lease.unlocked(ctx, c, []row{s.row})
-			infos[0].Pinned = !unlocked[s.key]
+		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.Corrupt == "" {
+			unlocked, err := f.lease.Unlocked(ctx, c, []row.Row{s.Row})
+			infos[0].Pinned = !unlocked[s.Key]
 			return err
 		}
 		return nil
 	})
-	return infos, conn.Classify(f.lease.what("inspect"), err)
+	return infos, conn.Classify(f.lease.What("inspect"), err)
 }
 
 // listPart is how many rows list looks at in one statement: while it runs, acquires
 // of the free ones are refused.
 const listPart = 50
 
-// list reads the names from the lease rows, then the states in parts.
-func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
+// List reads the names from the lease rows, then the states in parts.
+func (f *forUpdate) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var names []string
 	err = f.db.Read(ctx, func(c *conn.Conn) (err error) {
-		rows, err := conn.Query(ctx, c, 0, listing(f.lease.table, prefix, after, limit), scanRow)
+		rows, err := conn.Query(ctx, c, 0, row.Listing(f.lease.Name, prefix, after, limit), row.ScanRow)
 		for _, r := range rows {
-			names = append(names, r.key)
+			names = append(names, r.Key)
 		}
 		return err
 	})
@@ -132,7 +133,7 @@ func (f *forUpdate) list(ctx context.Context, prefix, after string, limit int) (
 		})
 	}
 	if err != nil {
-		return nil, conn.Classify(f.lease.what("list"), err)
+		return nil, conn.Classify(f.lease.What("list"), err)
 	}
 	return infos, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // queue waits for the row lock, which is (1) and (2), and then goes on as any acquire
@@ -17,7 +18,7 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 	for {
 		n, err := f.session(ctx, r.TTL)
 		if err != nil {
-			return driver.Result{Err: conn.NotSent(f.lease.what("wait"), err)}
+			return driver.Result{Err: conn.NotSent(f.lease.What("wait"), err)}
 		}
 		start := time.Now()
 		found, err := f.stand(ctx, n, r.Key)
@@ -25,18 +26,18 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 		case err != nil && n.Broken: // it died while it waited, or the caller has gone
 			n.Put()
 			if ctx.Err() != nil || !conn.Pause(ctx, 100*time.Millisecond) {
-				return driver.Result{Err: conn.NotSent(f.lease.what("wait"), errors.Join(ctx.Err(), err))}
+				return driver.Result{Err: conn.NotSent(f.lease.What("wait"), errors.Join(ctx.Err(), err))}
 			}
 			continue
 		case err != nil:
 			n.Put()
-			return driver.Result{Err: conn.NotSent(f.lease.what("wait"), err)}
+			return driver.Result{Err: conn.NotSent(f.lease.What("wait"), err)}
 		}
 		// The lock is there. From here on a caller who gives up does not cut anything
 		// short: the outcome would be unknown.
 		steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 		begin()
-		a := &seizure{f: f, r: r, session: n, started: clock.Now(), line: hadToWait(n, start)}
+		a := &seizure{f: f, r: r, session: n, started: clock.Now(), line: row.HadToWait(n, start)}
 		a.stood = a.read(found)
 		result, err := a.run(steps)
 		f.refused(steps, r, result, a.wanted)

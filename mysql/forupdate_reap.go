@@ -7,23 +7,24 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
-// reap removes both rows of keys that are dead for longer than grace, the row that
+// Reap removes both rows of keys that are dead for longer than grace, the row that
 // sessions lock too: it takes that lock first, without waiting, so it never touches
 // a key that is held. An acquire that finds a row missing makes it again.
-func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int, err error) {
-	old := conn.NewText(0).Add("expires_at<" + now + "-INTERVAL ").Micros(grace).
-		Add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + now + "-INTERVAL ").Micros(grace).
-		Add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + now + "-INTERVAL ").Micros(grace).
-		Add(" MICROSECOND AND token<1024*(" + nowUS + "-").Micros(grace).Add(")").String()
+func (f *forUpdate) Reap(ctx context.Context, grace time.Duration) (removed int, err error) {
+	old := conn.NewText(0).Add("expires_at<" + row.Now + "-INTERVAL ").Micros(grace).
+		Add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
+		Add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
+		Add(" MICROSECOND AND token<1024*(" + row.NowMicros + "-").Micros(grace).Add(")").String()
 	var found []string
 	err = f.db.Slow(ctx, func(c *conn.Conn) (err error) {
-		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name FROM ", f.lease.table, " WHERE ", old, " LIMIT ").Int(driver.MaxReap).String(), conn.ScanKey)
+		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name FROM ", f.lease.Name, " WHERE ", old, " LIMIT ").Int(driver.MaxReap).String(), conn.ScanKey)
 		return err
 	})
 	if err != nil {
-		return 0, conn.Classify(f.lease.what("reap"), err)
+		return 0, conn.Classify(f.lease.What("reap"), err)
 	}
 	for _, key := range found {
 		err := f.db.Slow(ctx, func(c *conn.Conn) error {
@@ -34,7 +35,7 @@ func (f *forUpdate) reap(ctx context.Context, grace time.Duration) (removed int,
 			return err
 		})
 		if err != nil && !errors.Is(err, conn.ErrBlocked) {
-			return removed, conn.Classify(f.lease.what("reap"), err)
+			return removed, conn.Classify(f.lease.What("reap"), err)
 		}
 	}
 	return removed, nil
@@ -58,12 +59,12 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) 
 		}
 	}()
 	if states[key].lockable { // else its maker went away between the two
-		if free, err := f.lease.keySet(ctx, c, f.unlocked([]string{key}, "FOR UPDATE SKIP LOCKED")); err != nil || !free[key] {
+		if free, err := f.lease.KeySet(ctx, c, f.unlocked([]string{key}, "FOR UPDATE SKIP LOCKED")); err != nil || !free[key] {
 			return false, err
 		}
 	}
 	for _, statement := range []string{
-		conn.NewText(0).Add("DELETE t FROM ", f.lease.table, " AS t FORCE INDEX (PRIMARY) WHERE name=").Key(key).Add(" AND ", old).String(),
+		conn.NewText(0).Add("DELETE t FROM ", f.lease.Name, " AS t FORCE INDEX (PRIMARY) WHERE name=").Key(key).Add(" AND ", old).String(),
 		conn.NewText(0).Add("DELETE FROM ", f.rows, " WHERE name=").Key(key).String(),
 	} {
 		res, err := c.Exec(ctx, f.db.Bound(0), statement)

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// release is ROLLBACK on the session of each hold. The lease row stays as it is:
+// Release is ROLLBACK on the session of each hold. The lease row stays as it is:
 // MinHold stands there since the grant. An undo takes MinHold back.
 //
 // An undo of an attempt whose outcome is not known is final when the server has
@@ -16,9 +16,9 @@ import (
 // nothing, and when no MinHold can be written any more. Where KILL is refused the
 // session is gone at the latest after its wait_timeout, which is over when the
 // engine stops to repeat the undo.
-func (f *forUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+func (f *forUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, conn.NotSent(f.lease.what("release"), err)
+		return nil, conn.NotSent(f.lease.What("release"), err)
 	}
 	results := make([]driver.Result, len(holds))
 	ends := make([]ending, len(holds))
@@ -65,7 +65,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return driver.Result{Err: conn.MaybeApplied(f.lease.what("release"), fmt.Errorf("%w: %w", errUnanswered, ctx.Err()))}, answered
+		return driver.Result{Err: conn.MaybeApplied(f.lease.What("release"), fmt.Errorf("%w: %w", errUnanswered, ctx.Err()))}, answered
 	}
 	if !f.take(h) {
 		return driver.Result{}, unknownHere
@@ -94,7 +94,7 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 		return driver.Result{Status: driver.Released, Final: true, Wanted: h.hint()}, answered
 	}
 	if x.session != nil {
-		return driver.Result{Err: conn.MaybeApplied(f.lease.what("release"), err)}, answered
+		return driver.Result{Err: conn.MaybeApplied(f.lease.What("release"), err)}, answered
 	}
 	return f.undo(ctx, q, x), answered
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// renew sends a heartbeat on the session of each hold, all at the same time, and
+// Renew sends a heartbeat on the session of each hold, all at the same time, and
 // renews the lease rows that are due in one statement. A session that hangs keeps
 // no other from its answer: after a moment it is unknown, and its heartbeat goes
 // on. Alive with Left says until when the hold is good, by the earlier of the two.
-func (f *forUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+func (f *forUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, conn.NotSent(f.lease.what("renew"), err)
+		return nil, conn.NotSent(f.lease.What("renew"), err)
 	}
 	now := clock.Now()
 	results := make([]driver.Result, len(holds))
@@ -86,7 +86,7 @@ func (f *forUpdate) renewRows(ctx context.Context, now time.Duration, holds []dr
 	for n, i := range due {
 		batch[n] = holds[i]
 	}
-	answers, err := f.lease.renew(ctx, batch)
+	answers, err := f.lease.Renew(ctx, batch)
 	rows := make(map[int]driver.Result, len(due))
 	for n, i := range due {
 		if err != nil {
@@ -142,11 +142,11 @@ func (f *forUpdate) tell(ctx context.Context, what string, on *conn.Pool, holds 
 	var states map[string]state
 	err := f.db.Step(ctx, on, func(c *conn.Conn) (err error) {
 		states, err = f.read(ctx, c, keys)
-		return conn.NotSent(f.lease.what(what), err)
+		return conn.NotSent(f.lease.What(what), err)
 	})
 	gone := func(h driver.Hold) driver.Result {
-		if s, ok := states[h.Key]; ok && !s.mine(h.ID) {
-			return driver.Result{Status: s.gone(h.ID)}
+		if s, ok := states[h.Key]; ok && !s.Mine(h.ID) {
+			return driver.Result{Status: s.Gone(h.ID)}
 		}
 		return driver.Result{Status: driver.Removed}
 	}
@@ -157,7 +157,7 @@ func (f *forUpdate) tell(ctx context.Context, what string, on *conn.Pool, holds 
 		h := holds[i]
 		if err != nil {
 			results[i] = driver.Result{Err: err}
-		} else if s := states[h.Key]; s.locked && s.mine(h.ID) {
+		} else if s := states[h.Key]; s.locked && s.Mine(h.ID) {
 			results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: %s %q: a session of another Store has the key", what, h.Key)}}
 		} else {
 			results[i] = gone(h)

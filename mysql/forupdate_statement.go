@@ -5,17 +5,15 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
-
-// erNoWait is how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205.
-const erNoWait = 3572
 
 // waitRow is (1) and (2) in one trip: the row lock, for which the session stands in the
 // server's queue, and the lease row's token. The subquery takes the name from the row,
 // so it is run when the row is locked; with the key in it MariaDB runs it before the
 // wait. An older token than the present one only makes (3) change nothing.
 func (f *forUpdate) waitRow(key string) string {
-	return conn.NewText(300).Add("SELECT (SELECT token FROM ", f.lease.table, " AS l WHERE l.name=r.name) FROM ", f.rows, " AS r WHERE r.name=").
+	return conn.NewText(300).Add("SELECT (SELECT token FROM ", f.lease.Name, " AS l WHERE l.name=r.name) FROM ", f.rows, " AS r WHERE r.name=").
 		Key(key).Add(" FOR UPDATE").String()
 }
 
@@ -30,8 +28,8 @@ func (f *forUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAI
 // guard index stands at the end: MariaDB's guard at REPEATABLE READ locks the gap
 // before its own entry too.
 func (f *forUpdate) createLease(key string) string {
-	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.lease.table, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
-		Key(key).Add("," + none + ",''," + tok + "," + never + "," + never + "," + now + ")").String()
+	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.lease.Name, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
+		Key(key).Add("," + row.NoHold + ",''," + row.NewToken + "," + row.Epoch + "," + row.Epoch + "," + row.Now + ")").String()
 }
 
 func (f *forUpdate) createRow(key string) string {
@@ -42,18 +40,18 @@ func (f *forUpdate) createRow(key string) string {
 // server's queue, in which others may be.
 func (f *forUpdate) write(r driver.Request, session uint64, t0 int64, line bool) conn.Statement {
 	return func(t *conn.Text) {
-		t.Part(update(f.lease.table)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + tok + ")),hold=").Bytes(r.ID[:]).Add(",owner=").Key(r.Owner).
-			Add(",acquired_at=" + now + ",released_at=NULL,conn_id=").Int(int64(session)).
-			Add(",expires_at=" + now + "+INTERVAL ").Micros(r.TTL).Add(" MICROSECOND,kept_until=")
+		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + row.NewToken + ")),hold=").Bytes(r.ID[:]).Add(",owner=").Key(r.Owner).
+			Add(",acquired_at=" + row.Now + ",released_at=NULL,conn_id=").Int(int64(session)).
+			Add(",expires_at=" + row.Now + "+INTERVAL ").Micros(r.TTL).Add(" MICROSECOND,kept_until=")
 		if r.Keep > 0 {
-			t.Add(now + "+INTERVAL ").Micros(r.Keep).Add(" MICROSECOND")
+			t.Add(row.Now + "+INTERVAL ").Micros(r.Keep).Add(" MICROSECOND")
 		} else {
 			t.Add("NULL")
 		}
 		if r.Client != 0 {
-			t.Add(",wanted=").Part(asker{number: r.Client, line: line && hinting(&r)}.granted)
+			t.Add(",wanted=").Part(row.Asker{Client: r.Client, InQueue: line && row.LeavesHint(&r)}.Granted)
 		}
-		t.Add(" WHERE name=").Key(r.Key).Add(" AND token=").Int(t0).Add(" AND (kept_until IS NULL OR kept_until<=" + now + ")")
+		t.Add(" WHERE name=").Key(r.Key).Add(" AND token=").Int(t0).Add(" AND (kept_until IS NULL OR kept_until<=" + row.Now + ")")
 	}
 }
 
@@ -61,25 +59,25 @@ func (f *forUpdate) write(r driver.Request, session uint64, t0 int64, line bool)
 // last, whose it is or was, and the hint. And whether another session has the row's lock: if it
 // can be locked shared none has, and who was refused has met a probe.
 func (f *forUpdate) whose(key string) string {
-	return conn.NewText(800).Add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until),0),owner,"+
-		"wanted,"+nowUS+",(SELECT 1 FROM ", f.rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.table, " WHERE name=").Key(key).String()
+	return conn.NewText(800).Add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until),0),owner,"+
+		"wanted,"+row.NowMicros+",(SELECT 1 FROM ", f.rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
 // reports whether the lease row still has the hold. It locks nothing.
 func (f *forUpdate) beat(key string) string {
-	return conn.NewText(200).Add("SELECT hold FROM ", f.lease.table, " WHERE name=").Key(key).String()
+	return conn.NewText(200).Add("SELECT hold FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // confirm is (4): the heartbeat, and the hint, which costs no more.
 func (f *forUpdate) confirm(key string) string {
-	return conn.NewText(200).Add("SELECT hold,wanted,"+nowUS+" FROM ", f.lease.table, " WHERE name=").Key(key).String()
+	return conn.NewText(200).Add("SELECT hold,wanted,"+row.NowMicros+" FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // revoke takes back what (3) wrote for a hold: MinHold keeps the key no longer.
 func (f *forUpdate) revoke(key string, id driver.HoldID) string {
-	return conn.NewText(560).Part(update(f.lease.table)).Add("kept_until=NULL,expires_at=" + never + ",released_at=" + now).
-		Part(where([]driver.Hold{{Key: key, ID: id}})).String()
+	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("kept_until=NULL,expires_at=" + row.Epoch + ",released_at=" + row.Now).
+		Part(row.Where([]driver.Hold{{Key: key, ID: id}})).String()
 }
 
 // free asks which of the keys' rows no session has locked. It locks them itself for
@@ -100,19 +98,19 @@ func (f *forUpdate) unlocked(keys []string, mode string) string {
 // states reads the lease rows, and whether there is a row to lock at all. The rest of
 // MinHold is NULL where kept_until is no time.
 func (f *forUpdate) states(keys []string) string {
-	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+now+",kept_until)),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
-		f.rows, " AS r WHERE r.name=l.name) FROM ", f.lease.table, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
+	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(row.Columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
+		f.rows, " AS r WHERE r.name=l.name) FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).String()
 }
 
 // disown takes the lease row from its hold by force, if the token is still that.
 func (f *forUpdate) disown(key string, token int64) string {
-	return conn.NewText(560).Part(update(f.lease.table)).Add("token=GREATEST(token+1024," + tok + "),hold=" + none + ",expires_at=" + never + ",released_at=" + now + ",kept_until=NULL WHERE name=").
+	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("token=GREATEST(token+1024," + row.NewToken + "),hold=" + row.NoHold + ",expires_at=" + row.Epoch + ",released_at=" + row.Now + ",kept_until=NULL WHERE name=").
 		Key(key).Add(" AND token=").Int(token).String()
 }
 
 // grants counts the grants to a session after one that it had, and tells the time.
 // No index helps; it is asked once in a forced release of a silent holder.
 func (f *forUpdate) grants(session uint64, token int64) string {
-	return conn.NewText(0).Add("SELECT COUNT(*),"+nowUS+" FROM ", f.lease.table, " WHERE conn_id=").Int(int64(session)).Add(" AND token>").Int(token).Add(" AND hold<>" + none).String()
+	return conn.NewText(0).Add("SELECT COUNT(*),"+row.NowMicros+" FROM ", f.lease.Name, " WHERE conn_id=").Int(int64(session)).Add(" AND token>").Int(token).Add(" AND hold<>" + row.NoHold).String()
 }

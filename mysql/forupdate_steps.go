@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // steps are (1) to (4). Status Unknown without an error, of one of them, means: go on.
@@ -39,7 +40,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	for {
 		found, err := conn.Query(ctx, a.session, 0, a.f.lockRow(a.r.Key), conn.ScanOne[conn.Int])
 		switch {
-		case conn.Number(err) == erNoWait, errors.Is(err, conn.ErrBlocked):
+		case conn.Number(err) == conn.ErNoWait, errors.Is(err, conn.ErrBlocked):
 			refused++
 			p, err := a.refusal(ctx)
 			if err != nil {
@@ -97,7 +98,7 @@ func (f *forUpdate) present(ctx context.Context, c *conn.Conn, key string) (p le
 	found, err := conn.Query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
 		var token, left, kept, wanted, now conn.Int
 		err = rows.Scan(&token, &left, &kept, &p.owner, &wanted, &now, &p.taken)
-		p.token, p.left, p.kept, p.wanted = token.N, conn.Micros(left.N), conn.Micros(kept.N), hintOf(wanted.N, now.N)
+		p.token, p.left, p.kept, p.wanted = token.N, conn.Micros(left.N), conn.Micros(kept.N), row.HintOf(wanted.N, now.N)
 		return p, err
 	})
 	if err != nil || len(found) == 0 {
@@ -112,7 +113,7 @@ func (f *forUpdate) present(ctx context.Context, c *conn.Conn, key string) (p le
 func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
 	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) (err error) {
 		p, _, err = a.f.present(ctx, c, a.r.Key)
-		return conn.NotSent(a.f.lease.what("acquire"), err)
+		return conn.NotSent(a.f.lease.What("acquire"), err)
 	})
 	if !p.taken {
 		p.left = 0 // of a hold that was released, which leaves the lease row as it is
@@ -129,7 +130,7 @@ func (a *seizure) make(ctx context.Context, statements ...string) error {
 		}
 		for _, statement := range statements {
 			if _, err := c.Exec(ctx, a.f.db.Bound(0), statement); err != nil && !errors.Is(err, conn.ErrBlocked) {
-				return conn.Classify(a.f.lease.what("create a row"), err)
+				return conn.Classify(a.f.lease.What("create a row"), err)
 			}
 		}
 		return nil
@@ -153,8 +154,8 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 	look := a.r.Pinned
 	changed := 0
 	for try := 0; try < len(conn.Bounds) && changed < 5; {
-		if why := tokensUsedUp(a.t0); why != "" {
-			return driver.Result{}, a.f.lease.corruptError("acquire", a.r.Key, why, true)
+		if why := row.TokensUsedUp(a.t0); why != "" {
+			return driver.Result{}, a.f.lease.CorruptError("acquire", a.r.Key, why, true)
 		}
 		if on, _ := a.f.caution.on(); on || look {
 			look = true
@@ -168,7 +169,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 			look = true
 			continue
 		case errors.Is(err, conn.ErrBlocked):
-			if try++; waited(err) {
+			if try++; row.Waited(err) {
 				try = len(conn.Bounds) // it took a second
 			}
 			look = true
@@ -185,7 +186,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 		}
 	}
 	if changed > 0 {
-		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row in table %s keeps changing, or has a kept_until that is no time: then it was changed by hand: delete the row", a.r.Key, a.f.lease.table)}
+		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row in table %s keeps changing, or has a kept_until that is no time: then it was changed by hand: delete the row", a.r.Key, a.f.lease.Name)}
 	}
 	return driver.Result{Status: driver.Pinned}, nil
 }
@@ -215,10 +216,10 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 		if err == nil && affected == 1 {
 			a.token, err = res.LastInsertId()
 		}
-		if isCorruptRow(err) {
-			err = a.f.lease.corruptError("acquire", a.r.Key, err.Error(), true)
+		if row.IsCorrupt(err) {
+			err = a.f.lease.CorruptError("acquire", a.r.Key, err.Error(), true)
 		}
-		err = conn.Classify(a.f.lease.what("acquire"), err)
+		err = conn.Classify(a.f.lease.What("acquire"), err)
 		if driver.IsNotApplied(err) || err == nil && affected == 0 {
 			a.sent = false
 		}
@@ -251,7 +252,7 @@ func (a *seizure) confirm(ctx context.Context) (mine bool, err error) {
 		var hold sql.RawBytes
 		var wanted, now conn.Int
 		err = rows.Scan(&hold, &wanted, &now)
-		a.wanted = hintOf(wanted.N, now.N)
+		a.wanted = row.HintOf(wanted.N, now.N)
 		return string(hold) == string(a.r.ID[:]), err
 	})
 	return len(found) == 1 && found[0], err

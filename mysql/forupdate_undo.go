@@ -25,14 +25,14 @@ type failure struct {
 func (a *seizure) fail(lost bool, err error) error {
 	keeps := a.sent && a.r.Keep > 0
 	if !lost && !keeps {
-		return conn.NotSent(a.f.lease.what("acquire"), err)
+		return conn.NotSent(a.f.lease.What("acquire"), err)
 	}
 	x := &failure{key: a.r.Key, keeps: keeps, written: a.token != 0}
 	if lost {
 		x.session = a.session
 	}
 	a.f.note(a.r.ID, x, max(a.r.TTL, a.r.Keep))
-	return conn.MaybeApplied(a.f.lease.what("acquire"), err)
+	return conn.MaybeApplied(a.f.lease.What("acquire"), err)
 }
 
 // note keeps a failure until it was undone, or cannot matter any more.
@@ -59,7 +59,7 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 			n = nil
 		} else if locked, err := f.locked(ctx, q.Key); err != nil || locked {
 			// Whoever has the row: wait_timeout ends the session, see release.
-			return driver.Result{Err: conn.MaybeApplied(f.lease.what("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
+			return driver.Result{Err: conn.MaybeApplied(f.lease.What("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
 		}
 	}
 	if keeps {
@@ -89,7 +89,7 @@ func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 		if errors.Is(err, conn.ErrBlocked) {
 			err = &driver.Error{NotApplied: true, Err: err}
 		}
-		return conn.Classify(f.lease.what("undo"), err)
+		return conn.Classify(f.lease.What("undo"), err)
 	})
 	return affected, err
 }
@@ -99,7 +99,7 @@ func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err er
 	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		locked = states[key].locked
-		return conn.NotSent(f.lease.what("undo"), err)
+		return conn.NotSent(f.lease.What("undo"), err)
 	})
 	return locked, err
 }

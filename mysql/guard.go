@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // A guarded transaction has a shared lock on one entry of the index named guard:
@@ -145,9 +146,9 @@ func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold
 // lock is the guard: it locks the entry of the hold in the guard index, until the
 // transaction ends. false: there is no such entry any more.
 func (s *Store) lock(ctx context.Context, tx Tx, database string, h driver.Hold) (locked bool, err error) {
-	l, _ := s.strategy.guards(h)
-	t := conn.NewText(300).Add("SELECT token FROM ", inDatabase(database, l.table), " FORCE INDEX (guard) WHERE token=").Int(h.Stored).Add(" AND name=").Key(h.Key)
-	if len(l.guard) == 3 { // two holds can have the same token there
+	l, _ := s.strategy.Guards(h)
+	t := conn.NewText(300).Add("SELECT token FROM ", inDatabase(database, l.Name), " FORCE INDEX (guard) WHERE token=").Int(h.Stored).Add(" AND name=").Key(h.Key)
+	if len(l.GuardColumns) == 3 { // two holds can have the same token there
 		t.Add(" AND hold=").Bytes(h.ID[:])
 	}
 	s.db.Statements.Add(1)
@@ -192,27 +193,27 @@ type standing struct {
 // connection of the Store: no statement is sent in the caller's transaction for a
 // lease that was lost.
 func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st standing, err error) {
-	l, live := s.strategy.guards(h)
+	l, live := s.strategy.Guards(h)
 	t := conn.NewText(600).Add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
 	if run != "" {
 		t.Add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").Key(h.Key).Add(" AND r.run=").Key(run).Add(")")
 	} else {
 		t.Add(",0")
 	}
-	text := t.Add(" FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").Key(h.Key).String()
-	found, err := conn.Detached(ctx, s.db, l.what("guard"), func(ctx context.Context) (found []standing, err error) {
+	text := t.Add(" FROM ", l.Name, " FORCE INDEX (PRIMARY) WHERE name=").Key(h.Key).String()
+	found, err := conn.Detached(ctx, s.db, l.What("guard"), func(ctx context.Context) (found []standing, err error) {
 		err = s.db.StepAgain(ctx, s.db.Acquires, func(c *conn.Conn) (err error) {
 			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
-				var r row
+				var r row.Row
 				var id sql.RawBytes
 				var token conn.Int
-				if err = rows.Scan(&id, &token, &r.live, &st.database, &st.marked); err != nil {
+				if err = rows.Scan(&id, &token, &r.Live, &st.database, &st.marked); err != nil {
 					return st, err
 				}
-				copy(r.id[:], id)
+				copy(r.ID[:], id)
 				switch {
-				case !r.mine(h.ID):
-					st.status = r.gone(h.ID)
+				case !r.Mine(h.ID):
+					st.status = r.Gone(h.ID)
 				case token.Off, token.N != h.Stored:
 					st.status = driver.Taken
 				case !live: // its session has ended
@@ -228,7 +229,7 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 	})
 	switch {
 	case err != nil:
-		return st, conn.Classify(l.what("guard"), err)
+		return st, conn.Classify(l.What("guard"), err)
 	case len(found) == 0:
 		return standing{status: driver.Removed}, nil
 	}

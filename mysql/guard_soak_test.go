@@ -98,7 +98,7 @@ func runGuardSoak(t *testing.T, l *lab, d time.Duration, guarded bool) *guardSoa
 	}
 	wg.Go(func() { // the reaper, with a grace that is too short for any but a test
 		for conn.Pause(ctx, 100*time.Millisecond) {
-			removed, err := all[0].Store.strategy.reap(context.Background(), time.Second)
+			removed, err := all[0].Store.strategy.Reap(context.Background(), time.Second)
 			if err != nil {
 				t.Errorf("reap: %v", err)
 			}

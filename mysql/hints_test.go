@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // Numbers of clients that leave hints; the requests of other tests have ownClient.
@@ -43,7 +44,7 @@ func (l *lab) hintBy(key string) uint32 {
 // hintIs writes the hint of a row by hand: of a client, ending after so long.
 func (l *lab) hintIs(key string, client uint32, left time.Duration) {
 	l.t.Helper()
-	l.hintIsNumber(key, fmt.Sprintf("(%s+%d<<21)+%d", nowMS, left.Milliseconds(), client))
+	l.hintIsNumber(key, fmt.Sprintf("(%s+%d<<21)+%d", row.NowMillis, left.Milliseconds(), client))
 }
 
 func (l *lab) hintIsNumber(key, number string) {
@@ -86,7 +87,7 @@ func (c client) leaves(l *lab, key string, client uint32) {
 // now is the server's time, in milliseconds since 1970.
 func (l *lab) now() (ms int64) {
 	l.t.Helper()
-	must(l.t, l.db.QueryRow("SELECT "+nowMS).Scan(&ms))
+	must(l.t, l.db.QueryRow("SELECT "+row.NowMillis).Scan(&ms))
 	return ms
 }
 
@@ -94,7 +95,7 @@ func (l *lab) now() (ms int64) {
 func (l *lab) leftSince(key string, client uint32, before int64) {
 	l.t.Helper()
 	r, after := l.hintRow(key).wanted, l.now()
-	begin := int64(r.V>>hintBits) - driver.HintTime.Milliseconds()
+	begin := int64(r.V>>row.HintBits) - driver.HintTime.Milliseconds()
 	if !r.Valid || uint32(r.V&driver.MaxClient) != client || begin < before || begin > after {
 		l.t.Fatalf("the hint on %s is %d of %d, want one of %d that began between %d and %d", key, begin, r.V&driver.MaxClient, client, before, after)
 	}
@@ -163,7 +164,7 @@ func hintsOfOne(t *testing.T, l *lab, c client) {
 	if r := l.hintRow(key); r.wanted.Valid {
 		t.Fatalf("its own hint %d is there after the grant", r.wanted.V)
 	}
-	for _, n := range []string{"NULL", fmt.Sprint(uint64(math.MaxUint64)), "(" + nowMS + "<<21)+4712", "(" + nowMS + "+60000<<21)+4712"} {
+	for _, n := range []string{"NULL", fmt.Sprint(uint64(math.MaxUint64)), "(" + row.NowMillis + "<<21)+4712", "(" + row.NowMillis + "+60000<<21)+4712"} {
 		l.hintIsNumber(key, n)
 		c.hint("the hint of the release", c.release(h)[0].Wanted, 0)
 		if r := l.hintRow(key); r.there != (l.strategy == VersionColumn) {
@@ -212,7 +213,7 @@ func hintsOfMany(t *testing.T, l *lab, c client) {
 				t.Fatalf("%s: acquire %d: %+v", name, i, r)
 			case i == 1 || i == 5:
 				c.wanted(key(i), clientC)
-			case i < 3 && hinting(&reqs[i]):
+			case i < 3 && row.LeavesHint(&reqs[i]):
 				l.leftSince(key(i), clientB, before)
 			default:
 				c.wanted(key(i), 0)
@@ -286,7 +287,7 @@ func TestHintsCost(t *testing.T) {
 
 		// A refusal is one statement. It writes where it leaves a hint, and only there.
 		h := grant("a", true)
-		table := s.strategy.(*leases).table
+		table := s.strategy.(*row.Table).Name
 		must(t, s.db.Step(within(t, time.Minute), s.db.Acquires, func(one *conn.Conn) error {
 			for i, r := range []struct {
 				hint   string
@@ -296,10 +297,10 @@ func TestHintsCost(t *testing.T) {
 			}{
 				{"NULL", clientB, false, 0},
 				{"NULL", clientB, true, 1},
-				{"(" + nowMS + "+9000<<21)+4712", clientB, true, 0},
-				{"(" + nowMS + "+9000<<21)+4712", clientC, true, 0},
-				{"(" + nowMS + "<<21)+4712", clientC, true, 1},
-				{"(" + nowMS + "<<21)+4712", clientC, false, 0},
+				{"(" + row.NowMillis + "+9000<<21)+4712", clientB, true, 0},
+				{"(" + row.NowMillis + "+9000<<21)+4712", clientC, true, 0},
+				{"(" + row.NowMillis + "<<21)+4712", clientC, true, 1},
+				{"(" + row.NowMillis + "<<21)+4712", clientC, false, 0},
 			} {
 				q := request("a", time.Minute)
 				q.Client, q.Wants = r.client, r.wants
@@ -307,7 +308,7 @@ func TestHintsCost(t *testing.T) {
 					l.hintIsNumber("a", r.hint)
 					_, err := one.Exec(within(t, time.Minute), 0, "FLUSH STATUS")
 					must(t, err)
-					_, err = one.ExecOne(within(t, time.Minute), 0, upsert(table, []driver.Request{q}))
+					_, err = one.ExecOne(within(t, time.Minute), 0, row.Upsert(table, []driver.Request{q}))
 					must(t, err)
 					writes, err := conn.Query(within(t, time.Minute), one, 0, "SHOW SESSION STATUS LIKE 'Handler_update'", func(rows *sql.Rows) (n int, err error) {
 						var name string

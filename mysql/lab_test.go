@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // lab is a database of a test's own on a shared or own server.
@@ -234,7 +235,7 @@ func (c client) grant(q driver.Request) driver.Hold {
 	if r.Status != driver.Granted {
 		c.t.Fatalf("acquire %q: %v (left %v), want granted", q.Key, r.Status, r.Left)
 	}
-	if r.Token < grantedFrom || r.Stored > r.Token {
+	if r.Token < row.GrantedFrom || r.Stored > r.Token {
 		c.t.Fatalf("acquire %q: token %d, stored %d", q.Key, r.Token, r.Stored)
 	}
 	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}

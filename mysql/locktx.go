@@ -141,7 +141,7 @@ func (l *txLock) batch(ctx context.Context, keys []string, lock func(*txLock, co
 // want to make rows.)
 func (l *txLock) noWait(ctx context.Context, keys []string) ([]string, error) {
 	locked, err := l.rows(ctx, l.statement(keys, " NOWAIT"))
-	if n := conn.Number(err); n != erNoWait && n != conn.ErLockWait { // MySQL, MariaDB
+	if n := conn.Number(err); n != conn.ErNoWait && n != conn.ErLockWait { // MySQL, MariaDB
 		return locked, lockError(err)
 	}
 	if l.home.undoes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // pin leaves a key whose hold has expired while a transaction of its holder is
@@ -268,7 +269,7 @@ func TestForceReleaseOfABusyRow(t *testing.T) {
 		conn.Sleep(t.Context(), 2*conn.LockWait)
 		unlock()
 		locked := time.Since(start)
-		if err := <-forced; err != nil && locked < busyPatience-2*conn.LockWait {
+		if err := <-forced; err != nil && locked < row.BusyPatience-2*conn.LockWait {
 			t.Errorf("a forced release of a key whose row was locked for %v: %v", locked, err)
 		} else if err != nil {
 			t.Skipf("the row was locked for %v", locked)
@@ -339,14 +340,14 @@ func TestKillComesLate(t *testing.T) {
 			for i := range 300 {
 				key := fmt.Sprint("k", i)
 				q := request(key, time.Minute)
-				_, err := c.Exec(ctx, time.Duration(1+i*10)*time.Microsecond, upsert(s.strategy.(*leases).table, []driver.Request{q, request(key+"b", time.Minute)}).Literal())
-				rows, readErr := s.strategy.(*leases).rows(ctx, c, 1, func(int) string { return key })
+				_, err := c.Exec(ctx, time.Duration(1+i*10)*time.Microsecond, row.Upsert(s.strategy.(*row.Table).Name, []driver.Request{q, request(key+"b", time.Minute)}).Literal())
+				rows, readErr := s.strategy.(*row.Table).Rows(ctx, c, 1, func(int) string { return key })
 				if readErr != nil {
 					return readErr
 				}
 				r, ok := rows[key]
 				switch {
-				case err == nil && ok && r.mine(q.ID):
+				case err == nil && ok && r.Mine(q.ID):
 					answered++
 				case err != nil && strings.Contains(err.Error(), conn.ErrBlocked.Error()) && !ok:
 					killed++

@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // cycleTrips is how many statements a cycle costs once all are prepared.
@@ -116,16 +117,16 @@ func TestPreparedUsesThePrimaryKey(t *testing.T) {
 		c.acquire(reqs...)
 		ctx := within(t, time.Minute)
 		must(t, s.db.Step(ctx, s.db.Acquires, func(one *conn.Conn) error {
-			table := s.strategy.(*leases).table
+			table := s.strategy.(*row.Table).Name
 			q := request("other7", time.Minute)
 			q.ID = reqs[7].ID
 			h := []driver.Hold{{Key: q.Key, ID: q.ID, TTL: time.Hour}}
 			for name, f := range map[string]func() error{
-				"upsert": func() error { _, err := one.ExecOne(ctx, 0, upsert(table, []driver.Request{q})); return err },
-				"fence":  func() error { _, err := one.QueryOne(ctx, fence(table, q.Key, &q.ID)); return err },
-				"extend": func() error { _, err := one.ExecOne(ctx, 0, extend(table, h)); return err },
-				"end":    func() error { _, err := one.ExecOne(ctx, 0, end(table, h, 0)); return err },
-				"remove": func() error { _, err := one.ExecOne(ctx, 0, remove(table, h)); return err },
+				"upsert": func() error { _, err := one.ExecOne(ctx, 0, row.Upsert(table, []driver.Request{q})); return err },
+				"fence":  func() error { _, err := one.QueryOne(ctx, row.Fence(table, q.Key, &q.ID)); return err },
+				"extend": func() error { _, err := one.ExecOne(ctx, 0, row.Extend(table, h)); return err },
+				"end":    func() error { _, err := one.ExecOne(ctx, 0, row.End(table, h, 0)); return err },
+				"remove": func() error { _, err := one.ExecOne(ctx, 0, row.Remove(table, h)); return err },
 			} {
 				must(t, f()) // prepares
 				_, err := one.Exec(ctx, 0, "FLUSH STATUS")

@@ -23,5 +23,5 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return conn.Detached(ctx, s.db, "reap", func(ctx context.Context) (int, error) { return s.strategy.reap(ctx, olderThan) })
+	return conn.Detached(ctx, s.db, "reap", func(ctx context.Context) (int, error) { return s.strategy.Reap(ctx, olderThan) })
 }

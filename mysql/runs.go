@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // A mark is a row (key, run) that is written in the transaction of the run's
@@ -64,7 +65,7 @@ func wrapRun(run, key string, err error) error {
 func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold, run string) error {
 	s.db.Statements.Add(1)
 	_, err := tx.ExecContext(ctx, conn.NewText(300).Add("INSERT INTO ", inDatabase(database, s.names.run), " (name,run,token,at) VALUES (").
-		Key(h.Key).Add(",").Key(run).Add(",").Int(h.Token).Add(","+now+")").String())
+		Key(h.Key).Add(",").Key(run).Add(",").Int(h.Token).Add(","+row.Now+")").String())
 	switch n := conn.Number(err); {
 	case n == erDuplicate:
 		return fmt.Errorf("%w: %w", driver.ErrAlreadyRan, err)
@@ -103,7 +104,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 }
 
 func (s *Store) reapRuns(ctx context.Context, olderThan time.Duration) (removed int, err error) {
-	old := conn.NewText(0).Add("at<" + now + "-INTERVAL ").Micros(olderThan).Add(" MICROSECOND").String()
+	old := conn.NewText(0).Add("at<" + row.Now + "-INTERVAL ").Micros(olderThan).Add(" MICROSECOND").String()
 	type mark struct{ key, run string }
 	var found []mark
 	err = s.db.Slow(ctx, func(c *conn.Conn) (err error) {

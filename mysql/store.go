@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
@@ -34,20 +35,20 @@ type Store struct {
 
 // strategy is what differs between the ways of keeping a lock.
 type strategy interface {
-	acquire(context.Context, []driver.Request) ([]driver.Result, error)
-	renew(context.Context, []driver.Hold) ([]driver.Result, error)
-	release(context.Context, []driver.Hold) ([]driver.Result, error)
-	inspect(context.Context, []string) ([]driver.Info, error)
-	list(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error)
-	force(ctx context.Context, key string) (driver.Info, error)
-	reap(ctx context.Context, grace time.Duration) (int, error)
-	limits() driver.Limits
-	layout() []layout // the tables it uses
+	Acquire(context.Context, []driver.Request) ([]driver.Result, error)
+	Renew(context.Context, []driver.Hold) ([]driver.Result, error)
+	Release(context.Context, []driver.Hold) ([]driver.Result, error)
+	Inspect(context.Context, []string) ([]driver.Info, error)
+	List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error)
+	Force(ctx context.Context, key string) (driver.Info, error)
+	Reap(ctx context.Context, grace time.Duration) (int, error)
+	Limits() driver.Limits
+	Layout() []row.Layout // the tables it uses
 
-	// guards gives the lease rows whose index a guard of the hold locks; false: the
+	// Guards gives the lease rows whose index a guard of the hold locks; false: the
 	// Store knows that the hold is over.
-	guards(driver.Hold) (l *leases, live bool)
-	close()
+	Guards(driver.Hold) (l *row.Table, live bool)
+	Close()
 }
 
 var (
@@ -147,9 +148,9 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	s.transactions = newTransactions(s.db)
 	switch o.Strategy {
 	case VersionColumn:
-		s.strategy = newVersion(s.db, s.names.version)
+		s.strategy = row.NewVersion(s.db, s.names.version)
 	case UniqueInsert:
-		s.strategy = newUnique(s.db, s.names.unique)
+		s.strategy = row.NewUnique(s.db, s.names.unique)
 	case SelectForUpdate:
 		if s.strategy, err = newForUpdate(s.db, forUpdateOptions{leases: s.names.session, rows: s.names.sessionRow, connections: o.Connections, spare: spareConnections}); err != nil {
 			return nil, err
@@ -158,7 +159,7 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: %s is no strategy", driver.ErrInvalid, o.Strategy)
 	}
 	if o.WakeupConns > 0 {
-		s.locks = newNamedLocks(s.db, o.WakeupConns, s.strategy.layout()[0].table)
+		s.locks = newNamedLocks(s.db, o.WakeupConns, s.strategy.Layout()[0].Table)
 	}
 	return s, nil
 }
@@ -170,7 +171,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	s.strategy.close()
+	s.strategy.Close()
 	if s.locks != nil {
 		s.locks.close()
 	}
@@ -183,7 +184,7 @@ func (s *Store) Statements() uint64 { return s.db.Statements.Load() }
 
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
-	l := s.strategy.limits()
+	l := s.strategy.Limits()
 	l.Turns = s.locks != nil
 	return l
 }
@@ -203,7 +204,7 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 		case <-ctx.Done(): // which the attempt sees
 		}
 	}
-	return s.strategy.acquire(ctx, reqs)
+	return s.strategy.Acquire(ctx, reqs)
 }
 
 // Renew implements driver.Store.
@@ -211,7 +212,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if err := s.ready(ctx); err != nil || len(holds) == 0 {
 		return nil, err
 	}
-	return s.strategy.renew(ctx, holds)
+	return s.strategy.Renew(ctx, holds)
 }
 
 // Release implements driver.Store.
@@ -219,7 +220,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if err := s.ready(ctx); err != nil || len(holds) == 0 {
 		return nil, err
 	}
-	return s.strategy.release(ctx, holds)
+	return s.strategy.Release(ctx, holds)
 }
 
 // Inspect implements driver.Store. Pinned is set only where one key is asked for.
@@ -227,5 +228,5 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 	if err := s.ready(ctx); err != nil || len(keys) == 0 {
 		return nil, err
 	}
-	return s.strategy.inspect(ctx, keys)
+	return s.strategy.Inspect(ctx, keys)
 }

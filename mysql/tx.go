@@ -72,7 +72,7 @@ func txError(err error) error {
 		return err
 	}
 	switch conn.Number(err) {
-	case conn.ErDeadlock, conn.ErLockWait, conn.ErSnapshot, conn.ErGroupRollback, erNoWait:
+	case conn.ErDeadlock, conn.ErLockWait, conn.ErSnapshot, conn.ErGroupRollback, conn.ErNoWait:
 		return fmt.Errorf("%w: %w", driver.ErrConflict, err)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // TestP26_AWaveOfReleases: two thousand leases with a short TTL are released at once.
@@ -93,7 +94,7 @@ func (m machine) String() string {
 func premise(t *testing.T, l *lab) func() machine {
 	l.store() // makes the tables
 	config := l.config.Clone()
-	write := fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES ('premise',x'%032x','a',1,%[3]s,%[3]s) ON DUPLICATE KEY UPDATE owner=IF(owner='a','b','a')", l.table(), 1, never)
+	write := fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES ('premise',x'%032x','a',1,%[3]s,%[3]s) ON DUPLICATE KEY UPDATE owner=IF(owner='a','b','a')", l.table(), 1, row.Epoch)
 	end := make(chan struct{})
 	watch := func(most *time.Duration, every time.Duration, look func() time.Duration) func() {
 		return func() {

@@ -29,6 +29,7 @@ const (
 	ErNoColumn       = 1054
 	ErNoIndex        = 1176
 	ErNoSuchThread   = 1094
+	ErNoWait         = 3572 // how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205
 	erKillDenied     = 1095
 	erSpecificAccess = 1227
 )

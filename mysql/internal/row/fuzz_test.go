@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"database/sql"
@@ -28,16 +28,16 @@ func FuzzRowStatements(f *testing.F) {
 		hold := driver.Hold{Key: v.Key, ID: v.ID, TTL: v.D, MaxHold: v.D}
 		holds := []driver.Hold{hold, {Key: v.Other, ID: v.ID, TTL: v.D, MaxHold: v.D}}
 		id := string(v.ID[:])
-		s.AddBoth(upsert("`t`", two[:1]), v.Key, id, v.Owner)
-		s.AddBoth(upsert("`t`", two), v.Key, id, v.Owner, v.Other, id, v.Owner)
-		s.AddBoth(fence("`t`", v.Key, &v.ID), v.Key, id)
-		s.AddBoth(extend("`t`", holds[:1]), v.Key, id)
-		s.AddBoth(extend("`t`", holds), v.Key, v.Other, v.Key, id, v.Other, id)
-		s.AddBoth(end("`t`", holds[:1], max(v.D, 1)), v.Key, id)
-		s.AddBoth(end("`t`", holds, 0), v.Key, v.Other, v.Key, id, v.Other, id)
-		s.AddBoth(remove("`t`", holds[:1]), v.Key, id)
-		s.AddBoth(upsert("`t`", waiting[:1]), v.Key, id, v.Owner)
-		s.AddBoth(upsert("`t`", waiting), v.Key, id, v.Owner, v.Other, id, v.Owner)
+		s.AddBoth(Upsert("`t`", two[:1]), v.Key, id, v.Owner)
+		s.AddBoth(Upsert("`t`", two), v.Key, id, v.Owner, v.Other, id, v.Owner)
+		s.AddBoth(Fence("`t`", v.Key, &v.ID), v.Key, id)
+		s.AddBoth(Extend("`t`", holds[:1]), v.Key, id)
+		s.AddBoth(Extend("`t`", holds), v.Key, v.Other, v.Key, id, v.Other, id)
+		s.AddBoth(End("`t`", holds[:1], max(v.D, 1)), v.Key, id)
+		s.AddBoth(End("`t`", holds, 0), v.Key, v.Other, v.Key, id, v.Other, id)
+		s.AddBoth(Remove("`t`", holds[:1]), v.Key, id)
+		s.AddBoth(Upsert("`t`", waiting[:1]), v.Key, id, v.Owner)
+		s.AddBoth(Upsert("`t`", waiting), v.Key, id, v.Owner, v.Other, id, v.Owner)
 		s.AddBoth(remind("`t`", 7, []string{v.Key}), v.Key)
 		s.AddBoth(remind("`t`", 7, []string{v.Key, v.Other}), v.Key, v.Other)
 		s.Add(winners("`t`", 2, func(i int) string { return two[i].Key }), v.Key, v.Other)
@@ -68,7 +68,7 @@ func FuzzListing(f *testing.F) {
 				want = append(want, s)
 			}
 		}
-		if got, _ := sqltest.Apart(t, listing("`t`", prefix, key, limit)); !slices.Equal(got, want) {
+		if got, _ := sqltest.Apart(t, Listing("`t`", prefix, key, limit)); !slices.Equal(got, want) {
 			t.Errorf("its values are %q, want %q", got, want)
 		}
 	})
@@ -103,7 +103,7 @@ func FuzzRows(f *testing.F) {
 		if !rows.Next() {
 			t.Fatal(rows.Err())
 		}
-		r, err := scanRow(rows)
+		r, err := ScanRow(rows)
 		if err != nil {
 			return
 		}
@@ -111,43 +111,43 @@ func FuzzRows(f *testing.F) {
 		if info.Token < 0 || info.Left < 0 || info.Held != (info.Left > 0) || info.Kept && !info.Held {
 			t.Errorf("%v is shown as %+v", row, info)
 		}
-		if r.corrupt == "" && (r.token < 0 || r.token > driver.MaxToken) {
-			t.Errorf("token %d is taken", r.token)
+		if r.Corrupt == "" && (r.Token < 0 || r.Token > driver.MaxToken) {
+			t.Errorf("token %d is taken", r.Token)
 		}
-		if u, ok := row[3].(uint64); ok && u > math.MaxInt64 && (r.corrupt == "" || r.token != math.MaxInt64) {
-			t.Errorf("token %d became %d", u, r.token)
+		if u, ok := row[3].(uint64); ok && u > math.MaxInt64 && (r.Corrupt == "" || r.Token != math.MaxInt64) {
+			t.Errorf("token %d became %d", u, r.Token)
 		}
 		// An attempt that meets the row: whose it is, with any ID.
-		for _, id := range []driver.HoldID{r.id, {}, {1}} {
-			l := &leases{table: "`t`"}
-			a := &attempt{leases: l, reqs: []driver.Request{{Key: r.key, ID: id}}, results: make([]driver.Result, 1)}
-			settled := a.settle(0, map[string]rowOf{r.key: r})
+		for _, id := range []driver.HoldID{r.ID, {}, {1}} {
+			l := &Table{Name: "`t`"}
+			a := &attempt{Table: l, reqs: []driver.Request{{Key: r.Key, ID: id}}, results: make([]driver.Result, 1)}
+			settled := a.settle(0, map[string]rowOf{r.Key: r})
 			res := a.results[0]
 			switch {
 			case !settled:
-				if r.left > 0 || r.mine(id) {
+				if r.Left > 0 || r.Mine(id) {
 					t.Errorf("%+v settles nothing", r)
 				}
 			case res.Status == driver.Granted:
-				if res.Token < 0 || res.Token > driver.MaxToken || !r.mine(id) {
+				if res.Token < 0 || res.Token > driver.MaxToken || !r.Mine(id) {
 					t.Errorf("%+v is granted as %+v", r, res)
 				}
 			case res.Status == driver.Held:
 				if res.Left <= 0 {
 					t.Errorf("%+v is held as %+v", r, res)
 				}
-			case res.Status != driver.Unknown || !driver.IsLasting(res.Err) || driver.IsNotApplied(res.Err) == r.mine(id):
+			case res.Status != driver.Unknown || !driver.IsLasting(res.Err) || driver.IsNotApplied(res.Err) == r.Mine(id):
 				t.Errorf("%+v: %+v", r, res)
 			}
-			b := &batch{leases: l, holds: []driver.Hold{{Key: r.key, ID: id}}, results: make([]driver.Result, 1)}
-			if gone := b.settleGone(0, map[string]rowOf{r.key: r}); gone == r.mine(id) {
+			b := &batch{Table: l, holds: []driver.Hold{{Key: r.Key, ID: id}}, results: make([]driver.Result, 1)}
+			if gone := b.settleGone(0, map[string]rowOf{r.Key: r}); gone == r.Mine(id) {
 				t.Errorf("%+v: gone %v", r, gone)
 			}
 		}
 	})
 }
 
-type rowOf = row
+type rowOf = Row
 
 // TestFormsAreTheSame: putting the values back gives the literal form.
 func TestFormsAreTheSame(t *testing.T) {
@@ -159,11 +159,11 @@ func TestFormsAreTheSame(t *testing.T) {
 	q.Client = 7
 	noMax := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second}}
 	for name, s := range map[string]conn.Statement{
-		"upsert": upsert("`t`", []driver.Request{plain}), "upsert with a client": upsert("`t`", []driver.Request{q}),
-		"upsert that waits": upsert("`t`", []driver.Request{waits}),
-		"remind":            remind("`t`", 7, []string{q.Key}), "fence": fence("`t`", q.Key, &id),
-		"extend": extend("`t`", noMax), "extend with MaxHold": extend("`t`", h),
-		"end": end("`t`", h, 0), "end with MinHold": end("`t`", h, time.Minute), "remove": remove("`t`", h),
+		"upsert": Upsert("`t`", []driver.Request{plain}), "upsert with a client": Upsert("`t`", []driver.Request{q}),
+		"upsert that waits": Upsert("`t`", []driver.Request{waits}),
+		"remind":            remind("`t`", 7, []string{q.Key}), "fence": Fence("`t`", q.Key, &id),
+		"extend": Extend("`t`", noMax), "extend with MaxHold": Extend("`t`", h),
+		"end": End("`t`", h, 0), "end with MinHold": End("`t`", h, time.Minute), "remove": Remove("`t`", h),
 	} {
 		m := conn.NewMarks()
 		s(m)

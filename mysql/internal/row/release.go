@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-func (l *leases) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+func (l *Table) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	return l.write(ctx, "release", l.db.Releases, holds, func(b *batch, c *conn.Conn) error { return b.release(ctx, c) })
 }
 
@@ -42,7 +42,7 @@ func (b *batch) release(ctx context.Context, c *conn.Conn) error {
 // end releases holds by writing their rows.
 func (b *batch) end(ctx context.Context, c *conn.Conn, group []int, keep time.Duration) error {
 	return b.change(ctx, c, group,
-		func(table string, holds []driver.Hold) conn.Statement { return end(table, holds, keep) },
+		func(table string, holds []driver.Hold) conn.Statement { return End(table, holds, keep) },
 		func(sent []int, done changed) error {
 			if len(sent) == 1 && done.rows == 1 {
 				b.results[sent[0]].Wanted, b.told[sent[0]] = hintIn(done.id), true
@@ -61,11 +61,11 @@ func (b *batch) remove(ctx context.Context, c *conn.Conn, group []int) error {
 	if len(group) > 1 {
 		rows, err := b.read(ctx, c, group)
 		if err != nil {
-			return conn.NotSent(b.what("release"), err)
+			return conn.NotSent(b.What("release"), err)
 		}
 		rest = nil
 		for _, i := range b.settleAll(group, rows) {
-			b.results[i].Wanted, b.told[i] = rows[b.holds[i].Key].wanted, true
+			b.results[i].Wanted, b.told[i] = rows[b.holds[i].Key].Wanted, true
 			if b.results[i].Wanted.Client == 0 {
 				rest = append(rest, i)
 			} else {
@@ -74,7 +74,7 @@ func (b *batch) remove(ctx context.Context, c *conn.Conn, group []int) error {
 		}
 	}
 	if len(rest) > 0 {
-		err := b.change(ctx, c, rest, remove, func(sent []int, done changed) error {
+		err := b.change(ctx, c, rest, Remove, func(sent []int, done changed) error {
 			if len(sent) == 1 && done.rows == 0 {
 				wanted = append(wanted, sent[0]) // or the hold is over: then that finds out
 				return nil
@@ -111,7 +111,7 @@ func (b *batch) tellReleased(ctx context.Context, c *conn.Conn, sent []int, done
 	}
 	rows, err := b.read(ctx, c, sent)
 	if err != nil {
-		return conn.MaybeApplied(b.what("release"), err)
+		return conn.MaybeApplied(b.What("release"), err)
 	}
 	absent := int64(0)
 	for _, i := range sent {
@@ -153,6 +153,6 @@ func (b *batch) tellWanted(ctx context.Context, c *conn.Conn) {
 		return
 	}
 	for _, i := range some {
-		b.results[i].Wanted = rows[b.holds[i].Key].wanted
+		b.results[i].Wanted = rows[b.holds[i].Key].Wanted
 	}
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, er
 	if err != nil || len(free) == 0 {
 		return rest, err
 	}
-	unlocked, err := a.unlocked(ctx, c, entries)
+	unlocked, err := a.Unlocked(ctx, c, entries)
 	if err != nil {
 		return open, err
 	}
@@ -35,7 +35,7 @@ func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, er
 	}
 	// A guard locks the index entry only. Where the row is locked as well, another
 	// client may just be taking the key: then it will be held in a moment.
-	writable, err := a.writable(ctx, c, len(locked), func(i int) string { return a.reqs[locked[i]].Key })
+	writable, err := a.Writable(ctx, c, len(locked), func(i int) string { return a.reqs[locked[i]].Key })
 	if err != nil {
 		return open, err
 	}
@@ -46,7 +46,7 @@ func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, er
 			busy = append(busy, i)
 		}
 	}
-	if len(busy) > 0 && conn.Pause(ctx, busyPause) {
+	if len(busy) > 0 && conn.Pause(ctx, BusyPause) {
 		absent, _, _, err := a.readFree(ctx, c, busy)
 		if err != nil {
 			return open, err
@@ -61,7 +61,7 @@ func (a *attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (fre
 	if len(some) == 0 {
 		return nil, nil
 	}
-	writable, err := a.writable(ctx, c, len(some), func(i int) string { return a.reqs[some[i]].Key })
+	writable, err := a.Writable(ctx, c, len(some), func(i int) string { return a.reqs[some[i]].Key })
 	for _, i := range some {
 		if writable[a.reqs[i].Key] {
 			free = append(free, i)
@@ -70,13 +70,13 @@ func (a *attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (fre
 	return free, err
 }
 
-// busyPause is how long a row that another client is taking is left alone.
-const busyPause = 5 * time.Millisecond
+// BusyPause is how long a row that another client is taking is left alone.
+const BusyPause = 5 * time.Millisecond
 
 // readFree answers the open keys that are held. It returns those without a row and
 // those that are free, with their rows.
-func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absent, free []int, entries []row, err error) {
-	rows, err := a.rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
+func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absent, free []int, entries []Row, err error) {
+	rows, err := a.Rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
 	if err != nil {
 		return open, nil, nil, err
 	}
@@ -85,9 +85,9 @@ func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absen
 		switch {
 		case !ok:
 			absent = append(absent, i)
-		case r.left > 0, r.ungrantable() != "":
+		case r.Left > 0, r.Ungrantable() != "":
 			a.settle(i, rows)
-			if r.left > 0 && hintDue(&a.reqs[i], r.wanted) {
+			if r.Left > 0 && HintDue(&a.reqs[i], r.Wanted) {
 				a.due = append(a.due, i)
 			}
 		default:
@@ -98,39 +98,39 @@ func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absen
 	return absent, free, entries, nil
 }
 
-// unlocked tells which of the rows no transaction has locked, by their entries in
+// Unlocked tells which of the rows no transaction has locked, by their entries in
 // the guard index. What is locked is skipped, so the question does not wait:
 // https://dev.mysql.com/doc/refman/9.7/en/innodb-locking-reads.html (SKIP LOCKED);
 // MariaDB has it since 10.6. A row that another client is just taking over looks
 // locked too.
-func (l *leases) unlocked(ctx context.Context, c *conn.Conn, rows []row) (map[string]bool, error) {
+func (l *Table) Unlocked(ctx context.Context, c *conn.Conn, rows []Row) (map[string]bool, error) {
 	return conn.InParts(0, len(rows), func(from, to int) (map[string]bool, error) {
 		return l.unlockedOnce(ctx, c, rows[from:to])
 	})
 }
 
-func (l *leases) unlockedOnce(ctx context.Context, c *conn.Conn, rows []row) (map[string]bool, error) {
-	t := conn.NewText(200+160*len(rows)).Add("SELECT name FROM ", l.table, " FORCE INDEX (guard) WHERE (", strings.Join(l.guard, ","), ") IN ")
+func (l *Table) unlockedOnce(ctx context.Context, c *conn.Conn, rows []Row) (map[string]bool, error) {
+	t := conn.NewText(200+160*len(rows)).Add("SELECT name FROM ", l.Name, " FORCE INDEX (guard) WHERE (", strings.Join(l.GuardColumns, ","), ") IN ")
 	t.In(len(rows), func(i int) {
-		t.Add("(").Int(rows[i].token).Add(",").Key(rows[i].key)
-		if len(l.guard) == 3 {
-			t.Add(",").Bytes(rows[i].id[:])
+		t.Add("(").Int(rows[i].Token).Add(",").Key(rows[i].Key)
+		if len(l.GuardColumns) == 3 {
+			t.Add(",").Bytes(rows[i].ID[:])
 		}
 		t.Add(")")
 	})
-	return l.keySet(ctx, c, t.Add(" FOR UPDATE SKIP LOCKED").String())
+	return l.KeySet(ctx, c, t.Add(" FOR UPDATE SKIP LOCKED").String())
 }
 
-// writable tells which of the keys' rows no transaction has locked.
-func (l *leases) writable(ctx context.Context, c *conn.Conn, n int, key func(int) string) (map[string]bool, error) {
+// Writable tells which of the keys' rows no transaction has locked.
+func (l *Table) Writable(ctx context.Context, c *conn.Conn, n int, key func(int) string) (map[string]bool, error) {
 	return conn.InParts(0, n, func(from, to int) (map[string]bool, error) {
-		t := conn.NewText(100+64*(to-from)).Add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+		t := conn.NewText(100+64*(to-from)).Add("SELECT name FROM ", l.Name, " FORCE INDEX (PRIMARY) WHERE name IN ")
 		t.In(to-from, func(i int) { t.Key(key(from + i)) })
-		return l.keySet(ctx, c, t.Add(" FOR UPDATE SKIP LOCKED").String())
+		return l.KeySet(ctx, c, t.Add(" FOR UPDATE SKIP LOCKED").String())
 	})
 }
 
-func (l *leases) keySet(ctx context.Context, c *conn.Conn, question string) (map[string]bool, error) {
+func (l *Table) KeySet(ctx context.Context, c *conn.Conn, question string) (map[string]bool, error) {
 	keys, err := conn.Query(ctx, c, 0, question, conn.ScanKey)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,8 @@
-package mysqllock
+package row
 
 import "github.com/rowlock/rowlock/mysql/internal/conn"
 
-// newUnique is the strategy UniqueInsert: a row is a held lock, the primary key
+// NewUnique is the strategy UniqueInsert: a row is a held lock, the primary key
 // makes it unique, release deletes it. The same upsert as VersionColumn's creates
 // the row or takes an expired one over: a plain INSERT, or a DELETE of the expired
 // row before it, deadlocks.
@@ -11,6 +11,6 @@ import "github.com/rowlock/rowlock/mysql/internal/conn"
 // statement after the grant, hence later than every token of an earlier hold. The
 // row's own token was made when the upsert started, before it may have waited, and
 // two holds can have the same one; so the guard index has the hold too.
-func newUnique(d *conn.DB, table string) *leases {
-	return &leases{db: d, table: table, guard: []string{"token", "name", "hold"}, fenced: true, deletes: true}
+func NewUnique(d *conn.DB, table string) *Table {
+	return &Table{db: d, Name: table, GuardColumns: []string{"token", "name", "hold"}, fenced: true, deletes: true}
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"fmt"
@@ -11,33 +11,33 @@ import (
 // range, a date that is none. Its key is answered with an error that says what is wrong;
 // the other keys of its statement are not, and no token wraps around.
 
-// ungrantable says why the key of a row cannot be granted, or its hold be ended by force:
+// Ungrantable says why the key of a row cannot be granted, or its hold be ended by force:
 // the next token must be above the row's.
-func (r row) ungrantable() string {
-	if r.corrupt == "" {
-		return tokensUsedUp(r.token)
+func (r Row) Ungrantable() string {
+	if r.Corrupt == "" {
+		return TokensUsedUp(r.Token)
 	}
-	return r.corrupt
+	return r.Corrupt
 }
 
-func tokensUsedUp(token int64) string {
+func TokensUsedUp(token int64) string {
 	if token > driver.MaxToken-driver.TokenRange {
 		return fmt.Sprintf("after token %d there is none", token)
 	}
 	return ""
 }
 
-// corruptError is the error for a key whose row is corrupt. Without its row a key goes on
+// CorruptError is the error for a key whose row is corrupt. Without its row a key goes on
 // with tokens by the clock, so nobody was granted one that was out of range.
-func (l *leases) corruptError(step, key, why string, notApplied bool) error {
+func (l *Table) CorruptError(step, key, why string, notApplied bool) error {
 	return &driver.Error{Lasting: true, NotApplied: notApplied,
 		Err: fmt.Errorf("mysql: %s %q: its row was changed by hand: %s: delete the row, which ends a hold that it may show: DELETE FROM %s WHERE name=%s",
-			step, key, why, l.table, conn.NewText(0).Key(key))}
+			step, key, why, l.Name, conn.NewText(0).Key(key))}
 }
 
-// isCorruptRow reports whether the server refused a statement because of a value in a row
+// IsCorrupt reports whether the server refused a statement because of a value in a row
 // that it found, and so has changed nothing.
-func isCorruptRow(err error) bool {
+func IsCorrupt(err error) bool {
 	switch conn.Number(err) {
 	case 1048, // a column cannot be NULL: what was computed with a date that is none
 		1264, 1690, // out of range

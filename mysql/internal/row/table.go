@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// leases keeps each lock as a row of a lease table, under the strategies
+// Table keeps each lock as a row of a lease table, under the strategies
 // VersionColumn and UniqueInsert, which differ in the fields after table. The
 // state of a row:
 //
@@ -18,12 +18,12 @@ import (
 //	released by force         the same, and the hold is zero
 //
 // A release leaves the hold ID in place; what ends a hold is released_at.
-type leases struct {
-	db    *conn.DB
-	table string
+type Table struct {
+	db   *conn.DB
+	Name string
 
-	// guard are the columns of the index that a guarded transaction locks.
-	guard []string
+	// GuardColumns are the columns of the index that a guarded transaction locks.
+	GuardColumns []string
 
 	// fenced: the row's token is provisional, the fencing token is read after the
 	// grant.
@@ -34,9 +34,9 @@ type leases struct {
 	deletes bool
 }
 
-// newLeases is for the lease rows of a strategy that does not lock them to keep a key.
-func newLeases(d *conn.DB, table string) *leases {
-	return &leases{db: d, table: table, guard: []string{"token", "name"}}
+// NewTable is for the lease rows of a strategy that does not lock them to keep a key.
+func NewTable(d *conn.DB, table string) *Table {
+	return &Table{db: d, Name: table, GuardColumns: []string{"token", "name"}}
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be
@@ -44,12 +44,12 @@ func newLeases(d *conn.DB, table string) *leases {
 // stranger's transaction has locked, of which there are few. No undo is final before.
 const batchWait = 5 * conn.LockWait
 
-func (l *leases) limits() driver.Limits {
+func (l *Table) Limits() driver.Limits {
 	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond}
 }
 
-func (l *leases) what(step string) string { return step + " in table " + l.table }
+func (l *Table) What(step string) string { return step + " in table " + l.Name }
 
-func (l *leases) close() {}
+func (l *Table) Close() {}
 
-func (l *leases) guards(driver.Hold) (*leases, bool) { return l, true }
+func (l *Table) Guards(driver.Hold) (*Table, bool) { return l, true }

@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // batch is one Renew or Release.
 type batch struct {
-	*leases
+	*Table
 	name    string
 	holds   []driver.Hold // sorted by key
 	results []driver.Result
@@ -27,14 +27,14 @@ type changed struct {
 	id   int64 // LAST_INSERT_ID
 }
 
-func (l *leases) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+func (l *Table) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	return l.write(ctx, "renew", l.db.Renewals, holds, func(b *batch, c *conn.Conn) error { return b.renew(ctx, c) })
 }
 
 // write runs f on a connection of the pool, over the holds in the order of their keys.
-func (l *leases) write(ctx context.Context, name string, on *conn.Pool, holds []driver.Hold, f func(*batch, *conn.Conn) error) ([]driver.Result, error) {
+func (l *Table) write(ctx context.Context, name string, on *conn.Pool, holds []driver.Hold, f func(*batch, *conn.Conn) error) ([]driver.Result, error) {
 	sorted := storekit.Sort(holds, func(h driver.Hold) string { return h.Key }, storekit.ByBytes)
-	b := &batch{leases: l, name: name, holds: sorted.Items, results: make([]driver.Result, len(holds))}
+	b := &batch{Table: l, name: name, holds: sorted.Items, results: make([]driver.Result, len(holds))}
 	if err := l.db.Step(ctx, on, func(c *conn.Conn) error { return f(b, c) }); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (b *batch) renew(ctx context.Context, c *conn.Conn) error {
 	type terms struct{ ttl, maxHold time.Duration }
 	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold} })
 	return b.each(list, func(group []int) error {
-		return b.change(ctx, c, group, extend, func(sent []int, done changed) error {
+		return b.change(ctx, c, group, Extend, func(sent []int, done changed) error {
 			if done.rows == int64(len(sent)) {
 				for _, i := range sent {
 					b.results[i] = driver.Result{Status: driver.Alive}
@@ -99,16 +99,16 @@ func (b *batch) renew(ctx context.Context, c *conn.Conn) error {
 func (b *batch) tellRenewed(ctx context.Context, c *conn.Conn, sent []int) error {
 	rows, err := b.read(ctx, c, sent)
 	if err != nil {
-		return conn.MaybeApplied(b.what("renew"), err)
+		return conn.MaybeApplied(b.What("renew"), err)
 	}
 	for _, i := range sent {
 		if b.settleGone(i, rows) {
 			continue
 		}
-		if left := rows[b.holds[i].Key].left; left > 0 {
+		if left := rows[b.holds[i].Key].Left; left > 0 {
 			b.results[i] = driver.Result{Status: driver.Alive, Left: left}
-		} else if why := rows[b.holds[i].Key].corrupt; why != "" {
-			b.results[i] = driver.Result{Err: b.corruptError("renew", b.holds[i].Key, why, true)}
+		} else if why := rows[b.holds[i].Key].Corrupt; why != "" {
+			b.results[i] = driver.Result{Err: b.CorruptError("renew", b.holds[i].Key, why, true)}
 		} else { // Alive without Left would say: for the whole TTL
 			b.results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: renew %q: the hold has run out and cannot be extended (MaxHold)", b.holds[i].Key)}}
 		}
@@ -117,20 +117,20 @@ func (b *batch) tellRenewed(ctx context.Context, c *conn.Conn, sent []int) error
 }
 
 // read reads the rows of some of the holds.
-func (b *batch) read(ctx context.Context, c *conn.Conn, some []int) (map[string]row, error) {
-	return b.rows(ctx, c, len(some), func(i int) string { return b.holds[some[i]].Key })
+func (b *batch) read(ctx context.Context, c *conn.Conn, some []int) (map[string]Row, error) {
+	return b.Rows(ctx, c, len(some), func(i int) string { return b.holds[some[i]].Key })
 }
 
 // settleGone answers a hold that the rows show to be over; false: it is live. A row
 // that shows this hold as released proves that the attempt came, so it cannot come
 // again: that is final for an undo.
-func (b *batch) settleGone(i int, rows map[string]row) bool {
+func (b *batch) settleGone(i int, rows map[string]Row) bool {
 	r, ok := rows[b.holds[i].Key]
 	switch {
 	case !ok:
 		b.results[i] = driver.Result{Status: driver.Removed}
-	case !r.mine(b.holds[i].ID):
-		status := r.gone(b.holds[i].ID)
+	case !r.Mine(b.holds[i].ID):
+		status := r.Gone(b.holds[i].ID)
 		b.results[i] = driver.Result{Status: status, Final: status == driver.Released}
 	default:
 		return false
@@ -139,7 +139,7 @@ func (b *batch) settleGone(i int, rows map[string]row) bool {
 }
 
 // settleAll answers the holds that are over and returns the live ones.
-func (b *batch) settleAll(some []int, rows map[string]row) (live []int) {
+func (b *batch) settleAll(some []int, rows map[string]Row) (live []int) {
 	for _, i := range some {
 		if !b.settleGone(i, rows) {
 			live = append(live, i)
@@ -180,15 +180,15 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 				err = settle(pending, done)
 			}
 			if err != nil {
-				return conn.MaybeApplied(b.what(b.name), err)
+				return conn.MaybeApplied(b.What(b.name), err)
 			}
 			pending = nil
 		case errors.Is(err, conn.ErrBlocked):
 			var more []int
-			late = late || waited(err)
+			late = late || Waited(err)
 			before := len(pending)
 			if pending, more, err = b.part(ctx, c, pending); err != nil {
-				return conn.Classify(b.what(b.name), err)
+				return conn.Classify(b.What(b.name), err)
 			}
 			locked = append(locked, more...)
 			switch {
@@ -197,10 +197,10 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 			case !late && len(pending) == before: // no lock was found: the server is slow
 				b.db.NoteAnswer(bound)
 			}
-		case isCorruptRow(err) && len(pending) == 1:
-			b.results[pending[0]] = driver.Result{Err: b.corruptError(b.name, b.holds[pending[0]].Key, err.Error(), true)}
+		case IsCorrupt(err) && len(pending) == 1:
+			b.results[pending[0]] = driver.Result{Err: b.CorruptError(b.name, b.holds[pending[0]].Key, err.Error(), true)}
 			pending = nil
-		case isCorruptRow(err), errors.Is(err, conn.ErrTooLarge) && len(pending) > 1: // the others do not suffer
+		case IsCorrupt(err), errors.Is(err, conn.ErrTooLarge) && len(pending) > 1: // the others do not suffer
 			half := len(pending) / 2
 			if err := b.change(ctx, c, pending[:half], of, settle); err != nil {
 				return err
@@ -214,7 +214,7 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 			}
 			pending = nil
 		default:
-			return conn.Classify(b.what(b.name), err)
+			return conn.Classify(b.What(b.name), err)
 		}
 		again = false
 		if len(pending) == 0 {
@@ -225,13 +225,13 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 		}
 	}
 	for _, i := range append(pending, locked...) {
-		b.results[i] = driver.Result{Err: conn.Classify(fmt.Sprintf("%s of %q", b.what(b.name), b.holds[i].Key), conn.ErrBlocked)}
+		b.results[i] = driver.Result{Err: conn.Classify(fmt.Sprintf("%s of %q", b.What(b.name), b.holds[i].Key), conn.ErrBlocked)}
 	}
 	return nil
 }
 
 func (b *batch) send(ctx context.Context, c *conn.Conn, bound time.Duration, of func(string, []driver.Hold) conn.Statement, pending []int) (sqldriver.Result, error) {
-	s := of(b.table, b.some(pending))
+	s := of(b.Name, b.some(pending))
 	if len(pending) == 1 {
 		return c.ExecOne(ctx, bound, s)
 	}
@@ -257,7 +257,7 @@ func (b *batch) part(ctx context.Context, c *conn.Conn, pending []int) (free, lo
 	if len(live) == 0 {
 		return nil, nil, nil
 	}
-	writable, err := b.writable(ctx, c, len(live), func(i int) string { return b.holds[live[i]].Key })
+	writable, err := b.Writable(ctx, c, len(live), func(i int) string { return b.holds[live[i]].Key })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
-package mysqllock
+package row
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,60 +17,60 @@ import (
 // (SIMULTANEOUS_ASSIGNMENT). For the same reason no other column's value asks for it. It
 // is in no index, so whoever writes it waits for no guarded transaction.
 const (
-	hintBits = 21
+	HintBits = 21
 
-	// nowMS is the server's time in milliseconds since 1970.
-	nowMS = nowUS + " DIV 1000"
+	// NowMillis is the server's time in milliseconds since 1970.
+	NowMillis = NowMicros + " DIV 1000"
 
 	// hintLeft is how long a row's hint still stands, in milliseconds; NULL: it has none.
 	// The shift comes first, so that no number that somebody wrote is out of range.
-	hintLeft = "CAST(wanted>>21 AS SIGNED)-" + nowMS
+	hintLeft = "CAST(wanted>>21 AS SIGNED)-" + NowMillis
 
 	// hintBy is whose it is.
 	hintBy = "wanted&2097151"
 )
 
-// lineClient is the number under which the hint of those stands who wait in a queue of
+// QueueClient is the number under which the hint of those stands who wait in a queue of
 // the server, and may be behind whoever was just granted the key out of it. He cannot
 // see them, and they look up from the queue once a second only. So a grant out of the
 // queue, if it had to be waited for, leaves this hint, in the statement that is sent
 // anyway, instead of none: the holder gives the key back when its tenure is over. Where
 // nobody stood there that costs it a cycle or two until the hint ends.
-const lineClient = 1
+const QueueClient = 1
 
 var (
 	// hintStands reports whether a row has a hint, of whomever.
 	hintStands = fmt.Sprintf("%s BETWEEN 1 AND %d", hintLeft, driver.MaxHintTime.Milliseconds())
 
 	// newHint is a hint that begins now, without its client.
-	newHint = fmt.Sprintf("(%s+%d<<21)+", nowMS, driver.HintTime.Milliseconds())
+	newHint = fmt.Sprintf("(%s+%d<<21)+", NowMillis, driver.HintTime.Milliseconds())
 
 	// hintAnswer is the hint as an answer: what is left of it, in the form of the column;
 	// 0: there is none.
 	hintAnswer = "IF(" + hintStands + ",(" + hintLeft + "<<21)+(" + hintBy + "),0)"
 )
 
-// asker names a client in a statement.
-type asker struct {
-	number uint32
-	line   bool // it waits in a queue of the server
-	column bool // the client, and whether it waits, are in the row's VALUES(wanted)
+// Asker names a client in a statement.
+type Asker struct {
+	Client  uint32
+	InQueue bool // it waits in a queue of the server
+	column  bool // the client, and whether it waits, are in the row's VALUES(wanted)
 }
 
 // name adds the client's number.
-func (a asker) name(t *conn.Text) {
+func (a Asker) name(t *conn.Text) {
 	if a.column {
 		t.Add("(VALUES(wanted)&2097151)")
 	} else {
-		t.Int(int64(a.number))
+		t.Int(int64(a.Client))
 	}
 }
 
 // own adds the condition that the hint is the asker's, or that of the queue in which it
 // waits.
-func (a asker) own(t *conn.Text) {
-	if a.line {
-		t.Add(hintBy+" IN (").Part(a.name).Add(",", strconv.Itoa(lineClient), ")")
+func (a Asker) own(t *conn.Text) {
+	if a.InQueue {
+		t.Add(hintBy+" IN (").Part(a.name).Add(",", strconv.Itoa(QueueClient), ")")
 	} else {
 		t.Add(hintBy + "=").Part(a.name)
 	}
@@ -77,18 +78,18 @@ func (a asker) own(t *conn.Text) {
 
 // refused is the hint after a refusal: the asker's, unless a fresh one of its own or
 // another's stands, or the condition holds with which except begins.
-func (a asker) refused(except string) conn.Statement {
+func (a Asker) refused(except string) conn.Statement {
 	return func(t *conn.Text) {
 		t.Add("IF(", except, hintLeft+" BETWEEN IF(").Part(a.own)
 		t.Add(fmt.Sprintf(",%d,1) AND %d,wanted,", (driver.HintTime/2).Milliseconds(), driver.MaxHintTime.Milliseconds()), newHint).Part(a.name).Add(")")
 	}
 }
 
-// granted adds the hint after a grant: the grantee's own goes. Out of a queue it becomes
+// Granted adds the hint after a grant: the grantee's own goes. Out of a queue it becomes
 // that of the queue.
-func (a asker) granted(t *conn.Text) {
-	if a.line {
-		line := strconv.Itoa(lineClient)
+func (a Asker) Granted(t *conn.Text) {
+	if a.InQueue {
+		line := strconv.Itoa(QueueClient)
 		t.Add("IF("+hintStands+" AND "+hintBy+" NOT IN (").Part(a.name).Add(",", line, "),wanted,", newHint, line, ")")
 	} else {
 		t.Add("IF(").Part(a.own).Add(",NULL,wanted)")
@@ -98,36 +99,36 @@ func (a asker) granted(t *conn.Text) {
 // hints says how an upsert names who asks: by a number, or, where its requests differ, in
 // the column wanted of each VALUES. There a client that waits has 2097152 added, and a row
 // that is made new has a hint that ended in 1970. none: nobody has a hint.
-func hints(reqs []driver.Request) (a asker, waits, none bool) {
-	waits = hinting(&reqs[0])
-	a = asker{number: reqs[0].Client}
+func hints(reqs []driver.Request) (a Asker, waits, none bool) {
+	waits = LeavesHint(&reqs[0])
+	a = Asker{Client: reqs[0].Client}
 	for i := range reqs {
-		if reqs[i].Client != a.number || hinting(&reqs[i]) != waits {
-			return asker{column: true}, true, false
+		if reqs[i].Client != a.Client || LeavesHint(&reqs[i]) != waits {
+			return Asker{column: true}, true, false
 		}
 	}
-	return a, waits, a.number == 0
+	return a, waits, a.Client == 0
 }
 
 // upserted is what an upsert makes of the hint.
-func (a asker) upserted(waits bool) conn.Statement {
+func (a Asker) upserted(waits bool) conn.Statement {
 	return func(t *conn.Text) {
 		if !waits {
-			t.Add(",wanted=IF(" + dead + " AND ").Part(a.own).Add(",NULL,wanted)")
+			t.Add(",wanted=IF(" + Free + " AND ").Part(a.own).Add(",NULL,wanted)")
 			return
 		}
 		except := "hold=VALUES(hold) OR " // that of this attempt
 		if a.column {
 			except = "VALUES(wanted)<2097152 OR " + except
 		}
-		t.Add(",wanted=IF(" + dead + ",").Part(a.granted).Add(",").Part(a.refused(except)).Add(")")
+		t.Add(",wanted=IF(" + Free + ",").Part(a.Granted).Add(",").Part(a.refused(except)).Add(")")
 	}
 }
 
 // noted is what VALUES(wanted) says of a request.
 func noted(r *driver.Request) int64 {
-	if hinting(r) {
-		return 1<<hintBits + int64(r.Client)
+	if LeavesHint(r) {
+		return 1<<HintBits + int64(r.Client)
 	}
 	return int64(r.Client)
 }
@@ -136,8 +137,8 @@ func noted(r *driver.Request) int64 {
 // server's queue, or of one that was refused.
 func remind(table string, client uint32, keys []string) conn.Statement {
 	return func(t *conn.Text) {
-		a := asker{number: client, line: true}
-		t.Part(update(table)).Add("wanted=").Part(a.refused(""))
+		a := Asker{Client: client, InQueue: true}
+		t.Part(Update(table)).Add("wanted=").Part(a.refused(""))
 		if len(keys) == 1 {
 			t.Add(" WHERE name=").Key(keys[0])
 			return
@@ -146,15 +147,26 @@ func remind(table string, client uint32, keys []string) conn.Statement {
 	}
 }
 
-// hintOf is the hint in a row. One that ends too late was left by a clock that has been
+// Remind sends remind, and waits for nobody for longer than any statement may.
+func (l *Table) Remind(ctx context.Context, c *conn.Conn, client uint32, keys []string) (err error) {
+	s := remind(l.Name, client, keys)
+	if len(keys) == 1 {
+		_, err = c.ExecOne(ctx, l.db.Bound(0), s)
+	} else {
+		_, err = c.Exec(ctx, l.db.Bound(0), s.Literal())
+	}
+	return err
+}
+
+// HintOf is the hint in a row. One that ends too late was left by a clock that has been
 // set back since, and is none.
-func hintOf(wanted, nowMicros int64) driver.Hint {
-	return hint(wanted, conn.Micros(wanted>>hintBits*1000-nowMicros))
+func HintOf(wanted, nowMicros int64) driver.Hint {
+	return hint(wanted, conn.Micros(wanted>>HintBits*1000-nowMicros))
 }
 
 // hintIn is the hint in a hintAnswer.
 func hintIn(answer int64) driver.Hint {
-	return hint(answer, conn.Micros(answer>>hintBits*1000))
+	return hint(answer, conn.Micros(answer>>HintBits*1000))
 }
 
 func hint(number int64, left time.Duration) driver.Hint {
@@ -165,22 +177,22 @@ func hint(number int64, left time.Duration) driver.Hint {
 	return driver.Hint{Client: client, Left: left}
 }
 
-// hinting reports whether the request leaves a hint if it is refused.
-func hinting(r *driver.Request) bool { return r.Wants && r.Client != 0 }
+// LeavesHint reports whether the request leaves a hint if it is refused.
+func LeavesHint(r *driver.Request) bool { return r.Wants && r.Client != 0 }
 
-// hadToWait reports whether who has waited in a queue of the server since start was kept
+// HadToWait reports whether who has waited in a queue of the server since start was kept
 // waiting by somebody, and not by the way to the server only.
-func hadToWait(c *conn.Conn, start time.Time) bool {
+func HadToWait(c *conn.Conn, start time.Time) bool {
 	return time.Since(start) > max(5*time.Millisecond, 4*c.ShortestAnswer())
 }
 
-// hintDue reports whether a refused request is to write its hint, where that is a
+// HintDue reports whether a refused request is to write its hint, where that is a
 // statement of its own: not while the one that was seen stands.
-func hintDue(r *driver.Request, seen driver.Hint) bool {
+func HintDue(r *driver.Request, seen driver.Hint) bool {
 	switch {
-	case !hinting(r):
+	case !LeavesHint(r):
 		return false
-	case seen.Client == r.Client, seen.Client == lineClient:
+	case seen.Client == r.Client, seen.Client == QueueClient:
 		return seen.Left < driver.HintTime/2
 	}
 	return seen.Client == 0

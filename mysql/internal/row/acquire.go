@@ -1,4 +1,4 @@
-package mysqllock
+package row
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// waited reports whether the statement was ended by lockWait, not by KILL.
-func waited(err error) bool { return conn.Number(err) == conn.ErLockWait }
+// Waited reports whether the statement was ended by lockWait, not by KILL.
+func Waited(err error) bool { return conn.Number(err) == conn.ErLockWait }
 
 // attempt is one Acquire.
 type attempt struct {
-	*leases
+	*Table
 	reqs    []driver.Request // sorted by key: all batches lock rows in one order
 	results []driver.Result  // of reqs
 	due     []int            // held, as a look found, and to be asked for all the same: see hintDue
 }
 
-func (l *leases) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+func (l *Table) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	sorted := storekit.Sort(reqs, func(r driver.Request) string { return r.Key }, storekit.ByBytes)
-	a := attempt{leases: l, reqs: sorted.Items, results: make([]driver.Result, len(reqs))}
+	a := attempt{Table: l, reqs: sorted.Items, results: make([]driver.Result, len(reqs))}
 	hinted := true
 	for _, r := range reqs {
 		hinted = hinted && r.Pinned
@@ -62,11 +62,11 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 	var err error
 	if len(look) > 0 {
 		if look, err = a.look(ctx, c, look); err != nil {
-			return conn.NotSent(a.what("acquire"), err)
+			return conn.NotSent(a.What("acquire"), err)
 		}
 		due, err := a.writableOf(ctx, c, a.due)
 		if err != nil {
-			return conn.NotSent(a.what("acquire"), err)
+			return conn.NotSent(a.What("acquire"), err)
 		}
 		open = slices.Concat(open, look, due)
 		slices.Sort(open)
@@ -80,7 +80,7 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 		bound := a.db.Bound(n)
 		open, err = a.take(ctx, c, open, bound)
 		if errors.Is(err, conn.ErrBlocked) {
-			blocked, late = true, waited(err)
+			blocked, late = true, Waited(err)
 			open, err = a.look(ctx, c, open)
 		} else if err == nil {
 			sent = true
@@ -109,9 +109,9 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 		case blocked:
 			a.results[i] = driver.Result{Status: driver.Pinned}
 		case err != nil:
-			a.results[i] = driver.Result{Err: conn.MaybeApplied(a.what("acquire"), err)}
+			a.results[i] = driver.Result{Err: conn.MaybeApplied(a.What("acquire"), err)}
 		default:
-			a.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: %s: the row of %q shows neither this hold nor another one: is there a proxy that reads from a replica?", a.what("acquire"), a.reqs[i].Key)}}
+			a.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: %s: the row of %q shows neither this hold nor another one: is there a proxy that reads from a replica?", a.What("acquire"), a.reqs[i].Key)}}
 		}
 	}
 	return nil
@@ -124,7 +124,7 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 	if sent {
 		wrap = conn.MaybeApplied
 	}
-	err = wrap(a.what("acquire"), err)
+	err = wrap(a.What("acquire"), err)
 	if before == len(a.reqs) {
 		return err
 	}
@@ -140,10 +140,10 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 func (a *attempt) take(ctx context.Context, c *conn.Conn, open []int, bound time.Duration) ([]int, error) {
 	rest, err := a.send(ctx, c, open, bound)
 	switch {
-	case !isCorruptRow(err) && !errors.Is(err, conn.ErrTooLarge), errors.Is(err, conn.ErrTooLarge) && len(open) == 1:
+	case !IsCorrupt(err) && !errors.Is(err, conn.ErrTooLarge), errors.Is(err, conn.ErrTooLarge) && len(open) == 1:
 		return rest, err
 	case len(open) == 1:
-		a.results[open[0]] = driver.Result{Err: a.corruptError("acquire", a.reqs[open[0]].Key, err.Error(), true)}
+		a.results[open[0]] = driver.Result{Err: a.CorruptError("acquire", a.reqs[open[0]].Key, err.Error(), true)}
 		return nil, nil
 	}
 	half := len(open) / 2
@@ -153,7 +153,7 @@ func (a *attempt) take(ctx context.Context, c *conn.Conn, open []int, bound time
 	}
 	more, err := a.take(ctx, c, open[half:], bound)
 	if err != nil && !errors.Is(err, conn.ErrBlocked) {
-		err = conn.MaybeApplied(a.what("acquire"), err) // of the first half
+		err = conn.MaybeApplied(a.What("acquire"), err) // of the first half
 	}
 	return slices.Concat(rest, more), err
 }
@@ -166,11 +166,11 @@ func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time
 		reqs[i] = a.reqs[o]
 	}
 	if len(open) > 1 {
-		if _, err := c.Exec(ctx, bound, upsert(a.table, reqs).Literal()); err != nil {
+		if _, err := c.Exec(ctx, bound, Upsert(a.Name, reqs).Literal()); err != nil {
 			return open, err
 		}
 	} else {
-		res, err := c.ExecOne(ctx, bound, upsert(a.table, reqs))
+		res, err := c.ExecOne(ctx, bound, Upsert(a.Name, reqs))
 		if err != nil {
 			return open, err
 		}
@@ -178,7 +178,7 @@ func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time
 		if err != nil {
 			return open, err
 		}
-		if 0 <= id && id < grantedFrom {
+		if 0 <= id && id < GrantedFrom {
 			a.results[open[0]] = driver.Result{Status: driver.Held, Left: conn.Micros(max(id-1, 1))}
 			return nil, nil
 		}
@@ -188,9 +188,9 @@ func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time
 			a.results[open[0]] = driver.Result{Status: driver.Granted, Token: id, Stored: id}
 			return nil, nil
 		default:
-			fences, err := c.QueryOne(ctx, fence(a.table, reqs[0].Key, &reqs[0].ID))
+			fences, err := c.QueryOne(ctx, Fence(a.Name, reqs[0].Key, &reqs[0].ID))
 			if err != nil {
-				return open, conn.MaybeApplied(a.what("acquire"), err)
+				return open, conn.MaybeApplied(a.What("acquire"), err)
 			}
 			if len(fences) == 1 {
 				a.results[open[0]] = driver.Result{Status: driver.Granted, Token: fences[0], Stored: id}
@@ -199,9 +199,9 @@ func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time
 		}
 	}
 	// On the same connection, so that what reads is what wrote.
-	rows, err := a.rows(ctx, c, len(open), func(i int) string { return reqs[i].Key })
+	rows, err := a.Rows(ctx, c, len(open), func(i int) string { return reqs[i].Key })
 	if err != nil {
-		return open, conn.MaybeApplied(a.what("acquire"), err)
+		return open, conn.MaybeApplied(a.What("acquire"), err)
 	}
 	rest := open[:0:0]
 	for _, i := range open {
@@ -213,22 +213,22 @@ func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time
 }
 
 // settle answers a request from the rows: false if they do not tell.
-func (a *attempt) settle(i int, rows map[string]row) bool {
+func (a *attempt) settle(i int, rows map[string]Row) bool {
 	r, ok := rows[a.reqs[i].Key]
-	mine := ok && r.mine(a.reqs[i].ID)
+	mine := ok && r.Mine(a.reqs[i].ID)
 	switch {
-	case mine && r.corrupt != "":
-		a.results[i] = driver.Result{Err: a.corruptError("acquire", r.key, r.corrupt, false)}
+	case mine && r.Corrupt != "":
+		a.results[i] = driver.Result{Err: a.CorruptError("acquire", r.Key, r.Corrupt, false)}
 	case mine:
-		token := r.token
+		token := r.Token
 		if a.fenced {
 			token = r.fence
 		}
-		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.token, Left: max(r.left, 0), Wanted: r.wanted}
-	case ok && r.left > 0:
-		a.results[i] = driver.Result{Status: driver.Held, Left: r.left, Owner: r.owner}
-	case ok && r.ungrantable() != "":
-		a.results[i] = driver.Result{Err: a.corruptError("acquire", r.key, r.ungrantable(), true)}
+		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.Token, Left: max(r.Left, 0), Wanted: r.Wanted}
+	case ok && r.Left > 0:
+		a.results[i] = driver.Result{Status: driver.Held, Left: r.Left, Owner: r.Owner}
+	case ok && r.Ungrantable() != "":
+		a.results[i] = driver.Result{Err: a.CorruptError("acquire", r.Key, r.Ungrantable(), true)}
 	default:
 		return false
 	}

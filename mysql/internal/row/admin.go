@@ -1,0 +1,131 @@
+package row
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// inTheWay tells the operator what stops a forced release and how to find it.
+func inTheWay(err error) error {
+	return fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or find it in information_schema.INNODB_TRX and KILL its trx_mysql_thread_id: %w", err)
+}
+
+// info is the row in words of package driver.
+func (r Row) info() driver.Info {
+	i := driver.Info{Key: r.Key, Owner: r.Owner, Token: max(r.Token, 0), Since: time.UnixMicro(r.SinceMicros).UTC(), Wanted: r.Wanted}
+	if r.Left > 0 {
+		i.Held, i.Kept, i.Left, i.Hold = true, !r.Live, r.Left, r.ID
+	}
+	return i
+}
+
+// Inspect is one plain SELECT for any number of keys, because it is the probe of
+// waiters. Only where a single key is asked for it asks too whether the key, if it
+// is free, is pinned.
+func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
+	err = l.db.Read(ctx, func(c *conn.Conn) error {
+		rows, err := l.Rows(ctx, c, len(keys), func(i int) string { return keys[i] })
+		if err != nil {
+			return err
+		}
+		infos = make([]driver.Info, len(keys))
+		for i, k := range keys {
+			infos[i].Key = k
+			if r, ok := rows[k]; ok {
+				infos[i] = r.info()
+			}
+		}
+		r, ok := rows[keys[0]]
+		if len(keys) > 1 || !ok || r.Left > 0 || r.Corrupt != "" {
+			return nil
+		}
+		infos[0].Pinned, err = l.Guarded(ctx, c, r)
+		return err
+	})
+	return infos, conn.Classify(l.What("inspect"), err)
+}
+
+func (l *Table) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
+	var rows []Row
+	err = l.db.Read(ctx, func(c *conn.Conn) error {
+		rows, err = conn.Query(ctx, c, 0, Listing(l.Name, prefix, after, limit), ScanRow)
+		return err
+	})
+	infos = make([]driver.Info, len(rows))
+	for i, r := range rows {
+		infos[i] = r.info()
+	}
+	return infos, conn.Classify(l.What("list"), err)
+}
+
+// BusyPatience is how long ForceRelease tries for a key whose row others are writing.
+const BusyPatience = 5 * time.Second
+
+// Insist is a forced release, tried until nothing is in the way, for as long as that
+// may last. try reports whether a guard is, and how long its statement may stay unanswered
+// is given: the row of a busy key has a queue, and from the second time on it stands in
+// it for longer. The operator waits for that, and nobody waits behind a place in a queue.
+func Insist(ctx context.Context, d *conn.DB, try func(bound time.Duration) (guarded bool, err error)) error {
+	bound, start := d.Bound(0), time.Now()
+	for since := start; ; bound = d.Bound(len(conn.Bounds) - 1) {
+		guarded, err := try(bound)
+		if !errors.Is(err, conn.ErrBlocked) {
+			return err
+		}
+		if !guarded { // or the row changed between two questions, which looks like a guard
+			since = time.Now()
+		}
+		if time.Since(start) > BusyPatience || time.Since(since) > conn.LockWait || !conn.Pause(ctx, 50*time.Millisecond) {
+			return inTheWay(err)
+		}
+	}
+}
+
+// Force writes the guard's index entry, so it waits for an open guarded
+// transaction like a takeover and is bounded like one; between its tries it waits
+// by asking.
+func (l *Table) Force(ctx context.Context, key string) (info driver.Info, err error) {
+	err = Insist(ctx, l.db, func(bound time.Duration) (guarded bool, err error) {
+		err = l.db.Slow(ctx, func(c *conn.Conn) error {
+			rows, err := l.Rows(ctx, c, 1, func(int) string { return key })
+			if err != nil {
+				return err
+			}
+			r, ok := rows[key]
+			if !ok {
+				info = driver.Info{Key: key}
+				return nil
+			}
+			info = r.info()
+			if why := r.Ungrantable(); why != "" {
+				return l.CorruptError("force release of", key, why, true)
+			}
+			if guarded, err = l.Guarded(ctx, c, r); err != nil {
+				return err
+			}
+			if guarded {
+				return conn.ErrBlocked
+			}
+			_, err = c.Exec(ctx, bound, forced(l.Name, key))
+			return err
+		})
+		return guarded, err
+	})
+	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, l.Name), err)
+}
+
+// Guarded reports whether a guard is open on the row: it locks the entry in the
+// guard index, but not the row. Where the row is locked too, somebody is writing it.
+func (l *Table) Guarded(ctx context.Context, c *conn.Conn, r Row) (bool, error) {
+	unlocked, err := l.Unlocked(ctx, c, []Row{r})
+	if err != nil || unlocked[r.Key] {
+		return false, err
+	}
+	writable, err := l.Writable(ctx, c, 1, func(int) string { return r.Key })
+	return writable[r.Key], err
+}
