@@ -129,6 +129,10 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 		if k.Step(key.Event{Kind: key.Due}, now, k.env()).Do == key.Try { // renews the hint
 			tried = true
 			k.do(key.Action{Do: key.Try})
+			if k.hints && c.hints == maxHints { // the next key that has no place gets this one
+				k.hints = false
+				c.hints--
+			}
 		} else {
 			k.probing = true
 			due = append(due, k)
