@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 var (
@@ -64,12 +65,10 @@ func tell(t *testing.T, l *lab) map[string][]string {
 			c.wants("step", r.Status, want)
 		}
 	}
-	forUpdate, sessions := s.strategy.(*forUpdate)
+	forUpdate, sessions := s.strategy.(*session.ForUpdate)
 	due := func() { // the lease rows are to be renewed
 		if sessions {
-			for _, h := range forUpdate.holds {
-				h.rowUntil -= h.ttl / 2
-			}
+			forUpdate.LeaseRowsDue()
 		}
 	}
 
@@ -194,12 +193,12 @@ func (l *lab) behindAnother(t *testing.T, s *Store, q driver.Request) {
 	blocker, err := l.db.Conn(ctx)
 	must(t, err)
 	defer func() { _ = blocker.Close() }()
-	for _, n := range s.strategy.(*forUpdate).sessions.Idle() {
+	for _, n := range s.strategy.(*session.ForUpdate).Sessions.Idle() {
 		n.AssumeShortestAnswer(time.Microsecond) // however busy the machine is, the wait is longer
 	}
 	_, err = blocker.ExecContext(ctx, "BEGIN")
 	must(t, err)
-	_, err = blocker.ExecContext(ctx, s.strategy.(*forUpdate).waitRow(q.Key))
+	_, err = blocker.ExecContext(ctx, s.strategy.(*session.ForUpdate).WaitStatement(q.Key))
 	must(t, err)
 	done := make(chan driver.Result, 1)
 	go func() {

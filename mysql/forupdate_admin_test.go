@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 func TestForUpdateList(t *testing.T) {
@@ -53,10 +54,11 @@ func TestForUpdateReap(t *testing.T) {
 		for _, key := range []string{"held", "dead", "kept"} {
 			old(key)
 		}
-		f := c.strategy.(*forUpdate)
+		f := c.strategy.(*session.ForUpdate)
 		ctx := within(t, time.Minute)
-		exec(t, l.db, f.createLease("made"))
-		exec(t, l.db, f.createRow("made"))
+		for _, statement := range f.MissingRows("made") {
+			exec(t, l.db, statement)
+		}
 		exec(t, l.db, "INSERT INTO rowlock_session (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ('half','','',0,'1970-01-02','1970-01-02','2020-01-01')")
 		n, err := c.Reap(ctx, 24*time.Hour)
 		must(t, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // lockRows locks the lease rows of n keys as a stranger's transaction would.
@@ -37,10 +38,7 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 		rec := &recorder{}
 		c := client{t: t, Store: l.recorded(rec)}
 		reqs, unlock := lockRows(l, c, 100)
-		caution := c.strategy.(*forUpdate).caution
-		caution.mu.Lock()
-		caution.lasts, caution.until = time.Hour, time.Time{} // whatever was slow until now
-		caution.mu.Unlock()
+		c.strategy.(*session.ForUpdate).LookFirstFor(time.Hour) // whatever was slow until now
 		pinned := func() (waited int) {
 			t.Helper()
 			rec.take()
@@ -75,7 +73,7 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		f := c.strategy.(*forUpdate)
+		f := c.strategy.(*session.ForUpdate)
 		reqs, _ := lockRows(l, c, 100)
 		for i := range reqs {
 			reqs[i].Pinned = true
@@ -89,12 +87,8 @@ func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 			}
 			answered <- results
 		}()
-		eventually(t, "they look", func() bool {
-			f.caution.mu.Lock()
-			defer f.caution.mu.Unlock()
-			return f.caution.asking
-		})
-		for i := range 2 * maxAttempts {
+		eventually(t, "they look", f.Looks)
+		for i := range 2 * session.MaxAttempts {
 			h := c.granted(fmt.Sprint("other", i), time.Minute)
 			c.wants("renew", c.renew(h)[0].Status, driver.Alive)
 			c.wants("release", c.release(h)[0].Status, driver.Released)

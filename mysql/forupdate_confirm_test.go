@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // TestForUpdateSessionDiesBeforeItsGrant: the session that has the row's lock ends while
@@ -14,29 +15,28 @@ func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
 		c.db.AssumeUsualAnswer(time.Second) // the write may wait for as long as one ever does
-		f := c.strategy.(*forUpdate)
+		f := c.strategy.(*session.ForUpdate)
 		for round := range 5 {
 			key := fmt.Sprint("key", round)
 			c.release(c.granted(key, time.Minute))
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			n, err := f.session(ctx, q.TTL)
+			x, err := f.Begin(ctx, q)
 			must(t, err)
 			unlock := lockRow(l, key)
 			granted := make(chan bool)
 			go func() {
-				x := &seizure{f: f, r: q, session: n}
-				r, _ := x.run(ctx)
+				r, _ := x.Run(ctx)
 				granted <- r.Status == driver.Granted
 			}()
 			time.Sleep(60 * time.Millisecond) // it has the row's lock, and waits for the lease row
-			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.ID))
+			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", x.Session.ID))
 			unlock()
 			if <-granted {
 				t.Fatalf("P1: granted in round %d, though its session is dead and the key is free", round)
 			}
-			n.Broken = true
-			n.Put()
+			x.Session.Broken = true
+			x.Session.Put()
 		}
 	})
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // sessionHarness is the harness of SelectForUpdate: sessions are beyond the
 // connections of the Store, and one that the server ends is noticed late.
 func sessionHarness(t testing.TB, kind string) locktest.Harness {
 	h := harness(t, kind, SelectForUpdate)
-	h.MaxConnections = func(held, waited int) int { return defaultConnections + held + waited + maxAttempts }
+	h.MaxConnections = func(held, waited int) int { return defaultConnections + held + waited + session.MaxAttempts }
 	h.LateLoss = 2 * time.Second
 	dead := h.Dead
 	h.Dead = func(t testing.TB, prefix string, n int) {

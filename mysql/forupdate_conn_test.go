@@ -11,13 +11,14 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 func TestForUpdateConnectionsAreBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		s, user := asUser(t, l, Options{})
 		c := client{t: t, Store: s}
-		own := s.strategy.(*forUpdate).sessions
+		own := s.strategy.(*session.ForUpdate).Sessions
 		own.IdleFor = 2 * time.Second
 		const held = 30
 		var holds []driver.Hold
@@ -48,17 +49,17 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 			most = max(most, len(sessionsOf(t, l, user)))
 		}
 		// Sixty workers hold a key each in turn, beside the thirty.
-		if bound := defaultConnections + maxAttempts + held + 60; most > bound {
+		if bound := defaultConnections + session.MaxAttempts + held + 60; most > bound {
 			t.Errorf("%d connections, want at most %d", most, bound)
 		}
 		eventually(t, "sessions that are not needed are closed", func() bool {
-			return len(sessionsOf(t, l, user)) <= defaultConnections+maxAttempts+held
+			return len(sessionsOf(t, l, user)) <= defaultConnections+session.MaxAttempts+held
 		})
 		for _, r := range c.release(holds...) {
 			c.wants("release", r.Status, driver.Released)
 		}
 		eventually(t, "sessions are closed that hold nothing, although nothing is done", func() bool {
-			return own.Open() <= maxAttempts
+			return own.Open() <= session.MaxAttempts
 		})
 		c.granted("left", time.Minute)
 		must(t, s.Close())
@@ -73,12 +74,12 @@ func TestForUpdateConnectionsAreBounded(t *testing.T) {
 func TestForUpdateSessionsAreKeptForTheNextRound(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		own := c.strategy.(*forUpdate).sessions
+		own := c.strategy.(*session.ForUpdate).Sessions
 		own.IdleFor = time.Minute // however slow the machine is
 		ids := func() map[uint64]bool {
 			seen := make(map[uint64]bool)
 			var holds []driver.Hold
-			for i := range 2 * maxAttempts {
+			for i := range 2 * session.MaxAttempts {
 				h := c.granted(fmt.Sprint("k", i), time.Minute)
 				seen[sessionOf(t, c.Store, h).ID] = true
 				holds = append(holds, h)
@@ -146,10 +147,9 @@ func TestForUpdateHungSession(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		hung := c.granted("hung", ttl)
 		holds := []driver.Hold{hung, c.granted("a", ttl), c.granted("b", ttl)}
-		own := c.strategy.(*forUpdate).get(hung.Key, hung.ID)
-		own.turn <- struct{}{} // as a statement without an answer
+		answer := c.strategy.(*session.ForUpdate).Hang(hung) // as a statement without an answer
 		for range 2 {
-			best(t, "renewed after", beats(ttl)+time.Second, func() time.Duration {
+			best(t, "renewed after", session.Heartbeats(ttl)+time.Second, func() time.Duration {
 				start := time.Now()
 				results := c.renew(holds...)
 				took := time.Since(start)
@@ -163,7 +163,7 @@ func TestForUpdateHungSession(t *testing.T) {
 				return took
 			})
 		}
-		<-own.turn // it answers
+		answer()
 		eventually(t, "the hold is alive", func() bool { return c.renew(hung)[0].Status == driver.Alive })
 		for _, r := range c.release(holds...) {
 			c.wants("release", r.Status, driver.Released)
@@ -186,7 +186,7 @@ func TestForUpdateLeaseRowIsNotRenewed(t *testing.T) {
 		last := ttl
 		for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 			r := c.renew(h)[0]
-			if r.Status == driver.Unknown && !errors.Is(r.Err, errUnanswered) {
+			if r.Status == driver.Unknown && !errors.Is(r.Err, session.ErrUnanswered) {
 				break
 			}
 			if r.Status != driver.Unknown {

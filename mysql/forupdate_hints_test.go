@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // TestForUpdateHintsCost: a hint is a statement of its own, sent where it is due only.
@@ -101,17 +102,12 @@ func TestForUpdateHintsOfTheQueue(t *testing.T) {
 
 		// Who finds nobody there leaves nothing.
 		l.hintIs("k", clientB, 9*time.Second)
-		for _, n := range b.strategy.(*forUpdate).sessions.Idle() {
+		for _, n := range b.strategy.(*session.ForUpdate).Sessions.Idle() {
 			n.AssumeShortestAnswer(time.Minute) // or a busy machine might look like somebody
 		}
 		b.hint("the hint of the grant", (<-wait()).Wanted, 0)
 		b.wanted("k", 0)
-		hinter := b.strategy.(*forUpdate).hinter
-		eventually(t, "the hinter has ended", func() bool {
-			hinter.mu.Lock()
-			defer hinter.mu.Unlock()
-			return !hinter.ticks && !hinter.sends
-		})
+		eventually(t, "the hinter has ended", func() bool { return !b.strategy.(*session.ForUpdate).Hints() })
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // TestForUpdateSoak ends sessions at random while several programs take few keys.
@@ -31,7 +32,7 @@ func TestForUpdateSoak(t *testing.T) {
 		var wg sync.WaitGroup
 		for program := range 3 {
 			s := l.bare()
-			f := func() *forUpdate { return s.strategy.(*forUpdate) }
+			f := func() *session.ForUpdate { return s.strategy.(*session.ForUpdate) }
 			for worker := range 6 {
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(program), uint64(worker)))
@@ -65,8 +66,8 @@ func TestForUpdateSoak(t *testing.T) {
 						}
 						granted.Add(1)
 						conn.Pause(ctx, time.Duration(1+r.IntN(5000))*time.Microsecond)
-						if own := f().get(h.Key, h.ID); own != nil && r.IntN(4) == 0 {
-							_, _ = l.db.Exec(fmt.Sprintf("KILL CONNECTION %d", own.session.ID))
+						if own := f().SessionOf(h); own != nil && r.IntN(4) == 0 {
+							_, _ = l.db.Exec(fmt.Sprintf("KILL CONNECTION %d", own.ID))
 							kills.Add(1)
 							conn.Pause(ctx, time.Duration(1+r.IntN(20000))*time.Microsecond)
 						}

@@ -8,45 +8,45 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // The steps after the session was killed grant nothing and harm nobody.
 func TestForUpdateDelayedSteps(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
-		f := a.strategy.(*forUpdate)
+		f := a.strategy.(*session.ForUpdate)
 		a.release(a.granted("warm", time.Minute))
 		refused := 0
 		for round := range 12 {
 			key := fmt.Sprint("key", round)
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			n, err := f.session(ctx, q.TTL)
+			x, err := f.Begin(ctx, q)
 			must(t, err)
-			x := &seizure{f: f, r: q, session: n}
-			if r, err := x.lock(ctx); r.Status != driver.Unknown || err != nil {
+			if r, err := x.Lock(ctx); r.Status != driver.Unknown || err != nil {
 				t.Fatalf("lock: %+v, %v", r, err)
 			}
 			kill := func() {
-				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", n.ID))
+				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", x.Session.ID))
 			}
 			var next driver.Hold
 			if round%2 == 0 { // killed after (2)
 				kill()
 				next = freeSoon(t, b, key)
-				_, _ = x.write(ctx)
+				_, _ = x.Write(ctx)
 			} else { // killed after (3)
-				if r, err := x.write(ctx); err != nil || r.Status != driver.Unknown {
+				if r, err := x.Write(ctx); err != nil || r.Status != driver.Unknown {
 					t.Fatalf("write: %+v, %v", r, err)
 				}
 				kill()
 				next = freeSoon(t, b, key)
 			}
-			if mine, err := x.confirm(ctx); err != nil || !mine {
+			if mine, err := x.Confirm(ctx); err != nil || !mine {
 				refused++
 			}
-			n.Broken = true
-			n.Put()
+			x.Session.Broken = true
+			x.Session.Put()
 			if i := b.inspect(key); !i.Held || i.Token != next.Token {
 				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
 			}
@@ -68,7 +68,7 @@ func TestForUpdateAProbeIsNoHolder(t *testing.T) {
 		must(t, err)
 		defer func() { _ = tx.Rollback() }()
 		var name string
-		must(t, tx.QueryRow(a.strategy.(*forUpdate).free([]string{"a"})).Scan(&name))
+		must(t, tx.QueryRow(a.strategy.(*session.ForUpdate).ProbeStatement([]string{"a"})).Scan(&name))
 		q := request("a", time.Hour)
 		done := make(chan driver.Result, 1)
 		go func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // onBoth runs f for SelectForUpdate on both servers.
@@ -35,11 +36,11 @@ func endSession(t testing.TB, l *lab, s *Store, h driver.Hold) {
 
 func sessionOf(t testing.TB, s *Store, h driver.Hold) *conn.Conn {
 	t.Helper()
-	own := s.strategy.(*forUpdate).get(h.Key, h.ID)
+	own := s.strategy.(*session.ForUpdate).SessionOf(h)
 	if own == nil {
 		t.Fatalf("the store has no hold of %q", h.Key)
 	}
-	return own.session
+	return own
 }
 
 func freeSoon(t testing.TB, c client, key string) driver.Hold {

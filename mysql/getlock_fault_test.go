@@ -11,6 +11,8 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/getlock"
 )
 
 // TestTurnsDecideNothing: the holder's session is ended, so that another's turn comes
@@ -23,7 +25,7 @@ func TestTurnsDecideNothing(t *testing.T) {
 		others := []<-chan *rowlock.Lease{begin(t, clients[0], "k"), begin(t, clients[2], "k")}
 		inLine(t, l, 2)
 		turns, _ := turnsOf(stores[1])
-		exec(t, l.db, fmt.Sprint("KILL ", turns[0].c.ID))
+		turns[0].Use(func(c *conn.Conn) { exec(t, l.db, fmt.Sprint("KILL ", c.ID)) })
 		inLine(t, l, 1)
 		before := stores[0].Statements() + stores[2].Statements()
 		time.Sleep(2 * time.Second)
@@ -73,10 +75,7 @@ func TestTurnsSessionKilled(t *testing.T) {
 			exec(t, l.db, fmt.Sprint("KILL ", id))
 		}
 		eventually(t, "no named locks for a while", func() bool {
-			n := stores[0].locks
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return time.Now().Before(n.rest)
+			return stores[0].locks.Paused()
 		})
 		passes(t, lease, got)
 	})
@@ -138,7 +137,7 @@ func TestTurnsGiveUpAtOnce(t *testing.T) {
 			if _, _, err := stores[1].WaitTurn(ctx, "k"); !errors.Is(err, context.Canceled) {
 				t.Fatalf("gave up with %v", err)
 			}
-			if took := time.Since(start); took > lineSeconds*time.Second/2 {
+			if took := time.Since(start); took > getlock.WaitSeconds*time.Second/2 {
 				t.Errorf("left the line after %v", took)
 			}
 		}
@@ -201,8 +200,8 @@ func TestTurnIsHeardOf(t *testing.T) {
 		for every, want := range map[time.Duration]bool{200 * time.Millisecond: true, time.Hour: false} {
 			_, stores := waiters(t, l, 1, 1)
 			s := stores[0]
-			s.locks.alive = every
-			turn := func() (*turn, func()) {
+			s.locks.KeepAliveEvery(every)
+			turn := func() (*getlock.Turn, func()) {
 				_, end, err := s.WaitTurn(t.Context(), "k")
 				must(t, err)
 				turns, _ := turnsOf(s)
@@ -210,17 +209,17 @@ func TestTurnIsHeardOf(t *testing.T) {
 			}
 			for range 3 { // each leaves its timer
 				session, end := turn()
-				heard := func() time.Time { session.mu.Lock(); defer session.mu.Unlock(); return session.c.Heard }
+				heard := func() (at time.Time) { session.Use(func(c *conn.Conn) { at = c.Heard }); return at }
 				for began := heard(); want && !heard().After(began); time.Sleep(time.Millisecond) {
 				}
 				end()
 				eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
 			}
 			session, end := turn()
-			session.mu.Lock()
-			_, err := session.c.Exec(t.Context(), 0, "SET SESSION wait_timeout=1")
-			session.mu.Unlock()
-			must(t, err)
+			session.Use(func(c *conn.Conn) {
+				_, err := c.Exec(t.Context(), 0, "SET SESSION wait_timeout=1")
+				must(t, err)
+			})
 			const long = 3 * time.Second
 			before, start := s.Statements(), time.Now()
 			time.Sleep(long)
@@ -265,7 +264,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		eventually(t, "the turn has ended", func() bool { return hasTurns(s, 0) && !l.used(t, "after") })
 		turn("since")()
 		eventually(t, "a session rests", func() bool { return rests(s, 1) })
-		if n := s.locks.sessions; n.Open() != 1 {
+		if n := s.locks.Sessions; n.Open() != 1 {
 			t.Errorf("%d sessions, want the new one", n.Open())
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/getlock"
 )
 
 // waiters are programs with named locks: a store with connections of its own and a client
@@ -65,14 +66,8 @@ func (l *lab) lines(t *testing.T) (ids []int) {
 }
 
 // turnsOf are the sessions of a store that have a turn, and how many have none.
-func turnsOf(s *Store) (turns []*turn, idle int) {
-	n := s.locks
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for s := range n.turns {
-		turns = append(turns, s)
-	}
-	return turns, len(n.sessions.Idle())
+func turnsOf(s *Store) (turns []*getlock.Turn, idle int) {
+	return s.locks.Turns(), len(s.locks.Sessions.Idle())
 }
 
 // hasTurns reports whether a store has so many turns.
@@ -90,7 +85,7 @@ func rests(s *Store, want int) bool {
 // used reports whether a session has the named lock of a key.
 func (l *lab) used(t *testing.T, key string) bool {
 	t.Helper()
-	text := getLock("`"+l.table()+"`", key)
+	text := getlock.WaitStatement("`"+l.table()+"`", key)
 	text = text[:strings.Index(text, ", GET_LOCK")]
 	var by sql.NullInt64
 	must(t, l.db.QueryRow(text).Scan(&by))
@@ -313,7 +308,7 @@ func TestNamedLockIsAQueue(t *testing.T) {
 		eventually(t, "no turn is left", func() bool { return !l.used(t, "k") })
 
 		first = turn(stores[0], "k", false)
-		time.AfterFunc((lineSeconds+1)*time.Second, first)
+		time.AfterFunc((getlock.WaitSeconds+1)*time.Second, first)
 		turn(stores[1], "k", true)()
 	})
 }
@@ -325,7 +320,7 @@ func TestWakeupConns(t *testing.T) {
 			return 0
 		}
 		most := 0
-		for s.locks.sessions.Room(most) == nil {
+		for s.locks.Sessions.Room(most) == nil {
 			most++
 		}
 		return most

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // soakTime is how long a soak runs: ROWLOCK_SOAK, or a few seconds.
@@ -120,7 +121,7 @@ func runGuardSoak(t *testing.T, l *lab, d time.Duration, guarded bool) *guardSoa
 // keepable is the TTL of the leases in a soak.
 func (l *lab) keepable() time.Duration {
 	if l.strategy == SelectForUpdate {
-		return minSessionTTL
+		return session.MinTTL
 	}
 	return 20 * time.Millisecond
 }

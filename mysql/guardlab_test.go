@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // everywhere runs f for each strategy on both servers.
@@ -71,7 +72,7 @@ func (p program) lock(t testing.TB, key string, o ...rowlock.Option) *rowlock.Le
 // shortest is the smallest TTL that a test of the strategy should use.
 func (l *lab) shortest() time.Duration {
 	if l.strategy == SelectForUpdate {
-		return minSessionTTL
+		return session.MinTTL
 	}
 	return 200 * time.Millisecond
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/getlock"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // AcquireWait implements driver.Queuer where Limits.Queue says so. Under
@@ -18,8 +20,8 @@ func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func())
 	if err := s.ready(ctx); err != nil {
 		return driver.Result{}, err
 	}
-	if keep, ok := s.strategy.(*forUpdate); ok {
-		return keep.queue(ctx, r, begin), nil
+	if keep, ok := s.strategy.(*session.ForUpdate); ok {
+		return keep.AcquireWait(ctx, r, begin), nil
 	}
 	return driver.Result{}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrNotSupported}
 }
@@ -27,10 +29,10 @@ func (s *Store) AcquireWait(ctx context.Context, r driver.Request, begin func())
 // WaitTurn implements driver.Turner where Limits.Turns says so: see Options.WakeupConns.
 func (s *Store) WaitTurn(ctx context.Context, key string) (waited bool, end func(), err error) {
 	if s.locks == nil {
-		return false, nil, errNoTurn(driver.ErrNotSupported)
+		return false, nil, getlock.ErrNoTurn(driver.ErrNotSupported)
 	}
 	if err := s.ready(ctx); err != nil {
 		return false, nil, err
 	}
-	return s.locks.wait(ctx, key)
+	return s.locks.Wait(ctx, key)
 }

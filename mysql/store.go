@@ -13,7 +13,9 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/getlock"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
@@ -23,7 +25,7 @@ type Store struct {
 	options  Options
 	names    names
 	strategy strategy
-	locks    *namedLocks // nil: waiters have no turns
+	locks    *getlock.Locks // nil: waiters have no turns
 
 	transactions *conn.Pool // of InTx and Once, one for each that runs
 	onces        onces
@@ -152,14 +154,14 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	case UniqueInsert:
 		s.strategy = row.NewUnique(s.db, s.names.unique)
 	case SelectForUpdate:
-		if s.strategy, err = newForUpdate(s.db, forUpdateOptions{leases: s.names.session, rows: s.names.sessionRow, connections: o.Connections, spare: spareConnections}); err != nil {
+		if s.strategy, err = session.NewForUpdate(s.db, session.Config{Leases: s.names.session, Rows: s.names.sessionRow, Connections: o.Connections, Spare: spareConnections}); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, fmt.Errorf("%w: %s is no strategy", driver.ErrInvalid, o.Strategy)
 	}
 	if o.WakeupConns > 0 {
-		s.locks = newNamedLocks(s.db, o.WakeupConns, s.strategy.Layout()[0].Table)
+		s.locks = getlock.NewLocks(s.db, o.WakeupConns, s.strategy.Layout()[0].Table)
 	}
 	return s, nil
 }
@@ -173,7 +175,7 @@ func (s *Store) Close() error {
 	}
 	s.strategy.Close()
 	if s.locks != nil {
-		s.locks.close()
+		s.locks.Close()
 	}
 	return s.db.Close()
 }
@@ -191,16 +193,16 @@ func (s *Store) Limits() driver.Limits {
 
 // Acquire implements driver.Store.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	var session chan struct{} // nil: none is started
-	if f, ok := s.strategy.(*forUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
-		session = f.sessions.Fill(reqs[0].TTL)
+	var opened chan struct{} // nil: no session is opened ahead
+	if f, ok := s.strategy.(*session.ForUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
+		opened = f.Sessions.Fill(reqs[0].TTL)
 	}
 	if err := s.ready(ctx); err != nil || len(reqs) == 0 {
 		return nil, err
 	}
-	if session != nil {
+	if opened != nil {
 		select {
-		case <-session:
+		case <-opened:
 		case <-ctx.Done(): // which the attempt sees
 		}
 	}

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // Options.Connections.
 
 const (
-	// maxAttempts is how many acquires are under way at the same time.
-	maxAttempts = 16
+	// MaxAttempts is how many acquires are under way at the same time.
+	MaxAttempts = 16
 
 	// idleSession is how long a session is kept for the next key.
 	idleSession = 20 * time.Second
@@ -27,15 +27,15 @@ const (
 
 // room is how many sessions the pool of database/sql has room for beside the
 // Store's own connections, and how many connections it allows (0: any number).
-func (f *forUpdate) room() (most, room int) {
+func (f *ForUpdate) room() (most, room int) {
 	most = f.db.SQL.Stats().MaxOpenConnections
 	if most == 0 {
 		return 0, math.MaxInt
 	}
-	return most, most - f.connections - f.spare
+	return most, most - f.Connections - f.Spare
 }
 
-func newSessions(f *forUpdate) *conn.Pool {
+func newSessions(f *ForUpdate) *conn.Pool {
 	return f.db.NewPool(conn.PoolOptions{
 		Prepare: prepareSession,
 		Holds:   true,
@@ -51,8 +51,8 @@ func newSessions(f *forUpdate) *conn.Pool {
 }
 
 // session takes one without any lock.
-func (f *forUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn, error) {
-	c, err := f.sessions.GetFor(ctx, ttl)
+func (f *ForUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn, error) {
+	c, err := f.Sessions.GetFor(ctx, ttl)
 	if errors.Is(err, conn.ErrPoolBusy) {
 		err = &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: %w", err)}
 	}
@@ -97,7 +97,7 @@ func rollBack(ctx context.Context, session *conn.Conn) error {
 
 // endSession asks the server to end a session. ended: it did so now. gone: there is no
 // such session, or there will not be in a moment.
-func (f *forUpdate) endSession(ctx context.Context, session *conn.Conn) (ended, gone bool) {
+func (f *ForUpdate) endSession(ctx context.Context, session *conn.Conn) (ended, gone bool) {
 	ctx, cancel := context.WithTimeout(ctx, conn.KillWait)
 	defer cancel()
 	err := f.db.Kill(ctx, session, "CONNECTION", session.Heard)

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -11,32 +11,32 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// seizure is one attempt to take one key.
-type seizure struct {
-	f       *forUpdate
+// acquisition is one attempt to take one key.
+type acquisition struct {
+	f       *ForUpdate
 	r       driver.Request
 	session *conn.Conn
 	started time.Duration // before anything was sent
-	stood   bool          // (1) and (2) were done in the server's queue
+	locked  bool          // (1) and (2) were done in the server's queue
 	t0      int64         // the token of the lease row before the grant
 	token   int64         // the one that (3) wrote
 	wanted  driver.Hint   // as last seen
-	line    bool          // somebody had the key while this waited in the server's queue
+	inQueue bool          // somebody had the key while this waited in the server's queue
 
 	sent bool // (3) was sent, and is not known to have changed nothing
 }
 
-func (f *forUpdate) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+func (f *ForUpdate) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("acquire"), err)
 	}
 	results := make([]driver.Result, len(reqs))
-	side(len(reqs), func(i int) { results[i] = f.seize(ctx, reqs[i]) })
-	return whole(ctx, results)
+	parallel(len(reqs), func(i int) { results[i] = f.acquireOne(ctx, reqs[i]) })
+	return batchError(ctx, results)
 }
 
-// side runs f for each of n, side by side.
-func side(n int, f func(int)) {
+// parallel runs f for each of n, side by side.
+func parallel(n int, f func(int)) {
 	if n == 1 {
 		f(0)
 		return
@@ -48,8 +48,8 @@ func side(n int, f func(int)) {
 	wg.Wait()
 }
 
-// whole makes one error of a call that its context cut off before any answer.
-func whole(ctx context.Context, results []driver.Result) ([]driver.Result, error) {
+// batchError makes one error of a call that its context cut off before any answer.
+func batchError(ctx context.Context, results []driver.Result) ([]driver.Result, error) {
 	if ctx.Err() == nil {
 		return results, nil
 	}
@@ -65,13 +65,13 @@ func whole(ctx context.Context, results []driver.Result) ([]driver.Result, error
 	return nil, err
 }
 
-// seize takes one key. A session at rest that turns out to be dead is not the
+// acquireOne takes one key. A session at rest that turns out to be dead is not the
 // attempt's fault: it goes on with another.
-func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
+func (f *ForUpdate) acquireOne(ctx context.Context, r driver.Request) driver.Result {
 	if h := f.get(r.Key, r.ID); h != nil {
 		return f.again(ctx, h)
 	}
-	a := &seizure{f: f, r: r, started: clock.Now()}
+	a := &acquisition{f: f, r: r, started: clock.Now()}
 	for try := 1; ; try++ {
 		switch pinned, err := f.place(ctx, r); {
 		case err != nil:
@@ -108,7 +108,7 @@ func (f *forUpdate) seize(ctx context.Context, r driver.Request) driver.Result {
 
 // again answers an acquire that finds its own hold: with the stored token, if the
 // session still lives.
-func (f *forUpdate) again(ctx context.Context, h *hold) driver.Result {
+func (f *ForUpdate) again(ctx context.Context, h *hold) driver.Result {
 	stale, err := f.startBeat(h, h.ttl).wait(ctx.Done())
 	switch {
 	case err != nil:
@@ -121,11 +121,11 @@ func (f *forUpdate) again(ctx context.Context, h *hold) driver.Result {
 
 // run makes the steps. Unless it was granted, or the session is broken, the
 // session has no lock afterwards.
-func (a *seizure) run(ctx context.Context) (driver.Result, error) {
+func (a *acquisition) run(ctx context.Context) (driver.Result, error) {
 	result, err := a.steps(ctx)
 	if err == nil && result.Status == driver.Granted {
 		h := &hold{
-			key: a.r.Key, id: a.r.ID, token: a.token, ttl: a.r.TTL, keeps: a.r.Keep > 0, session: a.session, turn: make(chan struct{}, 1),
+			key: a.r.Key, id: a.r.ID, token: a.token, ttl: a.r.TTL, keeps: a.r.Keep > 0, session: a.session, sem: make(chan struct{}, 1),
 			granted: a.started, heard: a.started, rowUntil: a.started + a.r.TTL, trusted: a.started + a.r.TTL,
 			wanted: a.wanted, seen: clock.Now(),
 		}

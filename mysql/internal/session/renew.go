@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 // renews the lease rows that are due in one statement. A session that hangs keeps
 // no other from its answer: after a moment it is unknown, and its heartbeat goes
 // on. Alive with Left says until when the hold is good, by the earlier of the two.
-func (f *forUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+func (f *ForUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("renew"), err)
 	}
@@ -35,7 +35,7 @@ func (f *forUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		if own[i].rowDue(now, h.TTL) {
 			due = append(due, i)
 		}
-		patience = max(patience, beats(h.TTL), f.db.Bound(0))
+		patience = max(patience, Heartbeats(h.TTL), f.db.Bound(0))
 		beating[i] = f.startBeat(own[i], h.TTL)
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
@@ -51,7 +51,7 @@ func (f *forUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		row, asked := rows[i]
 		left := own[i].left(now, h.TTL, h.MaxHold)
 		switch {
-		case errors.Is(err, errUnanswered):
+		case errors.Is(err, ErrUnanswered):
 			results[i].Err = &driver.Error{Err: fmt.Errorf("mysql: renew %q: %w", h.Key, err)}
 		case err != nil:
 			dead, causes[i] = append(dead, i), err
@@ -67,18 +67,18 @@ func (f *forUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	for _, i := range dead {
 		f.finish(ctx, own[i])
 	}
-	f.tell(ctx, "renew", f.db.Renewals, holds, foreign, dead, results)
+	f.resolve(ctx, "renew", f.db.Renewals, holds, foreign, dead, results)
 	for i, err := range causes {
 		results[i].Err = fmt.Errorf("its session has ended: %w", err)
 	}
-	return whole(ctx, results)
+	return batchError(ctx, results)
 }
 
 var errTooLate = errors.New("the answer came too late, or MaxHold is over")
 
 // renewRows extends the lease rows of the holds that are due and gives the answers
 // by index.
-func (f *forUpdate) renewRows(ctx context.Context, now time.Duration, holds []driver.Hold, own []*hold, due []int) map[int]driver.Result {
+func (f *ForUpdate) renewRows(ctx context.Context, now time.Duration, holds []driver.Hold, own []*hold, due []int) map[int]driver.Result {
 	if len(due) == 0 {
 		return nil
 	}
@@ -111,27 +111,27 @@ func over(s driver.Status) bool {
 }
 
 // finish ends a hold that is over: its session is dead, or must free the row.
-func (f *forUpdate) finish(ctx context.Context, h *hold) {
+func (f *ForUpdate) finish(ctx context.Context, h *hold) {
 	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
+	case h.sem <- struct{}{}:
+		defer func() { <-h.sem }()
 	case <-ctx.Done():
 		return // at the next call, or by its TTL
 	}
 	if !f.take(h) {
 		return
 	}
-	h.over = true
+	h.ended = true
 	if !h.session.Broken {
 		_ = rollBack(ctx, h.session)
 	}
 	h.session.Put()
 }
 
-// tell answers by the lease row for holds that no session of this Store has: those
+// resolve answers by the lease row for holds that no session of this Store has: those
 // that are foreign to it, and those whose session is dead. What the row still names
 // is over too if nobody has its row locked.
-func (f *forUpdate) tell(ctx context.Context, what string, on *conn.Pool, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
+func (f *ForUpdate) resolve(ctx context.Context, what string, on *conn.Pool, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
 	if len(foreign)+len(dead) == 0 {
 		return
 	}

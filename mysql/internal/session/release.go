@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 // nothing, and when no MinHold can be written any more. Where KILL is refused the
 // session is gone at the latest after its wait_timeout, which is over when the
 // engine stops to repeat the undo.
-func (f *forUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+func (f *ForUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("release"), err)
 	}
 	results := make([]driver.Result, len(holds))
 	ends := make([]ending, len(holds))
-	side(len(holds), func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) })
+	parallel(len(holds), func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) })
 	var foreign, dead []int
 	for i, e := range ends {
 		switch e {
@@ -32,13 +32,13 @@ func (f *forUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.
 			dead = append(dead, i)
 		}
 	}
-	f.tell(ctx, "release", f.db.Releases, holds, foreign, dead, results)
+	f.resolve(ctx, "release", f.db.Releases, holds, foreign, dead, results)
 	for _, i := range foreign {
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
 	}
 	f.tellWanted(ctx, holds, results)
-	return whole(ctx, results)
+	return batchError(ctx, results)
 }
 
 // ending is what releaseOne found.
@@ -50,7 +50,7 @@ const (
 	diedBefore         // the session had ended; the lease row tells how
 )
 
-func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Result, ending) {
+func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Result, ending) {
 	h := f.get(q.Key, q.ID)
 	if h == nil {
 		f.mu.Lock()
@@ -62,15 +62,15 @@ func (f *forUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 		return f.undo(ctx, q, x), answered
 	}
 	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
+	case h.sem <- struct{}{}:
+		defer func() { <-h.sem }()
 	case <-ctx.Done():
-		return driver.Result{Err: conn.MaybeApplied(f.lease.What("release"), fmt.Errorf("%w: %w", errUnanswered, ctx.Err()))}, answered
+		return driver.Result{Err: conn.MaybeApplied(f.lease.What("release"), fmt.Errorf("%w: %w", ErrUnanswered, ctx.Err()))}, answered
 	}
 	if !f.take(h) {
 		return driver.Result{}, unknownHere
 	}
-	h.over = true
+	h.ended = true
 	n := h.session
 	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true}
 	died := n.Broken // a heartbeat found it dead

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // Reap removes both rows of keys that are dead for longer than grace, the row that
 // sessions lock too: it takes that lock first, without waiting, so it never touches
 // a key that is held. An acquire that finds a row missing makes it again.
-func (f *forUpdate) Reap(ctx context.Context, grace time.Duration) (removed int, err error) {
+func (f *ForUpdate) Reap(ctx context.Context, grace time.Duration) (removed int, err error) {
 	old := conn.NewText(0).Add("expires_at<" + row.Now + "-INTERVAL ").Micros(grace).
 		Add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
 		Add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
@@ -43,7 +43,7 @@ func (f *forUpdate) Reap(ctx context.Context, grace time.Duration) (removed int,
 
 // reapKey is one transaction: the row's lock, then the lease row if it is still
 // dead, then the row.
-func (f *forUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) (gone bool, err error) {
+func (f *ForUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) (gone bool, err error) {
 	states, err := f.read(ctx, c, []string{key})
 	if err != nil || states[key].locked {
 		return false, err
@@ -65,7 +65,7 @@ func (f *forUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) 
 	}
 	for _, statement := range []string{
 		conn.NewText(0).Add("DELETE t FROM ", f.lease.Name, " AS t FORCE INDEX (PRIMARY) WHERE name=").Key(key).Add(" AND ", old).String(),
-		conn.NewText(0).Add("DELETE FROM ", f.rows, " WHERE name=").Key(key).String(),
+		conn.NewText(0).Add("DELETE FROM ", f.Rows, " WHERE name=").Key(key).String(),
 	} {
 		res, err := c.Exec(ctx, f.db.Bound(0), statement)
 		if err != nil {

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type failure struct {
 // fail notes what an undo has to do after an error, if there is anything. What
 // (3) may have written grants nothing without the session; all that can remain of
 // it is MinHold.
-func (a *seizure) fail(lost bool, err error) error {
+func (a *acquisition) fail(lost bool, err error) error {
 	keeps := a.sent && a.r.Keep > 0
 	if !lost && !keeps {
 		return conn.NotSent(a.f.lease.What("acquire"), err)
@@ -36,7 +36,7 @@ func (a *seizure) fail(lost bool, err error) error {
 }
 
 // note keeps a failure until it was undone, or cannot matter any more.
-func (f *forUpdate) note(id driver.HoldID, x *failure, d time.Duration) {
+func (f *ForUpdate) note(id driver.HoldID, x *failure, d time.Duration) {
 	now := time.Now()
 	x.until = now.Add(2*d + time.Minute)
 	f.mu.Lock()
@@ -50,7 +50,7 @@ func (f *forUpdate) note(id driver.HoldID, x *failure, d time.Duration) {
 }
 
 // undo makes sure that the session of a failure is gone and MinHold taken back.
-func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.Result {
+func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.Result {
 	f.mu.Lock()
 	n, keeps := x.session, x.keeps
 	f.mu.Unlock()
@@ -80,7 +80,7 @@ func (f *forUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 }
 
 // takeBack ends the MinHold of a hold in the lease row.
-func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
+func (f *ForUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
 	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
 		res, err := c.Exec(ctx, f.db.Bound(0), f.revoke(q.Key, q.ID))
 		if err == nil {
@@ -95,7 +95,7 @@ func (f *forUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 }
 
 // locked reports whether any session has the key.
-func (f *forUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
+func (f *ForUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
 	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		locked = states[key].locked

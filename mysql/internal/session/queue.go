@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
-// queue waits for the row lock, which is (1) and (2), and then goes on as any acquire
+// AcquireWait waits for the row lock, which is (1) and (2), and then goes on as any acquire
 // does.
-func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) driver.Result {
+func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin func()) driver.Result {
 	defer f.hinter.join(r)()
 	for {
 		n, err := f.session(ctx, r.TTL)
@@ -21,7 +21,7 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 			return driver.Result{Err: conn.NotSent(f.lease.What("wait"), err)}
 		}
 		start := time.Now()
-		found, err := f.stand(ctx, n, r.Key)
+		found, err := f.waitForRow(ctx, n, r.Key)
 		switch {
 		case err != nil && n.Broken: // it died while it waited, or the caller has gone
 			n.Put()
@@ -37,8 +37,8 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 		// short: the outcome would be unknown.
 		steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 		begin()
-		a := &seizure{f: f, r: r, session: n, started: clock.Now(), line: row.HadToWait(n, start)}
-		a.stood = a.read(found)
+		a := &acquisition{f: f, r: r, session: n, started: clock.Now(), inQueue: row.HadToWait(n, start)}
+		a.locked = a.readToken(found)
 		result, err := a.run(steps)
 		f.refused(steps, r, result, a.wanted)
 		cancel()
@@ -54,10 +54,10 @@ func (f *forUpdate) queue(ctx context.Context, r driver.Request, begin func()) d
 	}
 }
 
-// stand waits in the server's queue until the session has the row lock, in slices
+// waitForRow waits in the server's queue until the session has the row lock, in slices
 // of the session's innodb_lock_wait_timeout, a second: a waiter whose program died
 // leaves no longer-lived ghost. A key without a row has nobody to wait for.
-func (f *forUpdate) stand(ctx context.Context, n *conn.Conn, key string) ([]conn.Int, error) {
+func (f *ForUpdate) waitForRow(ctx context.Context, n *conn.Conn, key string) ([]conn.Int, error) {
 	for {
 		found, err := conn.Query(ctx, n, 0, f.waitRow(key), conn.ScanOne[conn.Int])
 		if !errors.Is(err, conn.ErrBlocked) {

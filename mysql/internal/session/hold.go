@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -23,8 +23,8 @@ type hold struct {
 	wanted  driver.Hint   // by another, at the grant
 	seen    time.Duration // when that was read
 	session *conn.Conn
-	turn    chan struct{} // the right to use the session
-	over    bool          // the session is the hold's no more; for who has the turn
+	sem     chan struct{} // the right to use the session
+	ended   bool          // the session is the hold's no more; for who has the turn
 
 	mu       sync.Mutex
 	beating  *heartbeat
@@ -42,13 +42,13 @@ type heartbeat struct {
 	stale bool          // the lease row has another hold, or none
 }
 
-var errUnanswered = errors.New("the session has not answered yet")
+var ErrUnanswered = errors.New("the session has not answered yet")
 
-// beats is how often the engine calls Renew.
-func beats(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
+// Heartbeats is how often the engine calls Renew.
+func Heartbeats(ttl time.Duration) time.Duration { return min(ttl/10, time.Second) }
 
 // startBeat starts a heartbeat, or joins the one under way.
-func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
+func (f *ForUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.beating != nil {
@@ -76,16 +76,16 @@ func (f *forUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 }
 
 // beatOnce sends the statement. It has as much time as the hold can be trusted.
-func (f *forUpdate) beatOnce(h *hold, ttl time.Duration) (stale bool, err error) {
+func (f *ForUpdate) beatOnce(h *hold, ttl time.Duration) (stale bool, err error) {
 	ctx, cancel := context.WithTimeout(f.life, ttl)
 	defer cancel()
 	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
+	case h.sem <- struct{}{}:
+		defer func() { <-h.sem }()
 	case <-ctx.Done():
-		return false, fmt.Errorf("%w: %w", errUnanswered, ctx.Err())
+		return false, fmt.Errorf("%w: %w", ErrUnanswered, ctx.Err())
 	}
-	if h.over || h.session.Broken {
+	if h.ended || h.session.Broken {
 		return false, errors.New("the session has ended")
 	}
 	// The last renewals before MaxHold are shorter. But a renewal never shortens what
@@ -115,7 +115,7 @@ func (b *heartbeat) wait(giveUp <-chan struct{}) (stale bool, err error) {
 	case <-b.done:
 		return b.stale, b.err
 	default:
-		return false, errUnanswered
+		return false, ErrUnanswered
 	}
 }
 
@@ -149,7 +149,7 @@ func (h *hold) mayShorten(to time.Duration) bool {
 func (h *hold) rowDue(now, ttl time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.rowUntil-now < ttl*2/3 || now-h.heard > 2*beats(ttl)
+	return h.rowUntil-now < ttl*2/3 || now-h.heard > 2*Heartbeats(ttl)
 }
 
 func (h *hold) renewed(until time.Duration) {

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -26,11 +26,11 @@ type state struct {
 //
 // Whether a key is held cannot be seen in the lease row, which a release leaves as
 // it is. The server's own tables of locks would tell, but need privileges.
-func (f *forUpdate) read(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
+func (f *ForUpdate) read(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
 	return conn.InParts(0, len(keys), func(from, to int) (map[string]state, error) { return f.readOnce(ctx, c, keys[from:to]) })
 }
 
-func (f *forUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
+func (f *ForUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
 	free, err := f.lease.KeySet(ctx, c, f.free(keys))
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s state) info() driver.Info {
 	return i
 }
 
-func (f *forUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
+func (f *ForUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
 	err = f.db.Read(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, keys)
 		if err != nil {
@@ -109,7 +109,7 @@ func (f *forUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.
 const listPart = 50
 
 // List reads the names from the lease rows, then the states in parts.
-func (f *forUpdate) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
+func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var names []string
 	err = f.db.Read(ctx, func(c *conn.Conn) (err error) {
 		rows, err := conn.Query(ctx, c, 0, row.Listing(f.lease.Name, prefix, after, limit), row.ScanRow)

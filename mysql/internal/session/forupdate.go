@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
-// forUpdate is the strategy SelectForUpdate (pessimistic): a hold is the lock that
+// ForUpdate is the strategy SelectForUpdate (pessimistic): a hold is the lock that
 // one database session has on the key's row in rowlock_session_row. The server
 // drops it when the session ends, so a process that dies frees its keys at once.
 //
@@ -55,15 +55,15 @@ import (
 // kept_until for MinHold, written at the grant so that a crash keeps it too. The
 // session then serves the next acquire. A session of which we do not know what it
 // does is closed, and KILLed where that is allowed; where not, wait_timeout ends it.
-type forUpdate struct {
+type ForUpdate struct {
 	db *conn.DB
-	forUpdateOptions
+	Config
 	lease *row.Table // the lease rows; only its statements that do not take a key are used
 
-	sessions *conn.Pool
-	attempts chan struct{} // one for each acquire under way
-	caution  *caution
-	hinter   *hinter
+	Sessions  *conn.Pool
+	attempts  chan struct{} // one for each acquire under way
+	lookFirst *lookFirst
+	hinter    *hinter
 
 	life context.Context // ends with the Store
 	end  context.CancelFunc
@@ -73,62 +73,62 @@ type forUpdate struct {
 	failed map[driver.HoldID]*failure // attempts whose outcome is not known
 }
 
-// minSessionTTL is the smallest TTL: the server counts wait_timeout in seconds.
-const minSessionTTL = time.Second
+// MinTTL is the smallest TTL: the server counts wait_timeout in seconds.
+const MinTTL = time.Second
 
-// forUpdateOptions are what a Store tells the strategy.
-type forUpdateOptions struct {
-	leases, rows string // tables: of the lease rows, and of those that sessions lock
-	connections  int    // the Store's other ones
-	spare        int    // those of a program's pool that are left to the program
+// Config are what a Store tells the strategy.
+type Config struct {
+	Leases, Rows string // tables: of the lease rows, and of those that sessions lock
+	Connections  int    // the Store's other ones
+	Spare        int    // those of a program's pool that are left to the program
 }
 
-// newForUpdate makes the strategy. A program's pool that is bounded must leave room for
+// NewForUpdate makes the strategy. A program's pool that is bounded must leave room for
 // at least one session.
-func newForUpdate(d *conn.DB, o forUpdateOptions) (*forUpdate, error) {
-	f := &forUpdate{
-		db:               d,
-		forUpdateOptions: o,
-		lease:            row.NewTable(d, o.leases),
-		attempts:         make(chan struct{}, maxAttempts),
-		holds:            make(map[driver.HoldID]*hold),
-		failed:           make(map[driver.HoldID]*failure),
+func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
+	f := &ForUpdate{
+		db:       d,
+		Config:   o,
+		lease:    row.NewTable(d, o.Leases),
+		attempts: make(chan struct{}, MaxAttempts),
+		holds:    make(map[driver.HoldID]*hold),
+		failed:   make(map[driver.HoldID]*failure),
 	}
-	f.sessions, f.caution, f.hinter = newSessions(f), newCaution(f), &hinter{f: f}
+	f.Sessions, f.lookFirst, f.hinter = newSessions(f), newLookFirst(f), &hinter{f: f}
 	if most, room := f.room(); room < 1 {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, and strategy for-update needs one for each held key beside %d of Options.Connections and %d for your own transactions: SetMaxOpenConns(0), or at least %d and one more for each further key",
-			driver.ErrInvalid, most, f.connections, f.spare, f.connections+f.spare+1)
+			driver.ErrInvalid, most, f.Connections, f.Spare, f.Connections+f.Spare+1)
 	}
 	f.life, f.end = context.WithCancel(context.Background())
 	return f, nil
 }
 
-func (f *forUpdate) Limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: minSessionTTL, LockWait: conn.LockWait, Heartbeat: true, Queue: true}
+func (f *ForUpdate) Limits() driver.Limits {
+	return driver.Limits{Batch: 500, MinTTL: MinTTL, LockWait: conn.LockWait, Heartbeat: true, Queue: true}
 }
 
-func (f *forUpdate) Layout() []row.Layout {
+func (f *ForUpdate) Layout() []row.Layout {
 	tables := f.lease.Layout()
 	tables[0].Columns = append(tables[0].Columns, "kept_until", "conn_id", "server", "started")
-	return append(tables, row.Layout{Table: f.rows, Columns: []string{"name"}})
+	return append(tables, row.Layout{Table: f.Rows, Columns: []string{"name"}})
 }
 
 // Close ends all sessions, and with them what they hold.
-func (f *forUpdate) Close() {
-	f.sessions.Close()
+func (f *ForUpdate) Close() {
+	f.Sessions.Close()
 	f.mu.Lock()
 	f.end()
 	holds := f.holds
 	f.holds = make(map[driver.HoldID]*hold)
 	f.mu.Unlock()
 	for _, h := range holds {
-		h.turn <- struct{}{} // a heartbeat under way has just been cancelled
-		h.session.Put()      // the pool is closed
+		h.sem <- struct{}{} // a heartbeat under way has just been cancelled
+		h.session.Put()     // the pool is closed
 	}
 }
 
 // work runs do in the background; Close waits for it. false: the Store was closed.
-func (f *forUpdate) work(do func()) bool {
+func (f *ForUpdate) work(do func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.life.Err() != nil {
@@ -139,7 +139,7 @@ func (f *forUpdate) work(do func()) bool {
 }
 
 // put takes a granted hold into care; false: the Store was closed.
-func (f *forUpdate) put(h *hold) bool {
+func (f *ForUpdate) put(h *hold) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.life.Err() != nil {
@@ -150,7 +150,7 @@ func (f *forUpdate) put(h *hold) bool {
 }
 
 // get finds a granted hold of this Store; nil: there is none.
-func (f *forUpdate) get(key string, id driver.HoldID) *hold {
+func (f *ForUpdate) get(key string, id driver.HoldID) *hold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if h := f.holds[id]; h != nil && h.key == key {
@@ -160,7 +160,7 @@ func (f *forUpdate) get(key string, id driver.HoldID) *hold {
 }
 
 // take is get for whoever ends the hold: only one does.
-func (f *forUpdate) take(h *hold) bool {
+func (f *ForUpdate) take(h *hold) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.holds[h.id] != h {
@@ -172,6 +172,6 @@ func (f *forUpdate) take(h *hold) bool {
 
 // Guards: the lease row stays as it is when a session ends, so it does not tell
 // whether the hold is over.
-func (f *forUpdate) Guards(h driver.Hold) (*row.Table, bool) {
+func (f *ForUpdate) Guards(h driver.Hold) (*row.Table, bool) {
 	return f.lease, f.get(h.Key, h.ID) != nil
 }

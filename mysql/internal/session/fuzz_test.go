@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 
 // FuzzSessionStatements: see sqltest.Fuzz.
 func FuzzSessionStatements(f *testing.F) {
-	fu := &forUpdate{lease: &row.Table{Name: "`rowlock_session`"}, forUpdateOptions: forUpdateOptions{rows: "`rowlock_session_row`"}}
+	fu := &ForUpdate{lease: &row.Table{Name: "`rowlock_session`"}, Config: Config{Rows: "`rowlock_session_row`"}}
 	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
 		one := driver.Request{Key: v.Key, ID: v.ID, Owner: v.Owner, TTL: v.D, Keep: v.D}
 		waiting := one

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -16,18 +16,18 @@ import (
 // once one was blocked, keys are looked at first, all of them together: the looks of
 // however many keys share the one acquire connection for what may be slow.
 
-// cautious is for how long after a key was found blocked the steps (3) of all keys
+// lookFirstFor is for how long after a key was found blocked the steps (3) of all keys
 // are preceded by a look, which costs a trip or two.
-const cautious = time.Second
+const lookFirstFor = time.Second
 
 // questionWait bounds a look, which waits for nobody but the server and those who use
 // the connection before it.
 const questionWait = 10 * time.Second
 
-// caution decides whether to look, and gathers the looks.
-type caution struct {
-	f     *forUpdate
-	lasts time.Duration // the constant; tests change it
+// lookFirst decides whether to look, and gathers the looks.
+type lookFirst struct {
+	f       *ForUpdate
+	lasting time.Duration // the constant; tests change it
 
 	mu      sync.Mutex
 	until   time.Time     // looks come first
@@ -46,12 +46,12 @@ type question struct {
 	err    error
 }
 
-func newCaution(f *forUpdate) *caution {
-	return &caution{f: f, lasts: cautious, began: make(chan struct{})}
+func newLookFirst(f *ForUpdate) *lookFirst {
+	return &lookFirst{f: f, lasting: lookFirstFor, began: make(chan struct{})}
 }
 
 // blocked notes that a key is.
-func (c *caution) blocked() {
+func (c *lookFirst) blocked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -59,11 +59,11 @@ func (c *caution) blocked() {
 		close(c.began)
 		c.began = make(chan struct{})
 	}
-	c.until = now.Add(c.lasts)
+	c.until = now.Add(c.lasting)
 }
 
-// on reports whether to look first. If not, the channel is closed when that changes.
-func (c *caution) on() (bool, <-chan struct{}) {
+// required reports whether to look first. If not, the channel is closed when that changes.
+func (c *lookFirst) required() (bool, <-chan struct{}) {
 	if c.f.db.CannotKill.Load() {
 		return true, nil
 	}
@@ -75,7 +75,7 @@ func (c *caution) on() (bool, <-chan struct{}) {
 // pinned asks without waiting whether a transaction has locked the guard entry of a
 // key that nobody holds. A probe of another client may have, for a moment: so it asks
 // twice. An acquire that has the row lock gives the token that it has read.
-func (c *caution) pinned(ctx context.Context, key string, token int64, ours bool) (bool, error) {
+func (c *lookFirst) pinned(ctx context.Context, key string, token int64, ours bool) (bool, error) {
 	for try := 1; ; try++ {
 		q := &question{key: key, token: token, ours: ours, done: make(chan struct{})}
 		if err := c.ask(ctx, q); err != nil || !q.pinned {
@@ -91,7 +91,7 @@ func (c *caution) pinned(ctx context.Context, key string, token int64, ours bool
 }
 
 // ask waits for the answer to a look.
-func (c *caution) ask(ctx context.Context, q *question) error {
+func (c *lookFirst) ask(ctx context.Context, q *question) error {
 	c.mu.Lock()
 	c.waiting = append(c.waiting, q)
 	c.asking = c.asking || c.f.work(c.answer)
@@ -110,7 +110,7 @@ func (c *caution) ask(ctx context.Context, q *question) error {
 
 // answer takes the waiting looks to the server until there are none. It is nobody's
 // context that ends it, because each look has a caller of its own.
-func (c *caution) answer() {
+func (c *lookFirst) answer() {
 	for {
 		c.mu.Lock()
 		part := c.waiting
@@ -136,7 +136,7 @@ func (c *caution) answer() {
 }
 
 // look answers the looks. What is held, or has no row, waits for nobody's transaction.
-func (c *caution) look(ctx context.Context, on *conn.Conn, part []*question) error {
+func (c *lookFirst) look(ctx context.Context, on *conn.Conn, part []*question) error {
 	var unread []string
 	for _, q := range part {
 		if !q.ours {
@@ -175,17 +175,17 @@ func (c *caution) look(ctx context.Context, on *conn.Conn, part []*question) err
 }
 
 // leave gives up a place among the acquires under way; see place.
-func (f *forUpdate) leave() { <-f.attempts }
+func (f *ForUpdate) leave() { <-f.attempts }
 
 // place waits for a place among the acquires under way; see leave. Whose key is said
 // to be pinned has it looked at before, and so has who finds no place while looks come
 // first. pinned: it is, and there is no place.
-func (f *forUpdate) place(ctx context.Context, r driver.Request) (pinned bool, err error) {
-	first, began := f.caution.on()
+func (f *ForUpdate) place(ctx context.Context, r driver.Request) (pinned bool, err error) {
+	first, began := f.lookFirst.required()
 	full := len(f.attempts) == cap(f.attempts)
 	if look := r.Pinned || first && full; look {
 		began = nil
-		if pinned, err := f.caution.pinned(ctx, r.Key, 0, false); err != nil || pinned {
+		if pinned, err := f.lookFirst.pinned(ctx, r.Key, 0, false); err != nil || pinned {
 			return pinned, err
 		}
 	}
@@ -195,7 +195,7 @@ func (f *forUpdate) place(ctx context.Context, r driver.Request) (pinned bool, e
 			return false, nil
 		case <-began:
 			began = nil
-			if pinned, err := f.caution.pinned(ctx, r.Key, 0, false); err != nil || pinned {
+			if pinned, err := f.lookFirst.pinned(ctx, r.Key, 0, false); err != nil || pinned {
 				return pinned, err
 			}
 		case <-ctx.Done():

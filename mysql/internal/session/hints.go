@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 //     begins, because the attempt that was refused before has left the hint;
 //   - a grant out of the queue leaves one for those behind it: see lineClient.
 type hinter struct {
-	f *forUpdate
+	f *ForUpdate
 
 	mu      sync.Mutex
 	waiting map[waiter]int // in the server's queue; how many
@@ -45,7 +45,7 @@ const remindMost = 100
 
 // refused leaves the hint of a request that was answered Held, unless one that was seen
 // stands.
-func (f *forUpdate) refused(ctx context.Context, r driver.Request, result driver.Result, seen driver.Hint) {
+func (f *ForUpdate) refused(ctx context.Context, r driver.Request, result driver.Result, seen driver.Hint) {
 	if result.Status == driver.Held && row.HintDue(&r, seen) {
 		f.hinter.leave(ctx, waiter{r.Client, r.Key})
 	}
@@ -171,7 +171,7 @@ func (h *hold) hint() driver.Hint {
 
 // tellWanted reads the hints of keys that were released, where somebody asks and none is
 // known: one plain read for all.
-func (f *forUpdate) tellWanted(ctx context.Context, holds []driver.Hold, results []driver.Result) {
+func (f *ForUpdate) tellWanted(ctx context.Context, holds []driver.Hold, results []driver.Result) {
 	var some []int
 	for i, h := range holds {
 		if h.Asks && results[i].Status == driver.Released && results[i].Wanted.Client == 0 {

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const forceWait = 1200 * time.Millisecond
 // KILL. Where KILL is refused (another user's session), or nothing proves that the
 // session which the row names still has the key, the row is free when the server
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
-func (f *forUpdate) Force(ctx context.Context, key string) (info driver.Info, err error) {
+func (f *ForUpdate) Force(ctx context.Context, key string) (info driver.Info, err error) {
 	var before state
 	err = row.Insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
 		before, guarded, err = f.raise(ctx, key, bound)
@@ -42,7 +42,7 @@ func (f *forUpdate) Force(ctx context.Context, key string) (info driver.Info, er
 
 // raise writes the lease row, if it still is as it was read, and gives the state before.
 // guarded: an open guard is in the way.
-func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) (before state, guarded bool, err error) {
+func (f *ForUpdate) raise(ctx context.Context, key string, bound time.Duration) (before state, guarded bool, err error) {
 	err = f.db.Slow(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		if err != nil {
@@ -76,7 +76,7 @@ func (f *forUpdate) raise(ctx context.Context, key string, bound time.Duration) 
 
 // endHolder waits until the row is free, or another's, and ends the session of a
 // holder that is silent.
-func (f *forUpdate) endHolder(ctx context.Context, before state) error {
+func (f *ForUpdate) endHolder(ctx context.Context, before state) error {
 	killed := false
 	for end := time.Now().Add(forceWait); ; {
 		var s state
@@ -108,7 +108,7 @@ func (f *forUpdate) endHolder(ctx context.Context, before state) error {
 // grant, or a younger grant names the same session. The row was locked for more
 // than a second after the lease row was taken away: an acquire under way would have
 // written it by then.
-func (f *forUpdate) killSession(ctx context.Context, before state) bool {
+func (f *ForUpdate) killSession(ctx context.Context, before state) bool {
 	if before.session == 0 {
 		return false
 	}

@@ -1,4 +1,4 @@
-package mysqllock
+package getlock
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 // FuzzNamedLock: see sqltest.Fuzz.
 func FuzzNamedLock(f *testing.F) {
 	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
-		s.Add(getLock("`t`", v.Key), v.Key, v.Key)
+		s.Add(WaitStatement("`t`", v.Key), v.Key, v.Key)
 		return s
 	})
 }

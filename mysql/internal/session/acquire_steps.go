@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // steps are (1) to (4). Status Unknown without an error, of one of them, means: go on.
-func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
+func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
 	for _, step := range []func(context.Context) (driver.Result, error){a.lock, a.write} {
 		if result, err := step(ctx); err != nil || result.Status != driver.Unknown {
 			return result, err
@@ -32,8 +32,8 @@ func (a *seizure) steps(ctx context.Context) (driver.Result, error) {
 // lock is (1) and (2), unless they were done in the server's queue. A refusal that met a probe is tried some times more; so is
 // one by a session that the lease row does not name yet, or not any more. Status
 // Unknown without an error means that the session has the lock.
-func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
-	if a.stood {
+func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
+	if a.locked {
 		return driver.Result{}, nil
 	}
 	refused, made := 0, 0
@@ -55,7 +55,7 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 			}
 		case err != nil:
 			return driver.Result{}, err
-		case a.read(found):
+		case a.readToken(found):
 			return driver.Result{}, nil
 		default:
 			if made++; made == 5 {
@@ -72,8 +72,8 @@ func (a *seizure) lock(ctx context.Context) (driver.Result, error) {
 	}
 }
 
-// read takes the token out of the answer to (1) and (2); false: a row is missing.
-func (a *seizure) read(found []conn.Int) bool {
+// readToken takes the token out of the answer to (1) and (2); false: a row is missing.
+func (a *acquisition) readToken(found []conn.Int) bool {
 	if len(found) != 1 || found[0].Null {
 		return false
 	}
@@ -84,8 +84,8 @@ func (a *seizure) read(found []conn.Int) bool {
 // refusedPauses come before the tries after a refusal, by their number.
 var refusedPauses = [...]time.Duration{1: time.Millisecond, 2: 4 * time.Millisecond, 3: 8 * time.Millisecond, 4: 16 * time.Millisecond, 5: 0}
 
-// lessee is what the lease row says.
-type lessee struct {
+// rowState is what the lease row says.
+type rowState struct {
 	token      int64
 	left, kept time.Duration // of the hold; of MinHold
 	owner      string
@@ -93,9 +93,9 @@ type lessee struct {
 	taken      bool // another session has the row's lock
 }
 
-// present reads the lease row.
-func (f *forUpdate) present(ctx context.Context, c *conn.Conn, key string) (p lessee, ok bool, err error) {
-	found, err := conn.Query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p lessee, err error) {
+// readRow reads the lease row.
+func (f *ForUpdate) readRow(ctx context.Context, c *conn.Conn, key string) (p rowState, ok bool, err error) {
+	found, err := conn.Query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p rowState, err error) {
 		var token, left, kept, wanted, now conn.Int
 		err = rows.Scan(&token, &left, &kept, &p.owner, &wanted, &now, &p.taken)
 		p.token, p.left, p.kept, p.wanted = token.N, conn.Micros(left.N), conn.Micros(kept.N), row.HintOf(wanted.N, now.N)
@@ -110,9 +110,9 @@ func (f *forUpdate) present(ctx context.Context, c *conn.Conn, key string) (p le
 // refusal finds out, after the row was locked, who has the key, and in left for how
 // long; 0: nobody, or one whose lease row is not written yet. It asks on another
 // connection, because the session would keep the lock by which it asks.
-func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
+func (a *acquisition) refusal(ctx context.Context) (p rowState, err error) {
 	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) (err error) {
-		p, _, err = a.f.present(ctx, c, a.r.Key)
+		p, _, err = a.f.readRow(ctx, c, a.r.Key)
 		return conn.NotSent(a.f.lease.What("acquire"), err)
 	})
 	if !p.taken {
@@ -123,9 +123,9 @@ func (a *seizure) refusal(ctx context.Context) (p lessee, err error) {
 }
 
 // make creates rows. One that is there by now and locked is as good.
-func (a *seizure) make(ctx context.Context, statements ...string) error {
+func (a *acquisition) make(ctx context.Context, statements ...string) error {
 	return a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
-		if err := a.together(c); err != nil {
+		if err := a.sameServer(c); err != nil {
 			return err
 		}
 		for _, statement := range statements {
@@ -137,10 +137,10 @@ func (a *seizure) make(ctx context.Context, statements ...string) error {
 	})
 }
 
-// together is nil if the session and a connection of the Store lead to one server.
+// sameServer is nil if the session and a connection of the Store lead to one server.
 // After the primary was switched one of them may be older than that: neither is used
 // again, because a row that is locked on one server keeps nobody from the other's.
-func (a *seizure) together(c *conn.Conn) error {
+func (a *acquisition) sameServer(c *conn.Conn) error {
 	if c.Server == a.session.Server {
 		return nil
 	}
@@ -150,16 +150,16 @@ func (a *seizure) together(c *conn.Conn) error {
 }
 
 // write is (3): Status Unknown without an error means that it is done.
-func (a *seizure) write(ctx context.Context) (driver.Result, error) {
+func (a *acquisition) write(ctx context.Context) (driver.Result, error) {
 	look := a.r.Pinned
 	changed := 0
 	for try := 0; try < len(conn.Bounds) && changed < 5; {
 		if why := row.TokensUsedUp(a.t0); why != "" {
 			return driver.Result{}, a.f.lease.CorruptError("acquire", a.r.Key, why, true)
 		}
-		if on, _ := a.f.caution.on(); on || look {
+		if on, _ := a.f.lookFirst.required(); on || look {
 			look = true
-			if pinned, err := a.f.caution.pinned(ctx, a.r.Key, a.t0, true); err != nil || pinned {
+			if pinned, err := a.f.lookFirst.pinned(ctx, a.r.Key, a.t0, true); err != nil || pinned {
 				return driver.Result{Status: driver.Pinned}, err
 			}
 		}
@@ -180,7 +180,7 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 			return driver.Result{}, nil
 		}
 		changed++
-		result, err := a.look(ctx)
+		result, err := a.whyUnwritten(ctx)
 		if err != nil || result.Status != driver.Unknown {
 			return result, err
 		}
@@ -195,19 +195,19 @@ func (a *seizure) write(ctx context.Context) (driver.Result, error) {
 var errLookFirst = errors.New("to be looked at first")
 
 // update sends (3) once.
-func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
+func (a *acquisition) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
 	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
-		if err := a.together(c); err != nil {
+		if err := a.sameServer(c); err != nil {
 			return err
 		}
-		if on, _ := a.f.caution.on(); on && !looked {
+		if on, _ := a.f.lookFirst.required(); on && !looked {
 			return errLookFirst
 		}
 		a.sent = true
-		res, err := c.ExecOne(ctx, bound, a.f.write(a.r, a.session.ID, a.t0, a.line))
+		res, err := c.ExecOne(ctx, bound, a.f.write(a.r, a.session.ID, a.t0, a.inQueue))
 		if errors.Is(err, conn.ErrBlocked) {
 			a.sent = false
-			a.f.caution.blocked() // before the connection is another's
+			a.f.lookFirst.blocked() // before the connection is another's
 			return err
 		}
 		if err == nil {
@@ -228,10 +228,10 @@ func (a *seizure) update(ctx context.Context, bound time.Duration, looked bool) 
 	return affected, err
 }
 
-// look finds out, on the session, why (3) changed nothing: MinHold keeps the key,
+// whyUnwritten finds out, on the session, why (3) changed nothing: MinHold keeps the key,
 // or the token is another by now.
-func (a *seizure) look(ctx context.Context) (driver.Result, error) {
-	p, ok, err := a.f.present(ctx, a.session, a.r.Key)
+func (a *acquisition) whyUnwritten(ctx context.Context) (driver.Result, error) {
+	p, ok, err := a.f.readRow(ctx, a.session, a.r.Key)
 	switch {
 	case err != nil:
 		return driver.Result{}, err
@@ -247,7 +247,7 @@ func (a *seizure) look(ctx context.Context) (driver.Result, error) {
 }
 
 // confirm is (4).
-func (a *seizure) confirm(ctx context.Context) (mine bool, err error) {
+func (a *acquisition) confirm(ctx context.Context) (mine bool, err error) {
 	found, err := conn.Query(ctx, a.session, 0, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
 		var hold sql.RawBytes
 		var wanted, now conn.Int

@@ -1,4 +1,4 @@
-package mysqllock
+package getlock
 
 import (
 	"context"
@@ -11,26 +11,26 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// stood is what came of a wait in line.
-type stood struct {
+// waitResult is what came of a wait in line.
+type waitResult struct {
 	got    bool // the lock
 	waited bool // another had it
 	killed bool // the wait was ended: the lock may have come all the same
 	err    error
 }
 
-// stand stands in line for the lock of key, for a few seconds or until ctx ends. One that
+// waitNamedLock stands in line for the lock of key, for a few seconds or until ctx ends. One that
 // leaves is taken out by KILL QUERY, so that the session can be used again; where that is
 // not possible it leaves at the end of its time.
-func (n *namedLocks) stand(ctx context.Context, c *conn.Conn, key string) (r stood) {
+func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, key string) (r waitResult) {
 	heard, answered, done, unanswered := c.Heard, make(chan struct{}), make(chan struct{}), false
 	stay := context.AfterFunc(ctx, func() {
 		defer close(done)
-		unanswered = errors.Is(n.takeOut(c, heard, answered), conn.ErrKillUnanswered)
+		unanswered = errors.Is(n.endWait(c, heard, answered), conn.ErrKillUnanswered)
 	})
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), lineSeconds*time.Second+lockWork)
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), WaitSeconds*time.Second+workTimeout)
 	defer cancel()
-	found, err := conn.QueryOnce(wait, c, getLock(n.table, key), scanLockAnswer)
+	found, err := conn.QueryOnce(wait, c, WaitStatement(n.table, key), scanLockAnswer)
 	close(answered)
 	if r.killed = !stay(); r.killed {
 		<-done // it must not hit the next statement
@@ -51,9 +51,9 @@ func (n *namedLocks) stand(ctx context.Context, c *conn.Conn, key string) (r sto
 	return r
 }
 
-// takeOut ends the wait of a session that stands in line. A wait that has only just been sent
+// endWait ends the wait of a session that stands in line. A wait that has only just been sent
 // does not show yet; so it goes on until the session has answered.
-func (n *namedLocks) takeOut(c *conn.Conn, heard time.Time, answered <-chan struct{}) error {
+func (n *Locks) endWait(c *conn.Conn, heard time.Time, answered <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), conn.KillWait)
 	defer cancel()
 	for {
@@ -66,7 +66,7 @@ func (n *namedLocks) takeOut(c *conn.Conn, heard time.Time, answered <-chan stru
 			return nil
 		case <-ctx.Done():
 			return err
-		case <-time.After(leaveAgain):
+		case <-time.After(endWaitAgain):
 		}
 	}
 }
@@ -79,10 +79,10 @@ func scanLockAnswer(rows *sql.Rows) (a lockAnswer, err error) {
 	return a, err
 }
 
-// getLock waits for the named lock of a key, and says whether another session had it:
+// WaitStatement waits for the named lock of a key, and says whether another session had it:
 // the server evaluates a select list from left to right. The names are those of the whole
 // server, without regard to case and at most 64 characters.
-func getLock(table, key string) string {
+func WaitStatement(table, key string) string {
 	name := conn.NewText(160).Add("CONCAT('rowlock:',LEFT(SHA2(CONCAT(DATABASE(),'.").Add(table).Add(".',").Key(key).Add("),256),40))").String()
-	return conn.NewText(400).Add("SELECT IS_USED_LOCK(").Add(name).Add("), GET_LOCK(").Add(name).Add(",").Int(lineSeconds).Add(")").String()
+	return conn.NewText(400).Add("SELECT IS_USED_LOCK(").Add(name).Add("), GET_LOCK(").Add(name).Add(",").Int(WaitSeconds).Add(")").String()
 }

@@ -1,4 +1,4 @@
-package mysqllock
+package session
 
 import (
 	"strings"
@@ -12,13 +12,13 @@ import (
 // server's queue, and the lease row's token. The subquery takes the name from the row,
 // so it is run when the row is locked; with the key in it MariaDB runs it before the
 // wait. An older token than the present one only makes (3) change nothing.
-func (f *forUpdate) waitRow(key string) string {
-	return conn.NewText(300).Add("SELECT (SELECT token FROM ", f.lease.Name, " AS l WHERE l.name=r.name) FROM ", f.rows, " AS r WHERE r.name=").
+func (f *ForUpdate) waitRow(key string) string {
+	return conn.NewText(300).Add("SELECT (SELECT token FROM ", f.lease.Name, " AS l WHERE l.name=r.name) FROM ", f.Rows, " AS r WHERE r.name=").
 		Key(key).Add(" FOR UPDATE").String()
 }
 
 // lockRow is waitRow without waiting. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
-func (f *forUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAIT" }
+func (f *ForUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAIT" }
 
 // createLease and createRow make the rows of a key, in this order: who finds the
 // second finds the first too. They are not run by a session, whose transaction
@@ -27,18 +27,18 @@ func (f *forUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAI
 // for dead at once. Its token is the time, as of a grant, so that its entry in the
 // guard index stands at the end: MariaDB's guard at REPEATABLE READ locks the gap
 // before its own entry too.
-func (f *forUpdate) createLease(key string) string {
+func (f *ForUpdate) createLease(key string) string {
 	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.lease.Name, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
 		Key(key).Add("," + row.NoHold + ",''," + row.NewToken + "," + row.Epoch + "," + row.Epoch + "," + row.Now + ")").String()
 }
 
-func (f *forUpdate) createRow(key string) string {
-	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.rows, " (name) VALUES (").Key(key).Add(")").String()
+func (f *ForUpdate) createRow(key string) string {
+	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.Rows, " (name) VALUES (").Key(key).Add(")").String()
 }
 
 // write is (3). It refuses while MinHold keeps the key. line: after a wait in the
 // server's queue, in which others may be.
-func (f *forUpdate) write(r driver.Request, session uint64, t0 int64, line bool) conn.Statement {
+func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, line bool) conn.Statement {
 	return func(t *conn.Text) {
 		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + row.NewToken + ")),hold=").Bytes(r.ID[:]).Add(",owner=").Key(r.Owner).
 			Add(",acquired_at=" + row.Now + ",released_at=NULL,conn_id=").Int(int64(session)).
@@ -58,24 +58,24 @@ func (f *forUpdate) write(r driver.Request, session uint64, t0 int64, line bool)
 // whose is what the lease row says now: its token, for how long the hold and MinHold
 // last, whose it is or was, and the hint. And whether another session has the row's lock: if it
 // can be locked shared none has, and who was refused has met a probe.
-func (f *forUpdate) whose(key string) string {
+func (f *ForUpdate) whose(key string) string {
 	return conn.NewText(800).Add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until),0),owner,"+
-		"wanted,"+row.NowMicros+",(SELECT 1 FROM ", f.rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
+		"wanted,"+row.NowMicros+",(SELECT 1 FROM ", f.Rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
 // reports whether the lease row still has the hold. It locks nothing.
-func (f *forUpdate) beat(key string) string {
+func (f *ForUpdate) beat(key string) string {
 	return conn.NewText(200).Add("SELECT hold FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // confirm is (4): the heartbeat, and the hint, which costs no more.
-func (f *forUpdate) confirm(key string) string {
+func (f *ForUpdate) confirm(key string) string {
 	return conn.NewText(200).Add("SELECT hold,wanted,"+row.NowMicros+" FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // revoke takes back what (3) wrote for a hold: MinHold keeps the key no longer.
-func (f *forUpdate) revoke(key string, id driver.HoldID) string {
+func (f *ForUpdate) revoke(key string, id driver.HoldID) string {
 	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("kept_until=NULL,expires_at=" + row.Epoch + ",released_at=" + row.Now).
 		Part(row.Where([]driver.Hold{{Key: key, ID: id}})).String()
 }
@@ -83,34 +83,34 @@ func (f *forUpdate) revoke(key string, id driver.HoldID) string {
 // free asks which of the keys' rows no session has locked. It locks them itself for
 // as long as it takes, shared, so that those who ask do not see each other; an
 // acquire that it refused sees that it is no holder, and tries again.
-func (f *forUpdate) free(keys []string) string { return f.unlocked(keys, shared) }
+func (f *ForUpdate) free(keys []string) string { return f.unlocked(keys, shared) }
 
 // shared locks what nobody has locked exclusively. MySQL has SKIP LOCKED only with
 // FOR SHARE, which MariaDB does not know; each takes the other's comment for one:
 // https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
 const shared = "/*!80001 FOR SHARE */ /*M!100600 LOCK IN SHARE MODE */ SKIP LOCKED"
 
-func (f *forUpdate) unlocked(keys []string, mode string) string {
-	t := conn.NewText(200+64*len(keys)).Add("SELECT name FROM ", f.rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
+func (f *ForUpdate) unlocked(keys []string, mode string) string {
+	t := conn.NewText(200+64*len(keys)).Add("SELECT name FROM ", f.Rows, " FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).Add(" ", mode).String()
 }
 
 // states reads the lease rows, and whether there is a row to lock at all. The rest of
 // MinHold is NULL where kept_until is no time.
-func (f *forUpdate) states(keys []string) string {
+func (f *ForUpdate) states(keys []string) string {
 	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(row.Columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
-		f.rows, " AS r WHERE r.name=l.name) FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
+		f.Rows, " AS r WHERE r.name=l.name) FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).String()
 }
 
 // disown takes the lease row from its hold by force, if the token is still that.
-func (f *forUpdate) disown(key string, token int64) string {
+func (f *ForUpdate) disown(key string, token int64) string {
 	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("token=GREATEST(token+1024," + row.NewToken + "),hold=" + row.NoHold + ",expires_at=" + row.Epoch + ",released_at=" + row.Now + ",kept_until=NULL WHERE name=").
 		Key(key).Add(" AND token=").Int(token).String()
 }
 
 // grants counts the grants to a session after one that it had, and tells the time.
 // No index helps; it is asked once in a forced release of a silent holder.
-func (f *forUpdate) grants(session uint64, token int64) string {
+func (f *ForUpdate) grants(session uint64, token int64) string {
 	return conn.NewText(0).Add("SELECT COUNT(*),"+row.NowMicros+" FROM ", f.lease.Name, " WHERE conn_id=").Int(int64(session)).Add(" AND token>").Int(token).Add(" AND hold<>" + row.NoHold).String()
 }

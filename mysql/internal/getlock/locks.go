@@ -1,4 +1,4 @@
-package mysqllock
+package getlock
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// namedLocks gives turns to the clients that wait for a key (Options.WakeupConns). A key
+// Locks gives turns to the clients that wait for a key (Options.WakeupConns). A key
 // has a lock of the server by name (GET_LOCK), for which the waiting clients of all
 // processes stand in line, each process once for each key. Whoever has it tries to take
 // the key, keeps it with the key, and lets go of it after the release, which wakes the
@@ -21,57 +21,57 @@ import (
 //
 // A key that nobody had to wait for has no named lock, so a quiet lease costs nothing.
 // Each session carries one, so no two can stand in each other's way.
-type namedLocks struct {
+type Locks struct {
 	db       *conn.DB
 	table    string // whose keys they are
-	sessions *conn.Pool
+	Sessions *conn.Pool
 	alive    time.Duration // lockAlive
 
 	life context.Context // ends when the Store is closed
 	end  context.CancelFunc
 
-	mu     sync.Mutex
-	turns  map[*turn]struct{}
-	rest   time.Time // after a failure: no session is used before
-	closed bool
-	work   sync.WaitGroup // what uses a session; not added to when closed
+	mu          sync.Mutex
+	turns       map[*Turn]struct{}
+	pausedUntil time.Time // after a failure: no session is used before
+	closed      bool
+	work        sync.WaitGroup // what uses a session; not added to when closed
 
 	releasing atomic.Int64 // sessions that let go of their lock just now
 }
 
-// turn is a session that has a named lock.
-type turn struct {
+// Turn is a session that has a named lock.
+type Turn struct {
 	c     *conn.Conn
 	mu    sync.Mutex  // of who uses the session
 	alive *time.Timer // see keepAlive; guarded by namedLocks.mu
 }
 
 const (
-	// lockSessionTimeout is the wait_timeout of these sessions: a host that is gone keeps
+	// sessionTimeout is the wait_timeout of these sessions: a host that is gone keeps
 	// others from the lock for no longer.
-	lockSessionTimeout = time.Minute
+	sessionTimeout = time.Minute
 
-	// lockAlive is how often a session that has a lock is heard of.
-	lockAlive = 15 * time.Second
+	// keepAliveEvery is how often a session that has a lock is heard of.
+	keepAliveEvery = 15 * time.Second
 
-	// lineSeconds is how long one GET_LOCK waits. After it the client stands at the end of
+	// WaitSeconds is how long one GET_LOCK waits. After it the client stands at the end of
 	// the line again, so it is seldom; but no session of a dead host waits for longer.
-	lineSeconds = 5
+	WaitSeconds = 5
 
-	lockRest   = 5 * time.Second       // after a failure
-	lockWork   = time.Second           // the longest that anything but the wait may take
-	leaveAgain = 10 * time.Millisecond // between two attempts to leave the line
+	pauseAfterFailure = 5 * time.Second       // after a failure
+	workTimeout       = time.Second           // the longest that anything but the wait may take
+	endWaitAgain      = 10 * time.Millisecond // between two attempts to leave the line
 )
 
-func newNamedLocks(d *conn.DB, most int, table string) *namedLocks {
-	n := &namedLocks{db: d, table: table, alive: lockAlive, turns: make(map[*turn]struct{})}
+func NewLocks(d *conn.DB, most int, table string) *Locks {
+	n := &Locks{db: d, table: table, alive: keepAliveEvery, turns: make(map[*Turn]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
-	n.sessions = d.NewPool(conn.PoolOptions{
+	n.Sessions = d.NewPool(conn.PoolOptions{
 		Prepare: prepareLockSession,
 		Holds:   true,
 		Room: func(open int) error {
 			if open >= most {
-				return errNoTurn(nil)
+				return ErrNoTurn(nil)
 			}
 			return nil
 		},
@@ -83,13 +83,13 @@ func newNamedLocks(d *conn.DB, most int, table string) *namedLocks {
 // while it stands in line. Each server reads its own comment only:
 // https://mariadb.com/kb/en/comment-syntax/
 func prepareLockSession(ctx context.Context, c *conn.Conn, _ time.Duration) error {
-	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", lockSessionTimeout/time.Second))
-	c.Silence = lockSessionTimeout
+	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", sessionTimeout/time.Second))
+	c.Silence = sessionTimeout
 	return err
 }
 
-// wait stands in line for the named lock of key.
-func (n *namedLocks) wait(ctx context.Context, key string) (waited bool, end func(), err error) {
+// Wait stands in line for the named lock of key.
+func (n *Locks) Wait(ctx context.Context, key string) (waited bool, end func(), err error) {
 	c, err := n.get(ctx)
 	if err != nil {
 		return false, nil, err
@@ -99,14 +99,14 @@ func (n *namedLocks) wait(ctx context.Context, key string) (waited bool, end fun
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)()
 	for {
-		r := n.stand(ctx, c, key)
+		r := n.waitNamedLock(ctx, c, key)
 		waited = waited || r.waited
 		switch {
 		case r.got && ctx.Err() == nil:
 			return waited, n.begin(c), nil
 		case ctx.Err() != nil:
 			if r.got || r.killed {
-				n.letGo(c)
+				n.release(c)
 			}
 			c.Put()
 			if n.life.Err() != nil {
@@ -117,13 +117,13 @@ func (n *namedLocks) wait(ctx context.Context, key string) (waited bool, end fun
 			n.failed()
 			c.Broken = true
 			c.Put()
-			return waited, nil, errNoTurn(r.err)
+			return waited, nil, ErrNoTurn(r.err)
 		}
 	}
 }
 
-// errNoTurn says to wait without a turn.
-func errNoTurn(why error) error {
+// ErrNoTurn says to wait without a turn.
+func ErrNoTurn(why error) error {
 	err := driver.ErrNoPlace
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
@@ -133,13 +133,13 @@ func errNoTurn(why error) error {
 
 // get gives a session without a lock, and counts its user as work. Where there is none
 // to be had the waiter is better off with probes.
-func (n *namedLocks) get(ctx context.Context) (c *conn.Conn, err error) {
+func (n *Locks) get(ctx context.Context) (c *conn.Conn, err error) {
 	n.mu.Lock()
 	switch {
 	case n.closed:
 		err = conn.ErrClosed()
-	case time.Now().Before(n.rest):
-		err = errNoTurn(nil)
+	case time.Now().Before(n.pausedUntil):
+		err = ErrNoTurn(nil)
 	default:
 		n.work.Add(1)
 	}
@@ -150,7 +150,7 @@ func (n *namedLocks) get(ctx context.Context) (c *conn.Conn, err error) {
 	// A program whose turn is over comes back right after it has let go of the lock.
 	for try := 0; ; try++ {
 		soon := n.releasing.Load() > 0
-		c, err = n.sessions.Get(ctx)
+		c, err = n.Sessions.Get(ctx)
 		full := errors.Is(err, driver.ErrNoPlace)
 		switch {
 		case err == nil:
@@ -164,19 +164,19 @@ func (n *namedLocks) get(ctx context.Context) (c *conn.Conn, err error) {
 		if full {
 			return nil, err
 		}
-		return nil, errNoTurn(err)
+		return nil, ErrNoTurn(err)
 	}
 }
 
 // failed keeps waiters from trying for a while: one after the other would fail.
-func (n *namedLocks) failed() {
+func (n *Locks) failed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.rest = time.Now().Add(lockRest)
+	n.pausedUntil = time.Now().Add(pauseAfterFailure)
 }
 
 // begin leaves the lock with the session until the turn is ended.
-func (n *namedLocks) begin(c *conn.Conn) (end func()) {
+func (n *Locks) begin(c *conn.Conn) (end func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -184,14 +184,14 @@ func (n *namedLocks) begin(c *conn.Conn) (end func()) {
 		c.Put()
 		return func() {}
 	}
-	t := &turn{c: c}
+	t := &Turn{c: c}
 	n.turns[t] = struct{}{}
 	t.alive = time.AfterFunc(n.alive, func() { n.keepAlive(t) })
 	return func() { n.endTurn(t) }
 }
 
 // endTurn lets go of the lock of a session, in the background.
-func (n *namedLocks) endTurn(t *turn) {
+func (n *Locks) endTurn(t *Turn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.hasTurn(t) {
@@ -206,17 +206,17 @@ func (n *namedLocks) endTurn(t *turn) {
 		defer n.releasing.Add(-1)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		n.letGo(t.c)
+		n.release(t.c)
 		t.c.Put()
 	}()
 }
 
-// letGo leaves the session without a lock. If it cannot be told so it is closed.
-func (n *namedLocks) letGo(c *conn.Conn) {
+// release leaves the session without a lock. If it cannot be told so it is closed.
+func (n *Locks) release(c *conn.Conn) {
 	if c.Broken {
 		return
 	}
-	ctx, cancel := context.WithTimeout(n.life, lockWork)
+	ctx, cancel := context.WithTimeout(n.life, workTimeout)
 	defer cancel()
 	if _, err := c.Exec(ctx, 0, "DO RELEASE_ALL_LOCKS()"); err != nil {
 		c.Broken = true
@@ -225,7 +225,7 @@ func (n *namedLocks) letGo(c *conn.Conn) {
 
 // keepAlive makes the session of a turn heard, now and then. One that has died has let go
 // already.
-func (n *namedLocks) keepAlive(t *turn) {
+func (n *Locks) keepAlive(t *Turn) {
 	n.mu.Lock()
 	has := n.hasTurn(t)
 	if has {
@@ -244,7 +244,7 @@ func (n *namedLocks) keepAlive(t *turn) {
 	if !has || t.c.Broken {
 		return
 	}
-	ctx, cancel := context.WithTimeout(n.life, lockWork)
+	ctx, cancel := context.WithTimeout(n.life, workTimeout)
 	defer cancel()
 	if _, err := t.c.Exec(ctx, 0, "DO 0"); err != nil {
 		t.c.Broken = true
@@ -258,13 +258,13 @@ func (n *namedLocks) keepAlive(t *turn) {
 }
 
 // hasTurn reports whether the turn of a session goes on. Called under mu.
-func (n *namedLocks) hasTurn(t *turn) bool {
+func (n *Locks) hasTurn(t *Turn) bool {
 	_, has := n.turns[t]
 	return has && !n.closed
 }
 
-// close ends the waits and closes all sessions, and with them go their locks.
-func (n *namedLocks) close() {
+// Close ends the waits and closes all sessions, and with them go their locks.
+func (n *Locks) Close() {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
