@@ -75,7 +75,7 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // ready is Check at the first use. A server that is read-only may be about to become
-// the primary, or the address to lead to the one that is: who waits for a lock goes on.
+// the primary, or the address to lead to the one that is: a caller that waits for a lock goes on.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return conn.ErrClosed()

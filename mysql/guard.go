@@ -25,7 +25,7 @@ import (
 // https://dev.mysql.com/doc/refman/9.7/en/innodb-locks-set.html
 
 // Guard makes the transaction one that cannot be committed after a newer hold of
-// the key was granted: as long as it is open, whoever wants the key waits for its
+// the key was granted: as long as it is open, everybody who wants the key waits for its
 // end, however late that is, and whatever becomes of the lease. The lease's own
 // renewals and other keys do not wait. Call it first in the transaction; several
 // times, and for several leases, is allowed. It works at every isolation level.
@@ -70,17 +70,17 @@ func upTo(ctx context.Context, lease *rowlock.Lease) (context.Context, context.C
 
 // guard is Guard, which also asks whether a run has its mark. Its caller gives it a
 // context that ends with the lease: see upTo.
-func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) (standing, error) {
+func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) (holdState, error) {
 	h, err := s.guarding(ctx, lease)
 	if err != nil {
-		return standing{}, err
+		return holdState{}, err
 	}
 	if err := inTransaction(ctx, tx); err != nil {
-		return standing{}, fmt.Errorf("guard %q: %w", h.Key, err)
+		return holdState{}, fmt.Errorf("guard %q: %w", h.Key, err)
 	}
 	// The plain read comes first, because a locking read that finds nothing can lock
 	// the right end of the index, and with it every acquire of a new key.
-	st, err := s.stands(ctx, h, run)
+	st, err := s.readHold(ctx, h, run)
 	st.hold = h
 	if err == nil && !st.marked {
 		err = cmp.Or(st.lost(h), lease.Err())
@@ -181,18 +181,18 @@ func inDatabase(database, table string) string {
 
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// standing is what a plain read tells before a guard.
-type standing struct {
+// holdState is what a plain read tells before a guard.
+type holdState struct {
 	hold     driver.Hold   // as the guard was given it
 	status   driver.Status // Alive: the row has the hold
 	database string        // in which the tables are
 	marked   bool          // the run has its mark
 }
 
-// stands reads the row of a hold, and the mark of a run if one is named, on a
+// readHold reads the row of a hold, and the mark of a run if one is named, on a
 // connection of the Store: no statement is sent in the caller's transaction for a
 // lease that was lost.
-func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st standing, err error) {
+func (s *Store) readHold(ctx context.Context, h driver.Hold, run string) (st holdState, err error) {
 	l, live := s.strategy.Guards(h)
 	t := conn.NewText(600).Add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
 	if run != "" {
@@ -201,9 +201,9 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 		t.Add(",0")
 	}
 	text := t.Add(" FROM ", l.Name, " FORCE INDEX (PRIMARY) WHERE name=").Key(h.Key).String()
-	found, err := conn.Detached(ctx, s.db, l.What("guard"), func(ctx context.Context) (found []standing, err error) {
+	found, err := conn.Detached(ctx, s.db, l.What("guard"), func(ctx context.Context) (found []holdState, err error) {
 		err = s.db.StepAgain(ctx, s.db.Acquires, func(c *conn.Conn) (err error) {
-			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (st standing, err error) {
+			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (st holdState, err error) {
 				var r row.Row
 				var id sql.RawBytes
 				var token conn.Int
@@ -231,17 +231,17 @@ func (s *Store) stands(ctx context.Context, h driver.Hold, run string) (st stand
 	case err != nil:
 		return st, conn.Classify(l.What("guard"), err)
 	case len(found) == 0:
-		return standing{status: driver.Removed}, nil
+		return holdState{status: driver.Removed}, nil
 	}
 	return found[0], nil
 }
 
 // lost is nil while the row has the hold.
-func (st standing) lost(h driver.Hold) error { return storekit.Lost(h, st.status) }
+func (st holdState) lost(h driver.Hold) error { return storekit.Lost(h, st.status) }
 
 // whyNot says why the transaction did not find the hold's entry.
 func (s *Store) whyNot(ctx context.Context, h driver.Hold) error {
-	st, err := s.stands(ctx, h, "")
+	st, err := s.readHold(ctx, h, "")
 	if err == nil {
 		err = st.lost(h)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // InTx runs fn in a guarded transaction and commits it: it begins, guards, calls fn
-// once, and commits if fn returned nil, the lease still stands and ctx has not
+// once, and commits if fn returned nil, the lease is still held and ctx has not
 // ended; otherwise it rolls back, also when fn panics or ends its goroutine. It is
 // never committed after a newer hold of the key was granted: see Guard.
 //

@@ -47,7 +47,7 @@ import (
 // A wait is ended by KILL QUERY from a connection of the Store, so that the
 // transaction and its connection live on. Where that is not possible (the
 // transaction's user is not the Store's, or a proxy leads elsewhere) LockTx asks
-// again every 5 to 40 ms until ctx ends, instead of standing in the server's queue,
+// again every 5 to 40 ms until ctx ends, instead of waiting in the server's queue,
 // and may be passed by others. Only where the server is silent for two seconds more
 // is the connection closed, and the transaction undone with it.
 //

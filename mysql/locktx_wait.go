@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// wait locks the keys, standing in the server's queue for those that are not free,
+// wait locks the keys, in the server's queue for those that are not free,
 // until limit ends, which is ctx or ends before it.
 //
 // MySQL has no FOR UPDATE that waits for a given time, the setting
@@ -38,7 +38,7 @@ func (l *txLock) wait(ctx, limit context.Context, keys []string) ([]string, erro
 	case err != nil:
 		return nil, lockError(err)
 	case killable && limit.Err() == nil:
-		return w.stand(text)
+		return w.inQueue(text)
 	}
 	return w.poll(keys)
 }
@@ -107,8 +107,8 @@ func (w *txWait) identify() (killable bool, err error) {
 // login is the name of a user without its host.
 func login(user string) string { return user[:max(strings.LastIndexByte(user, '@'), 0)] }
 
-// stand sends the statement, and the KILL when the time has come.
-func (w *txWait) stand(text string) ([]string, error) {
+// inQueue sends the statement, and the KILL when the time has come.
+func (w *txWait) inQueue(text string) ([]string, error) {
 	answered, over := make(chan struct{}), make(chan struct{})
 	var killed error
 	stop := context.AfterFunc(w.limit, func() { defer close(over); killed = w.kill(answered) })

@@ -28,7 +28,7 @@ type Options struct {
 
 	// WakeupConns is how many more connections may be used to wake those who wait for a key
 	// of VersionColumn or UniqueInsert: 2 by default, negative: none. Each carries one key
-	// that several processes want, whose waiters stand in line for a lock of the server by
+	// that several processes want, whose waiters queue for a lock of the server by
 	// name (GET_LOCK): a release wakes the next within a millisecond or two, in the order in
 	// which they came. Keys beyond that number are probed for. It only wakes: who has the key
 	// is still decided by its row, and a process without it gets the key too, later. A pool

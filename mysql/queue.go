@@ -9,9 +9,9 @@ import (
 )
 
 // AcquireWait implements driver.Queuer where Limits.Queue says so. Under
-// SelectForUpdate the waiter stands in the server's own queue for the row lock, with a session of its own, and has it within a
+// SelectForUpdate the waiter is in the server's own queue for the row lock, with a session of its own, and has it within a
 // millisecond of its release or of the holder's death. It looks up from the queue
-// every second, and then stands at its end again.
+// every second, and then is at its end again.
 //
 // Order: MariaDB serves in the order of arrival; MySQL may prefer a waiter that
 // itself keeps others waiting (its CATS scheduling:

@@ -68,8 +68,8 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 		}
 		t.open = true
 		if t.c.Repeatable {
-			var st standing
-			if st, err = s.stands(t.work, h, ""); err == nil {
+			var st holdState
+			if st, err = s.readHold(t.work, h, ""); err == nil {
 				err = st.lost(h)
 			}
 		}

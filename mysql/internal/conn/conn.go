@@ -56,6 +56,7 @@ var singleSettings = []string{
 	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615" + Repeatable,
 }
 
+// Rollback ends a transaction that a connection of a program's pool may have open.
 const Rollback = "ROLLBACK"
 
 // ServerName tells which server answers.

@@ -13,6 +13,7 @@ import (
 // for this step: a guard that gives up lets one of them end.
 const OpenWait = time.Second
 
+// ErrPoolBusy: a program's pool is used up.
 var ErrPoolBusy = errors.New("no connection of the pool was free")
 
 // take takes a connection out of the pool. Where that is used up it waits, for

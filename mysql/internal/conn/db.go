@@ -63,6 +63,7 @@ type DBOptions struct {
 	Acquires, Releases int // connections
 }
 
+// NewDB makes the pools. It does no I/O.
 func NewDB(o DBOptions) *DB {
 	d := &DB{
 		SQL: o.SQL, own: o.Own, prefix: o.Prefix, keepAfter: KeepAfter,
@@ -201,6 +202,7 @@ func (d *DB) TakeSlow(ctx context.Context) error {
 	}
 }
 
+// GiveSlow gives the right back that TakeSlow took.
 func (d *DB) GiveSlow() { <-d.slowSem }
 
 // Read runs f on the control connection. A KILL may be waiting for that, so at most one

@@ -162,6 +162,7 @@ func ErrClosed() error {
 // ReadOnly is a server that says so by a variable.
 type ReadOnly struct{ Variable, Value string }
 
+// Error says what to do.
 func (r ReadOnly) Error() string {
 	return fmt.Sprintf("the server is read-only (%s is %s): name the primary in the DSN, or make this server writable", r.Variable, r.Value)
 }

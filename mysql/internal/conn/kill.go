@@ -11,6 +11,7 @@ import (
 // KillWait bounds a KILL: longer than that its answer is not worth waiting for.
 const KillWait = time.Second
 
+// Why a KILL was not sent, or has no known outcome.
 var (
 	ErrCannotKill     = errors.New("KILL is not possible here")
 	ErrOtherServer    = fmt.Errorf("%w: the control connection reached another server", ErrCannotKill)
@@ -25,17 +26,17 @@ var (
 type watchdog struct {
 	db    *DB
 	mu    sync.Mutex
-	waits map[*ender]struct{}
+	waits map[*watch]struct{}
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero: it does not
 
-	silent []*ender // to be asked about; see silence.go
+	silent []*watch // to be asked about; see silence.go
 	asking bool
 }
 
-// ender is the watch over one statement. A time that is zero does not come, or has
+// watch is the watch over one statement. A time that is zero does not come, or has
 // come.
-type ender struct {
+type watch struct {
 	c     *Conn
 	heard time.Time     // of c
 	kill  time.Time     // when the statement is ended by KILL QUERY
@@ -52,7 +53,7 @@ type ender struct {
 }
 
 // next is the earliest of the times; zero: none comes.
-func (e *ender) next() (next time.Time) {
+func (e *watch) next() (next time.Time) {
 	for _, t := range [...]time.Time{e.kill, e.ask} {
 		if next.IsZero() || !t.IsZero() && t.Before(next) {
 			next = t
@@ -62,15 +63,15 @@ func (e *ender) next() (next time.Time) {
 }
 
 func newWatchdog(d *DB) *watchdog {
-	return &watchdog{db: d, waits: make(map[*ender]struct{})}
+	return &watchdog{db: d, waits: make(map[*watch]struct{})}
 }
 
 // watch ends the statement that is about to be sent on c by KILL QUERY if it is not
 // answered within the bound. After patience, if it is not 0, the server is asked about
 // the statement, and c closed by cut if it is found dead. The caller calls stop as soon
 // as it has its answer.
-func (w *watchdog) watch(c *Conn, now time.Time, bound, patience time.Duration, cut context.CancelFunc) *ender {
-	e := &ender{c: c, heard: c.Heard, start: now, patience: patience, cut: cut}
+func (w *watchdog) watch(c *Conn, now time.Time, bound, patience time.Duration, cut context.CancelFunc) *watch {
+	e := &watch{c: c, heard: c.Heard, start: now, patience: patience, cut: cut}
 	if bound > 0 {
 		e.kill = now.Add(bound)
 	}
@@ -126,7 +127,7 @@ func (w *watchdog) fire() {
 	}
 }
 
-func (w *watchdog) send(e *ender) {
+func (w *watchdog) send(e *watch) {
 	defer close(e.done)
 	ctx, cancel := context.WithTimeout(context.Background(), KillWait)
 	defer cancel()
@@ -138,7 +139,7 @@ func (w *watchdog) send(e *ender) {
 // not hit the next statement of the connection, so its own answer is waited for;
 // where that does not come the connection is not used again. It reports whether a
 // KILL was sent.
-func (w *watchdog) stop(ctx context.Context, e *ender) bool {
+func (w *watchdog) stop(ctx context.Context, e *watch) bool {
 	w.mu.Lock()
 	delete(w.waits, e)
 	done := e.done

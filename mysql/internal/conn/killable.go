@@ -12,6 +12,7 @@ import (
 // or not so any more: it is forgotten after forgetAfter, and then found out again.
 type Conclusion struct{ since atomic.Pointer[time.Time] }
 
+// ForgetAfter is how long a conclusion lasts.
 const ForgetAfter = time.Minute
 
 // Load reports whether it was concluded, and not forgotten yet.
@@ -20,6 +21,7 @@ func (f *Conclusion) Load() bool {
 	return since != nil && time.Since(*since) < ForgetAfter
 }
 
+// Store concludes it, or that it is not so.
 func (f *Conclusion) Store(yes bool) {
 	if !yes {
 		f.since.Store(nil)

@@ -38,6 +38,7 @@ type dialKey struct{}
 // dialled by the driver, and has connections of the usual kind.
 type netConnector struct{ sqldriver.Connector }
 
+// NewConnector makes connections whose network connection is known.
 func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
 	if config.DialFunc == nil && (config.Net == "tcp" || config.Net == "unix") {
 		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -53,6 +54,7 @@ func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
 	return netConnector{c}, err
 }
 
+// Connect implements driver.Connector of database/sql.
 func (n netConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	var nc net.Conn
 	c, err := n.Connector.Connect(context.WithValue(ctx, dialKey{}, &nc))

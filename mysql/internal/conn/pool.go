@@ -47,6 +47,7 @@ type PoolOptions struct {
 // PrepareFunc brings a new connection to what its pool needs. silence is that of getFor.
 type PrepareFunc func(ctx context.Context, c *Conn, silence time.Duration) error
 
+// NewPool makes a pool, which the DB closes.
 func (d *DB) NewPool(o PoolOptions) *Pool {
 	p := &Pool{PoolOptions: o, db: d}
 	if o.Max > 0 {

@@ -68,7 +68,7 @@ func firstPatience(ctx context.Context, now time.Time) time.Duration {
 func (w *watchdog) ask() {
 	for {
 		w.mu.Lock()
-		list := slices.DeleteFunc(w.silent, func(e *ender) bool { _, waits := w.waits[e]; return !waits })
+		list := slices.DeleteFunc(w.silent, func(e *watch) bool { _, waits := w.waits[e]; return !waits })
 		w.silent = nil
 		w.asking = len(list) > 0
 		w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *watchdog) ask() {
 }
 
 // judge cuts those of the statements whose connections are dead.
-func (w *watchdog) judge(list []*ender) {
+func (w *watchdog) judge(list []*watch) {
 	ctx, cancel := context.WithTimeout(context.Background(), AskWait)
 	defer cancel()
 	q, err := w.db.question(ctx, list)
@@ -91,7 +91,7 @@ func (w *watchdog) judge(list []*ender) {
 		}
 	}
 	w.mu.Lock()
-	var cut []*ender
+	var cut []*watch
 	now := time.Now()
 	for _, e := range list {
 		switch _, waits := w.waits[e]; {
@@ -130,7 +130,7 @@ type process struct {
 }
 
 // question asks on a newly dialled connection what the server does for the statements.
-func (d *DB) question(ctx context.Context, list []*ender) (*answer, error) {
+func (d *DB) question(ctx context.Context, list []*watch) (*answer, error) {
 	sc, err := d.connect(ctx, AskWait)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (d *DB) question(ctx context.Context, list []*ender) (*answer, error) {
 }
 
 // dead reports whether the connection of a statement is.
-func (q *answer) dead(e *ender) bool {
+func (q *answer) dead(e *watch) bool {
 	if q.server != e.c.Server {
 		return e.asked
 	}
@@ -174,7 +174,7 @@ func (q *answer) dead(e *ender) bool {
 
 // end ends the session of a dead connection, if it is certain which that is: number
 // and port together name one. Behind a proxy the ports differ.
-func (q *answer) end(ctx context.Context, e *ender) {
+func (q *answer) end(ctx context.Context, e *watch) {
 	p, there := q.at[e.c.ID]
 	if !there || q.server != e.c.Server || e.c.net == nil {
 		return

@@ -41,8 +41,10 @@ func (t *Text) reset() {
 	t.b, t.Values, t.Empty = t.b[:0], t.Values[:0], false
 }
 
+// String is the statement.
 func (t *Text) String() string { return string(t.b) }
 
+// Add adds parts of the statement as they are.
 func (t *Text) Add(parts ...string) *Text {
 	for _, p := range parts {
 		t.b = append(t.b, p...)
@@ -73,6 +75,7 @@ func (t *Text) Bytes(b []byte) *Text {
 	return t
 }
 
+// Key adds a key, or another string, as bytes.
 func (t *Text) Key(k string) *Text { return t.Bytes([]byte(k)) }
 
 // Micros adds a duration in microseconds, rounded up: a grant is never shorter than
@@ -85,6 +88,7 @@ func (t *Text) Micros(d time.Duration) *Text {
 	return t.Int(n)
 }
 
+// Int adds a number.
 func (t *Text) Int(n int64) *Text {
 	if t.marks {
 		return t.mark(n)

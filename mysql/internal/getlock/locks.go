@@ -14,7 +14,7 @@ import (
 
 // Locks gives turns to the clients that wait for a key (Options.WakeupConns). A key
 // has a lock of the server by name (GET_LOCK), for which the waiting clients of all
-// processes stand in line, each process once for each key. Whoever has it tries to take
+// processes queue, each process once for each key. The client that has it tries to take
 // the key, keeps it with the key, and lets go of it after the release, which wakes the
 // next; the server does the same for a process that dies. Nothing else hangs on it: the
 // lease row alone decides who has the key.
@@ -54,15 +54,16 @@ const (
 	// keepAliveEvery is how often a session that has a lock is heard of.
 	keepAliveEvery = 15 * time.Second
 
-	// WaitSeconds is how long one GET_LOCK waits. After it the client stands at the end of
-	// the line again, so it is seldom; but no session of a dead host waits for longer.
+	// WaitSeconds is how long one GET_LOCK waits. After it the client is at the end of the
+	// queue again, so it is seldom; but no session of a dead host waits for longer.
 	WaitSeconds = 5
 
 	pauseAfterFailure = 5 * time.Second       // after a failure
 	workTimeout       = time.Second           // the longest that anything but the wait may take
-	endWaitAgain      = 10 * time.Millisecond // between two attempts to leave the line
+	endWaitAgain      = 10 * time.Millisecond // between two attempts to leave the queue
 )
 
+// NewLocks is for the keys of a table, with so many sessions at most.
 func NewLocks(d *conn.DB, most int, table string) *Locks {
 	n := &Locks{db: d, table: table, alive: keepAliveEvery, turns: make(map[*Turn]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
@@ -80,7 +81,7 @@ func NewLocks(d *conn.DB, most int, table string) *Locks {
 }
 
 // prepareLockSession makes the server end the session when it is silent for long, but not
-// while it stands in line. Each server reads its own comment only:
+// while it queues. Each server reads its own comment only:
 // https://mariadb.com/kb/en/comment-syntax/
 func prepareLockSession(ctx context.Context, c *conn.Conn, _ time.Duration) error {
 	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", sessionTimeout/time.Second))
@@ -88,7 +89,7 @@ func prepareLockSession(ctx context.Context, c *conn.Conn, _ time.Duration) erro
 	return err
 }
 
-// Wait stands in line for the named lock of key.
+// Wait queues for the named lock of key.
 func (n *Locks) Wait(ctx context.Context, key string) (waited bool, end func(), err error) {
 	c, err := n.get(ctx)
 	if err != nil {

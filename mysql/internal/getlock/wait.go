@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// waitResult is what came of a wait in line.
+// waitResult is what came of a wait.
 type waitResult struct {
 	got    bool // the lock
 	waited bool // another had it
@@ -19,7 +19,7 @@ type waitResult struct {
 	err    error
 }
 
-// waitNamedLock stands in line for the lock of key, for a few seconds or until ctx ends. One that
+// waitNamedLock queues for the lock of key, for a few seconds or until ctx ends. One that
 // leaves is taken out by KILL QUERY, so that the session can be used again; where that is
 // not possible it leaves at the end of its time.
 func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, key string) (r waitResult) {
@@ -51,7 +51,7 @@ func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, key string) (r 
 	return r
 }
 
-// endWait ends the wait of a session that stands in line. A wait that has only just been sent
+// endWait ends the wait of a session that queues. A wait that has only just been sent
 // does not show yet; so it goes on until the session has answered.
 func (n *Locks) endWait(c *conn.Conn, heard time.Time, answered <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), conn.KillWait)

@@ -23,6 +23,7 @@ type attempt struct {
 	due     []int            // held, as a look found, and to be asked for all the same: see hintDue
 }
 
+// Acquire is one upsert for all keys, and a second look at what it left open.
 func (l *Table) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	sorted := storekit.Sort(reqs, func(r driver.Request) string { return r.Key }, storekit.ByBytes)
 	a := attempt{Table: l, reqs: sorted.Items, results: make([]driver.Result, len(reqs))}

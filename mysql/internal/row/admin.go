@@ -50,6 +50,7 @@ func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info
 	return infos, conn.Classify(l.What("inspect"), err)
 }
 
+// List is driver.Lister's.
 func (l *Table) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var rows []Row
 	err = l.db.Read(ctx, func(c *conn.Conn) error {

@@ -20,6 +20,7 @@ func (r Row) Ungrantable() string {
 	return r.Corrupt
 }
 
+// TokensUsedUp says why no token can follow; empty: one can.
 func TokensUsedUp(token int64) string {
 	if token > driver.MaxToken-driver.TokenRange {
 		return fmt.Sprintf("after token %d there is none", token)

@@ -7,6 +7,7 @@ type Layout struct {
 	Guard   []string // the columns of its index named guard; nil: none is needed
 }
 
+// Layout is what the strategy needs of its table.
 func (l *Table) Layout() []Layout {
 	return []Layout{{
 		Table:   l.Name,

@@ -130,6 +130,7 @@ func (l *Table) Writable(ctx context.Context, c *conn.Conn, n int, key func(int)
 	})
 }
 
+// KeySet asks a question whose answer is keys.
 func (l *Table) KeySet(ctx context.Context, c *conn.Conn, question string) (map[string]bool, error) {
 	keys, err := conn.Query(ctx, c, 0, question, conn.ScanKey)
 	if err != nil {

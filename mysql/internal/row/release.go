@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
+// Release ends holds: it writes their rows, or deletes them.
 func (l *Table) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	return l.write(ctx, "release", l.db.Releases, holds, func(b *batch, c *conn.Conn) error { return b.release(ctx, c) })
 }

@@ -27,6 +27,7 @@ type changed struct {
 	id   int64 // LAST_INSERT_ID
 }
 
+// Renew extends holds.
 func (l *Table) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	return l.write(ctx, "renew", l.db.Renewals, holds, func(b *batch, c *conn.Conn) error { return b.renew(ctx, c) })
 }

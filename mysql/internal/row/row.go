@@ -31,10 +31,12 @@ type Scan struct {
 	live                            bool
 }
 
+// Columns are where the columns of a row go.
 func (s *Scan) Columns() []any {
 	return []any{&s.key, &s.id, &s.owner, &s.token, &s.left, &s.live, &s.since, &s.wanted, &s.now}
 }
 
+// Row is what they say.
 func (s *Scan) Row() Row {
 	r := Row{
 		Key: string(s.key), Owner: string(s.owner), Token: s.token.N, Left: conn.Micros(s.left.N), Live: s.live,
@@ -53,6 +55,7 @@ func (s *Scan) Row() Row {
 	return r
 }
 
+// ScanRow reads a row of columns.
 func ScanRow(rows *sql.Rows) (Row, error) {
 	var s Scan
 	if err := rows.Scan(s.Columns()...); err != nil {

@@ -44,12 +44,16 @@ func NewTable(d *conn.DB, table string) *Table {
 // stranger's transaction has locked, of which there are few. No undo is final before.
 const batchWait = 5 * conn.LockWait
 
+// Limits are driver.Store's.
 func (l *Table) Limits() driver.Limits {
 	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond}
 }
 
+// What names a step for an error.
 func (l *Table) What(step string) string { return step + " in table " + l.Name }
 
+// Close has nothing to end.
 func (l *Table) Close() {}
 
+// Guards gives the rows whose index a guard of the hold locks.
 func (l *Table) Guards(driver.Hold) (*Table, bool) { return l, true }

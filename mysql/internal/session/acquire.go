@@ -26,6 +26,7 @@ type acquisition struct {
 	sent bool // (3) was sent, and is not known to have changed nothing
 }
 
+// Acquire takes each key with a session of its own, all at the same time.
 func (f *ForUpdate) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("acquire"), err)

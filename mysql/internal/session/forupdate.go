@@ -11,50 +11,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
-// ForUpdate is the strategy SelectForUpdate (pessimistic): a hold is the lock that
-// one database session has on the key's row in rowlock_session_row. The server
-// drops it when the session ends, so a process that dies frees its keys at once.
-//
-// Beside the row there is the lease row in rowlock_session, as in the other
-// strategies: it gives the token, tells who holds, keeps MinHold, and is what a
-// guarded transaction locks. It does not decide who holds the key; the row lock does.
-//
-// # An acquire
-//
-//	(1+2) session     lock the row, at once or not at all, or in the server's queue,
-//	                  and read the lease row's token t0
-//	(3)   other conn  write the hold into the lease row where the token is still t0
-//	(4)   session     read it back
-//
-// Granted only after (4): whoever has the row lock before (3) and still after it
-// is the only one who can have written. A (3) that arrives late, when its session
-// is dead, changes a row whose token somebody else has raised, or grants nothing
-// because (4) fails. (3) is a commit of its own, because the session must not write:
-// its transaction stays open as long as the hold. It waits for an open guarded
-// transaction of the old holder, so it is bounded like any takeover; and where keys
-// were just found blocked a look comes before it: see caution.
-//
-// # While it is held
-//
-// The server ends a session that is silent for wait_timeout, here the TTL in whole
-// seconds, rounded up: https://dev.mysql.com/doc/refman/9.7/en/server-system-variables.html#sysvar_wait_timeout
-// So each session gets a heartbeat (the engine calls Renew every min(TTL/10, 1s)),
-// and the lease rows are renewed, all in one statement, when the last time was a
-// third of the TTL ago. A hold is trusted until the earlier of the two runs out.
-//
-// # The exception to P2
-//
-// A session can end before its time: KILL, a restart of the server, a firewall, a
-// proxy. The key is free at that moment, and the holder learns of it at its next
-// heartbeat. Until then two believe that they hold the key. Guarded transactions
-// are not deceived: the next grant raises the token.
-//
-// # The end
-//
-// A release is ROLLBACK on the session; the lease row keeps what it has, with
-// kept_until for MinHold, written at the grant so that a crash keeps it too. The
-// session then serves the next acquire. A session of which we do not know what it
-// does is closed, and KILLed where that is allowed; where not, wait_timeout ends it.
+// ForUpdate is the strategy. It is safe for concurrent use.
 type ForUpdate struct {
 	db *conn.DB
 	Config
@@ -103,10 +60,12 @@ func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
 	return f, nil
 }
 
+// Limits are driver.Store's.
 func (f *ForUpdate) Limits() driver.Limits {
 	return driver.Limits{Batch: 500, MinTTL: MinTTL, LockWait: conn.LockWait, Heartbeat: true, Queue: true}
 }
 
+// Layout is what the strategy needs of its tables.
 func (f *ForUpdate) Layout() []row.Layout {
 	tables := f.lease.Layout()
 	tables[0].Columns = append(tables[0].Columns, "kept_until", "conn_id", "server", "started")
@@ -159,7 +118,7 @@ func (f *ForUpdate) get(key string, id driver.HoldID) *hold {
 	return nil
 }
 
-// take is get for whoever ends the hold: only one does.
+// take is get for the goroutine that ends the hold: only one does.
 func (f *ForUpdate) take(h *hold) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
-// Under SelectForUpdate the hint stands in the lease row. No statement of a refused
+// Under SelectForUpdate the hint is in the lease row. No statement of a refused
 // attempt, or of one that waits in the server's queue, writes: the session must not, its
 // transaction stays open. So the hint is a statement of its own, and is sent only where it
 // is due:

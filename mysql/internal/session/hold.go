@@ -24,7 +24,7 @@ type hold struct {
 	seen    time.Duration // when that was read
 	session *conn.Conn
 	sem     chan struct{} // the right to use the session
-	ended   bool          // the session is the hold's no more; for who has the turn
+	ended   bool          // the session is the hold's no more; for the goroutine that has sem
 
 	mu       sync.Mutex
 	beating  *heartbeat
@@ -42,6 +42,7 @@ type heartbeat struct {
 	stale bool          // the lease row has another hold, or none
 }
 
+// ErrUnanswered: a heartbeat goes on, whose answer is not known yet.
 var ErrUnanswered = errors.New("the session has not answered yet")
 
 // Heartbeats is how often the engine calls Renew.

@@ -81,6 +81,7 @@ func (s state) info() driver.Info {
 	return i
 }
 
+// Inspect asks which rows are locked, and reads the lease rows.
 func (f *ForUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
 	err = f.db.Read(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, keys)

@@ -177,8 +177,8 @@ func (c *lookFirst) look(ctx context.Context, on *conn.Conn, part []*question) e
 // leave gives up a place among the acquires under way; see place.
 func (f *ForUpdate) leave() { <-f.attempts }
 
-// place waits for a place among the acquires under way; see leave. Whose key is said
-// to be pinned has it looked at before, and so has who finds no place while looks come
+// place waits for a place among the acquires under way; see leave. A key that is said
+// to be pinned is looked at before, and so is one that finds no place while looks come
 // first. pinned: it is, and there is no place.
 func (f *ForUpdate) place(ctx context.Context, r driver.Request) (pinned bool, err error) {
 	first, began := f.lookFirst.required()

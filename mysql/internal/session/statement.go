@@ -20,7 +20,7 @@ func (f *ForUpdate) waitRow(key string) string {
 // lockRow is waitRow without waiting. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
 func (f *ForUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAIT" }
 
-// createLease and createRow make the rows of a key, in this order: who finds the
+// createLease and createRow make the rows of a key, in this order: an attempt that finds the
 // second finds the first too. They are not run by a session, whose transaction
 // would not end, and only for a row that is missing: an INSERT IGNORE of one that
 // is locked waits. The lease row counts as released now, or the reaper would take it
@@ -36,9 +36,9 @@ func (f *ForUpdate) createRow(key string) string {
 	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.Rows, " (name) VALUES (").Key(key).Add(")").String()
 }
 
-// write is (3). It refuses while MinHold keeps the key. line: after a wait in the
+// write is (3). It refuses while MinHold keeps the key. queued: after a wait in the
 // server's queue, in which others may be.
-func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, line bool) conn.Statement {
+func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, queued bool) conn.Statement {
 	return func(t *conn.Text) {
 		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + row.NewToken + ")),hold=").Bytes(r.ID[:]).Add(",owner=").Key(r.Owner).
 			Add(",acquired_at=" + row.Now + ",released_at=NULL,conn_id=").Int(int64(session)).
@@ -49,7 +49,7 @@ func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, line bool)
 			t.Add("NULL")
 		}
 		if r.Client != 0 {
-			t.Add(",wanted=").Part(row.Asker{Client: r.Client, InQueue: line && row.LeavesHint(&r)}.Granted)
+			t.Add(",wanted=").Part(row.Asker{Client: r.Client, InQueue: queued && row.LeavesHint(&r)}.Granted)
 		}
 		t.Add(" WHERE name=").Key(r.Key).Add(" AND token=").Int(t0).Add(" AND (kept_until IS NULL OR kept_until<=" + row.Now + ")")
 	}
@@ -57,7 +57,7 @@ func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, line bool)
 
 // whose is what the lease row says now: its token, for how long the hold and MinHold
 // last, whose it is or was, and the hint. And whether another session has the row's lock: if it
-// can be locked shared none has, and who was refused has met a probe.
+// can be locked shared none has, and a refused attempt has met a probe.
 func (f *ForUpdate) whose(key string) string {
 	return conn.NewText(800).Add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until),0),owner,"+
 		"wanted,"+row.NowMicros+",(SELECT 1 FROM ", f.Rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
