@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -167,4 +168,27 @@ func answered(results []driver.Result, err error) error {
 		return results[0].Err
 	}
 	return err
+}
+
+// A session that the server had no time to end is tried again: until then its transaction
+// may keep the key from everybody else.
+func TestSessionToEndOnABusyServer(t *testing.T) {
+	t.Parallel()
+	s, late := busyServer(t)
+	guarded(t, locker(t, s, rowlock.Options{}), "k")
+	end := func() bool {
+		ended, err := s.fence.EndOlder(t.Context(), []string{"k"}, []int64{math.MaxInt64})
+		must(t, err)
+		return ended
+	}
+	late(times(1), "killSessions")
+	if end() {
+		t.Error("ended, though the server had no time")
+	}
+	if !s.fence.Endable(t.Context(), []string{"k"})["k"] {
+		t.Error("a session that was not ended for want of time is not tried again")
+	}
+	if !end() || s.fence.Endable(t.Context(), []string{"k"})["k"] {
+		t.Error("not ended by the next try, or tried once more")
+	}
 }

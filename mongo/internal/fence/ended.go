@@ -14,8 +14,8 @@ import (
 // EndOlder ends the sessions that fences name, where the fence is of an older token, and
 // reports whether there was one. A session belongs to one hold for good, so nobody else's
 // work ends with it. A transaction of the caller, with a plain Guard, is in no such
-// session. Nothing is ended where the server refuses that; the error is for one that does
-// not answer.
+// session. Nothing is ended where the server refuses that, or has no time for it; the error
+// is for one that does not answer.
 func (f *Fences) EndOlder(ctx context.Context, keys []string, tokens []int64) (bool, error) {
 	docs, err := f.withSession(ctx, keys)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *Fences) EndOlder(ctx context.Context, keys []string, tokens []int64) (b
 	}
 	_, err = f.cmd.Send(ctx, nil, command.KillSessions(ids...), command.MaxWait)
 	code := command.Code(err)
-	if err == nil || code != 0 { // more cannot be done
+	if err == nil || code != 0 && !command.Blocked(err) { // more cannot be done
 		f.killed.add(killed...)
 	}
 	if code != 0 {
