@@ -50,7 +50,7 @@ func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result 
 	return r
 }
 
-// acquire takes one key, in a session alone, so that it can be undone for good.
+// acquire takes one key, in a session of its own, so that it can be undone for good.
 func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duration) driver.Result {
 	what := fmt.Sprintf("acquire %q", q.Key)
 	sess, err := s.sessions.Get()

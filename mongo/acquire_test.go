@@ -346,7 +346,7 @@ func TestInspectSeesPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if i := inspect(t, s, "k"); !i.Pinned || !i.Held {
-		t.Errorf("granted, but not told: %+v, want pinned", i)
+		t.Errorf("granted, but the fence is not raised: %+v, want pinned", i)
 	}
 }
 

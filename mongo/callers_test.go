@@ -215,7 +215,7 @@ func TestInTxWithCollectionsOfAnotherClient(t *testing.T) {
 	}
 }
 
-// Heartbeats and strangers' acquires go on while a guarded transaction is open for a
+// Heartbeats and other clients' acquires go on while a guarded transaction is open for a
 // second: the delay is logged.
 func TestP15_HeartbeatsBesideAnOpenGuard(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func deleteLease(t testing.TB, s *Store, key string) {
 }
 
 // Somebody deletes the document of a key while a guarded transaction of its holder is
-// open. Whoever acquires the key then, guarded or not, alone or among others, is
+// open. An acquire of the key then, guarded or not, alone or among others, is
 // granted it after the end of that transaction.
 func TestP4_DeletedDocument(t *testing.T) {
 	t.Parallel()
@@ -82,8 +82,8 @@ func TestP4_DeletedDocument(t *testing.T) {
 		}
 		commit(t, "b1", sess, ctx)
 	})
-	t.Run("granted and never told", func(t *testing.T) {
-		// Who made the document died before it looked for a fence.
+	t.Run("granted and never answered", func(t *testing.T) {
+		// The program that made the document died before it looked for a fence.
 		sess, ctx := pinned(t, "died")
 		o, err := s.sessions.Get()
 		must(t, err)

@@ -167,7 +167,7 @@ func TestInTxAborts(t *testing.T) {
 	}
 }
 
-// A conflict with a stranger's transaction is run again until that one has ended,
+// A conflict with a foreign transaction is run again until that one has ended,
 // within ctx.
 func TestP8_InTxConflicts(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ func TestSmallPool(t *testing.T) {
 	}
 }
 
-// Who gives up a wait for a connection of a pool that other work keeps exhausted is told
+// A caller that gives up a wait for a connection of a pool that other work keeps exhausted is told
 // so, whatever he waited with.
 func TestPoolUsedUp(t *testing.T) {
 	t.Parallel()
@@ -258,8 +258,8 @@ func TestP11_BatchInParts(t *testing.T) {
 	s := open(t, db, Options{})
 	holds := grantedAll(t, s, requests("k", 10*documentedConns))
 
-	stranger := connect(t, uri)
-	sess, err := stranger.StartSession()
+	foreign := connect(t, uri)
+	sess, err := foreign.StartSession()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestP11_BatchInParts(t *testing.T) {
 	if err := sess.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = stranger.Database(db.Name()).Collection("locks").UpdateMany(mongo.NewSessionContext(t.Context(), sess), bson.D{}, document.Op("$inc", document.Op("foreign", 1)))
+	_, err = foreign.Database(db.Name()).Collection("locks").UpdateMany(mongo.NewSessionContext(t.Context(), sess), bson.D{}, document.Op("$inc", document.Op("foreign", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

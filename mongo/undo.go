@@ -24,7 +24,7 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 		}
 		defer k.Unlock()
 	}
-	if k == nil || s.sessions.FindUnanswered(h.ID) != k || s.cmd.Standalone() { // settled meanwhile
+	if k == nil || s.sessions.FindUnanswered(h.ID) != k || s.cmd.Standalone() { // undone meanwhile
 		return s.end(ctx, h, blockWait)
 	}
 	reply, err := s.overtake(ctx, k.Session, h)

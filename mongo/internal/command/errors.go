@@ -92,7 +92,7 @@ func Conflicted(err error) bool {
 	return ConflictedLast(err)
 }
 
-// ConflictedLast is conflicted, of the last sending alone.
+// ConflictedLast is Conflicted, of the last sending alone.
 func ConflictedLast(err error) bool {
 	command, concern := codes(err)
 	return concern == 0 && (command == codeDuplicateKey || command == CodeWriteConflict)

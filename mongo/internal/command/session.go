@@ -27,7 +27,7 @@ import (
 // command that wrote something, and gives the first sending the same answer. But
 // one that found the key held, or its own hold there already, wrote nothing, or at
 // most a hint: the first sending, if it is still on its way, would be executed. So such
-// a session is used for nothing else before it was overtaken by a write with the next number.
+// a session is used for nothing else before a write with the next number has overtaken it.
 //
 // The Store numbers by itself, because the driver numbers only what goes through
 // its helpers, and only if the client has retryWrites on. Its numbers begin far
@@ -36,7 +36,7 @@ import (
 
 const firstNumber = 1 << 40
 
-// maxIdle bounds the sessions that wait for the next attempt, maxKept those that
+// maxIdle bounds the sessions that wait for the next attempt, maxUnanswered those that
 // wait for an undo: an attempt over that bound is undone as if it had no number.
 const (
 	maxIdle       = 64
@@ -47,8 +47,8 @@ const (
 // (localLogicalSessionTimeoutMinutes).
 const serverMemory = 30 * time.Minute
 
-// Session is a session of the Store on the server. The caller of get owns it until put or
-// addUnanswered.
+// Session is a session of the Store on the server. The caller of Get owns it until Put or
+// AddUnanswered.
 type Session struct {
 	driver    *mongo.Session
 	number    int64
@@ -63,7 +63,7 @@ func (s *Session) Next() int64 {
 
 // Unanswered is the session of attempts that were not answered.
 type Unanswered struct {
-	undoing chan struct{} // one undo at a time: see lock
+	undoing chan struct{} // one undo at a time: see Lock
 	Session *Session
 	holds   int // not undone; guarded by sessions.mu
 	since   time.Time

@@ -22,7 +22,7 @@ var ErrPinned = errors.New("an open guarded transaction of an older holder must 
 // Written reports whether an open transaction has written the fence of one of the keys.
 // It writes them too, in a transaction that cannot live: its last statement is refused,
 // with which the server undoes it, so nothing stays open whatever becomes of this
-// process. A guard that comes at that moment is told to try again.
+// process. A guard that comes at that moment gets a conflict, and is tried again.
 func (f *Fences) Written(ctx context.Context, keys ...string) (bool, error) {
 	sess, err := f.sessions.Get()
 	if err != nil {
