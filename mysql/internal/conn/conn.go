@@ -69,7 +69,7 @@ const (
 	// freshFor is how long a connection is taken to be alive after its last answer.
 	freshFor = time.Millisecond
 
-	// QuietFor is how long a connection may rest before it is asked for a sign of
+	// QuietFor is how long a connection may be idle before it is asked for a sign of
 	// life: a firewall that forgot it would let the next statement hang.
 	QuietFor = 30 * time.Second
 	pingWait = 500 * time.Millisecond
@@ -145,15 +145,15 @@ func (d *DB) open(ctx context.Context, p *Pool, silence time.Duration) (*Conn, e
 // close ends the connection for good.
 func (c *Conn) close() { discard(c.sc) }
 
-// Alive reports whether a connection that rested can still be used. The look at the
+// Alive reports whether a connection that was idle can still be used. The look at the
 // socket costs no trip; it sees a server that closed the connection (wait_timeout,
 // restart).
 func (c *Conn) Alive(ctx context.Context) bool {
 	if c.doubted() {
 		return false
 	}
-	rested := time.Since(c.used)
-	if rested < freshFor {
+	idle := time.Since(c.used)
+	if idle < freshFor {
 		return true
 	}
 	err := c.sc.Raw(func(dc any) error {
@@ -162,7 +162,7 @@ func (c *Conn) Alive(ctx context.Context) bool {
 		}
 		return nil
 	})
-	if err == nil && rested > QuietFor {
+	if err == nil && idle > QuietFor {
 		ctx, cancel := context.WithTimeout(ctx, pingWait)
 		err = c.sc.PingContext(ctx)
 		cancel()

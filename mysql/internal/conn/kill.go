@@ -175,7 +175,7 @@ func (w *watchdog) stop(ctx context.Context, e *watch) bool {
 // Whether KILL is possible at all is concluded from its answers. That the control
 // connection reached another server than target says something of a proxy only if
 // the two were opened together. Otherwise the address leads elsewhere since; then
-// all that rests is opened anew, so that the next two are of one time.
+// all that is idle is opened anew, so that the next two are of one time.
 func (d *DB) Kill(ctx context.Context, target *Conn, what string, heard time.Time) error {
 	if what == "CONNECTION" && target.pool.Holds && d.CannotKill.Load() {
 		return ErrCannotKill // it may rest in a transaction, or run the caller's statement: nothing shows whose it is

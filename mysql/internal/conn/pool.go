@@ -44,7 +44,7 @@ type PoolOptions struct {
 	IdleFor  time.Duration // how long one is kept idle; 0: for ever
 }
 
-// PrepareFunc brings a new connection to what its pool needs. silence is that of getFor.
+// PrepareFunc brings a new connection to what its pool needs. silence is that of GetFor.
 type PrepareFunc func(ctx context.Context, c *Conn, silence time.Duration) error
 
 // NewPool makes a pool, which the DB closes.
@@ -68,9 +68,6 @@ func (p *Pool) Get(ctx context.Context) (*Conn, error) { return p.GetFor(ctx, 0)
 func (p *Pool) GetFor(ctx context.Context, silence time.Duration) (*Conn, error) {
 	if err := ctx.Err(); err != nil { // select might not see it
 		return nil, NotSent("wait for a connection", err)
-	}
-	if p.Holds {
-		p.db.Control.Warm(ctx) // must be older than what it may have to KILL
 	}
 	from, err := p.slot(ctx)
 	if err != nil {
@@ -126,6 +123,9 @@ func (p *Pool) leave() {
 
 // take takes an idle connection that lives, or opens one.
 func (p *Pool) take(ctx context.Context, silence time.Duration) (*Conn, error) {
+	if p.Holds {
+		p.db.Control.Warm(ctx) // must be older than what it may have to KILL
+	}
 	for {
 		c, err := p.pop()
 		if err != nil {

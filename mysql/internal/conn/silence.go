@@ -185,7 +185,7 @@ func (q *answer) end(ctx context.Context, e *watch) {
 	}
 }
 
-// distrust makes all connections at rest that were not heard of since then close
+// distrust makes all idle connections that were not heard of since then close
 // before they are used: what ended one silently has ended its neighbours too.
 func (d *DB) distrust(since time.Time) {
 	for old := d.doubt.Load(); old == nil || old.Before(since); old = d.doubt.Load() {
@@ -204,7 +204,7 @@ func (c *Conn) doubted() bool {
 	return since != nil && c.Heard.Before(*since)
 }
 
-// A pool of the program's hands out what rests in it, and cannot be told to dial.
+// A pool of the program's hands out what is idle in it, and cannot be told to dial.
 
 const (
 	// doubtTries is how many connections out of a pool are asked for a sign of life,
@@ -219,9 +219,9 @@ const (
 // waits for a pool that is used up for most at the longest (0: until ctx ends).
 func (d *DB) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	for try := 1; ; try++ {
-		rests := d.SQL.Stats().Idle > 0 // never in a pool of ours
+		idle := d.SQL.Stats().Idle > 0 // never in a pool of ours
 		sc, err := d.take(ctx, most)
-		if err != nil || !rests || try > doubtTries || answers(ctx, sc) {
+		if err != nil || !idle || try > doubtTries || answers(ctx, sc) {
 			return sc, err
 		}
 		discard(sc)
@@ -239,7 +239,7 @@ func answers(ctx context.Context, sc *sql.Conn) bool {
 	return sc.PingContext(ctx) == nil
 }
 
-// cull asks all that rest in the pool at once, and closes what does not answer.
+// cull asks all that are idle in the pool at once, and closes what does not answer.
 func (d *DB) cull(ctx context.Context) {
 	select {
 	case d.cullSem <- struct{}{}:
