@@ -236,7 +236,7 @@ var Bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 25
 // Bound is how long the n-th try may stay unanswered. Where the server is so slow
 // that statements which wait for nobody come near the bound, ending them helps nobody:
 // the bound is at least four times the usual time of an answer. However long that is,
-// lockWait bounds the wait for a lock.
+// LockWait bounds the wait for a lock.
 func (d *DB) Bound(n int) time.Duration {
 	return max(Bounds[n], 4*time.Duration(d.usual.Load()))
 }

@@ -14,7 +14,7 @@ import (
 
 // Exec sends one statement and waits for the answer. With a bound above zero the
 // statement is ended when it is unanswered for that long; the error then matches
-// errBlocked, and nothing was changed. Other errors come back raw.
+// ErrBlocked, and nothing was changed. Other errors come back raw.
 func (c *Conn) Exec(ctx context.Context, bound time.Duration, text string) (res sql.Result, err error) {
 	if err := c.fits(text); err != nil {
 		return nil, err

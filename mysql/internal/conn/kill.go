@@ -90,7 +90,7 @@ func (d *DB) killFrom(ctx context.Context, ctl *Conn, id uint64, server, what st
 
 func killRefused(err error) bool { n := Number(err); return n == erKillDenied || n == erSpecificAccess }
 
-// EndSession ends, in the background and at most for killWait, the session of a
+// EndSession ends, in the background and at most for KillWait, the session of a
 // connection that was closed while its statement may still run. Close waits for it.
 func (d *DB) EndSession(c *Conn) {
 	heard := c.Heard

@@ -9,7 +9,7 @@ import (
 )
 
 // Conclusion is something that was concluded from what was seen, and may be wrong,
-// or not so any more: it is forgotten after forgetAfter, and then found out again.
+// or not so any more: it is forgotten after ForgetAfter, and then found out again.
 type Conclusion struct{ since atomic.Pointer[time.Time] }
 
 // ForgetAfter is how long a conclusion lasts.

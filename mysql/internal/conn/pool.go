@@ -34,7 +34,7 @@ type PoolOptions struct {
 	Settings []string    // what a connection is brought to first; nil: those for single statements
 	Prepare  PrepareFunc // and then; nil: nothing more
 	Holds    bool        // a connection holds something while it is used, a lock or a transaction: it is not closed because it is silent
-	Patient  bool        // one out of a program's pool is waited for until the context ends, not for openWait
+	Patient  bool        // one out of a program's pool is waited for until the context ends, not for OpenWait
 
 	Max    int                  // connections in use at the same time; those who need one more wait; 0: any number
 	Lender *Pool                // lends one that is free when all are in use; nil: none does
@@ -82,7 +82,7 @@ func (p *Pool) GetFor(ctx context.Context, silence time.Duration) (*Conn, error)
 
 // slot waits for the right to use a connection, and names the pool that gave it. Behind
 // one that waits for a program's pool which is used up nobody waits longer than that
-// does: see openWait.
+// does: see OpenWait.
 func (p *Pool) slot(ctx context.Context) (from *Pool, err error) {
 	if p.slots == nil {
 		return p, nil

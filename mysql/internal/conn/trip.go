@@ -6,7 +6,7 @@ import (
 )
 
 // FarTrip is the trip above which no statement is ended by KILL, which would come
-// later than the answers that it is to hasten; lockWait bounds the waits there.
+// later than the answers that it is to hasten; LockWait bounds the waits there.
 const FarTrip = 50 * time.Millisecond
 
 // tripSpan is for how long at least the shortest answer tells what the trip is; at

@@ -25,7 +25,7 @@ type Locks struct {
 	db       *conn.DB
 	table    string // whose keys they are
 	Sessions *conn.Pool
-	alive    time.Duration // lockAlive
+	alive    time.Duration // keepAliveEvery
 
 	life context.Context // ends when the Store is closed
 	end  context.CancelFunc
@@ -43,7 +43,7 @@ type Locks struct {
 type Turn struct {
 	c     *conn.Conn
 	mu    sync.Mutex  // of who uses the session
-	alive *time.Timer // see keepAlive; guarded by namedLocks.mu
+	alive *time.Timer // see keepAlive; guarded by Locks.mu
 }
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// Waited reports whether the statement was ended by lockWait, not by KILL.
+// Waited reports whether the statement was ended by LockWait, not by KILL.
 func Waited(err error) bool { return conn.Number(err) == conn.ErLockWait }
 
 // attempt is one Acquire.
@@ -20,7 +20,7 @@ type attempt struct {
 	*Table
 	reqs    []driver.Request // sorted by key: all batches lock rows in one order
 	results []driver.Result  // of reqs
-	due     []int            // held, as a look found, and to be asked for all the same: see hintDue
+	due     []int            // held, as a look found, and to be asked for all the same: see HintDue
 }
 
 // Acquire is one upsert for all keys, and a second look at what it left open.

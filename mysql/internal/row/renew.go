@@ -160,7 +160,7 @@ func (b *batch) settleAll(some []int, rows map[string]Row) (live []int) {
 func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(string, []driver.Hold) conn.Statement, settle func(sent []int, done changed) error) error {
 	start := time.Now()
 	var locked []int
-	pending, again, late := group, false, false // again: pending was locked; late: lockWait was waited for
+	pending, again, late := group, false, false // again: pending was locked; late: LockWait was waited for
 	for n := 0; n < len(conn.Bounds); {
 		bound := b.db.Bound(n)
 		if again {

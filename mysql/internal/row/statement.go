@@ -17,7 +17,7 @@ const (
 	NowMicros = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
 
 	// NewToken is the token of a grant: the server's microseconds times driver.TokenRange,
-	// at least grantedFrom even on a server whose clock says 1970.
+	// at least GrantedFrom even on a server whose clock says 1970.
 	NewToken = "GREATEST(1152921504606846976,1024*" + NowMicros + ")"
 
 	// Free: the key is free. One comparison, in every statement.
@@ -41,7 +41,7 @@ const GrantedFrom = int64(1) << 60
 // rest depends on no assigned column, so it does not matter whether the server
 // assigns one after the other or all at once (SIMULTANEOUS_ASSIGNMENT).
 //
-// One key: the answer comes back as LAST_INSERT_ID, see grantedFrom. The branch
+// One key: the answer comes back as LAST_INSERT_ID, see GrantedFrom. The branch
 // that refuses must set it too, otherwise that of VALUES would look like a grant.
 // A live hold of this ID is answered with its token, one that was released and is
 // kept by MinHold is refused. What becomes of the hint no other column asks for, and it
@@ -89,7 +89,7 @@ func Upsert(table string, reqs []driver.Request) conn.Statement {
 	}
 }
 
-// Columns are those of scanRow.
+// Columns are those of ScanRow.
 const Columns = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + Now + ",expires_at),released_at IS NULL," +
 	"TIMESTAMPDIFF(MICROSECOND,'1970-01-01',acquired_at),wanted," + NowMicros + " FROM "
 

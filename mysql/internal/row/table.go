@@ -40,7 +40,7 @@ func NewTable(d *conn.DB, table string) *Table {
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be
-// ended, because the network to the server is gone: lockWait for each row that a
+// ended, because the network to the server is gone: LockWait for each row that a
 // stranger's transaction has locked, of which there are few. No undo is final before.
 const batchWait = 5 * conn.LockWait
 

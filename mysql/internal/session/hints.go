@@ -21,7 +21,7 @@ import (
 //   - for all keys for which this Store waits in the server's queue, one every half of a
 //     hint's time. Most waits end before the first one. It does not come when a wait
 //     begins, because the attempt that was refused before has left the hint;
-//   - a grant out of the queue leaves one for those behind it: see lineClient.
+//   - a grant out of the queue leaves one for those behind it: see QueueClient.
 type hinter struct {
 	f *ForUpdate
 
