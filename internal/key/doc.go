@@ -14,13 +14,14 @@
 // A probe is a cheap read: is the key free? The probe backoff is the time between two probes
 // of a key that another client has, the retry backoff the time after a failure ([Backoff]).
 //
-// Transitions. Every row is a case of the test of Step.
+// Transitions. Every row is a case of the test of Step. "-": the mode does not change. Again
+// is a Join of the next caller; Began, ReleaseSent and Stream note what they say.
 //
 //	mode      event                                   mode      action
 //	None      Join, this client has the key           Resting   Probe after Handoff, or half as long again beside a stream
 //	None      Join, wanted by another, tenure over    Resting   Probe after the rest of the yield time; beside a stream Try; Queued: Queue
 //	None      Join                                    Trying    Try
-//	any       Join                                    -         None
+//	any       Join                                    -         Nothing
 //	Trying    Granted, others wait here               Resting   Probe after Handoff
 //	Trying    Granted                                 None      None
 //	Trying    Refused, the store is not sure          Trying    Try, in no batch with keys that are not pinned
@@ -38,7 +39,7 @@
 //	Queued    Probed, ProbeFailed                     Queued    Probe after queueProbe; none in a queue that grants
 //	Queued    NoPlace, after a refusal                Resting   Probe after the probe backoff
 //	Queued    NoPlace, to leave the key to another    Resting   Probe after the yield time
-//	other     NoPlace                                 -         None: the queue is asked for again after a refusal
+//	other     NoPlace                                 -         Nothing: the queue is asked for again after a refusal
 //	Resting   Due, planned as a try                   Trying    Try
 //	Resting   Due, the hint is to be renewed          Trying    Try
 //	Resting   Due                                     Resting   Probe now
@@ -49,33 +50,34 @@
 //	Resting   Probed: held by another                 Resting   Probe after the probe backoff
 //	Resting   ProbeFailed                             Resting   Probe after the retry backoff
 //	Resting   ProbeFailed, and will again             Trying    Try: its answer says why
-//	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last, or not long ago; Queued: see Ended
-//	Resting   Woken by this client's own release      -         None
+//	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last, or not long ago
+//	Resting   Woken, others wait in the server's queue Queued   Queue
+//	Resting   Woken by this client's own release      -         Nothing
 //	Resting   Releasing, nobody else wants the key    Resting   HandOff; Probe after Handoff
 //	Resting   Releasing, within the tenure            Resting   HandOff; Probe after Handoff
 //	any       Releasing                               -         Release
-//	Resting   Ended: lost                             Trying    Try
+//	Resting   Ended: lost                             Trying    Try; others wait in the server's queue: Queued, Queue
 //	Resting   Ended: released, nobody else wants it   Trying    Try
 //	Resting   Ended: released, within the tenure      Trying    Try
 //	Resting   Ended: released, wanted by another      Resting   Probe after the yield time; beside a stream Try; Queued: Queue
 //	None      Ended                                   None      EndTurn
 //	any       Left, nobody waits any more             None      Stop
 //
-// Fairness (fairness.go). Whether another client wants the key is known from its hint: a
-// release brings it back, a probe of a key that this client has reads it. If nobody else
+// Fairness (fairness.go). Whether another client wants the key is known from its hint: the
+// answer to a release contains it, and while this client has the key it reads it by probes. If nobody else
 // wants the key it is handed off from caller to caller here without end, and a lone caller
 // takes it again at once. If another does, this client keeps the key for its tenure, which
 // lasts Handoff from the moment at which it got the key from another; then the key goes back
 // to the database, and this client leaves it alone for the yield time, in which the other
 // must have probed it. The token that it finds then says whether another took the key
-// meanwhile. A hint for which nobody did in two yield times does not count any more until it
-// is renewed, or over. The client whose hint there is probes more often than the others, and
-// those that had the key just now as seldom as those that wait for long.
+// meanwhile. If the key was left alone twice and nobody took it, the hint is ignored until it
+// is renewed or another replaces it. The client whose hint there is probes more often than the others, and
+// a client that has just given the key up begins with the longest time between probes.
 //
 // Where the store gives turns (driver.Turner) clients wait in the server's queue. The client
 // that has the turn keeps it with the key, until the key goes back. If another client had the
-// turn before, or has the key when this client gets the turn, it may wait again, which counts
-// as a hint does. The clients behind probe the
+// turn before, or has the key when this client gets the turn, that client may queue again; this counts
+// as a hint from it. The clients behind probe the
 // key now and then, and leave a free one to the client that has the turn, unless that client
 // does not take it. The longer the others had the key, the more of them wait, and the shorter
 // is the next tenure.

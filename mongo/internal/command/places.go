@@ -18,7 +18,7 @@ const (
 	priorityPlaces = 4
 	PinnedPlaces   = 3
 
-	// maxCommands is what the Store has under way at once, at most.
+	// MaxCommands is what the Store has under way at once, at most.
 	MaxCommands = workPlaces + priorityPlaces + 1
 )
 

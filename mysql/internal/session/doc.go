@@ -14,12 +14,12 @@
 //	(4)   session     read it back
 //
 // Granted only after (4): whoever has the row lock before (3) and still after it
-// is the only one who can have written. A (3) that arrives late, when its session
-// is dead, changes a row whose token somebody else has raised, or grants nothing
-// because (4) fails. (3) is a commit of its own, because the session must not write:
+// is the only one that can have written. A (3) that arrives late, when its session
+// is dead, changes nothing, because the token is t0 no longer; or it writes, and (4)
+// fails, and nothing is granted. (3) is a commit of its own, because the session must not write:
 // its transaction stays open as long as the hold. It waits for an open guarded
 // transaction of the old holder, so it is bounded like any takeover; and where keys
-// were just found blocked a look comes before it: see lookFirst.
+// were just found blocked a read that does not wait comes before it: see lookFirst.
 //
 // # While it is held
 //
@@ -27,9 +27,10 @@
 // seconds, rounded up: https://dev.mysql.com/doc/refman/9.7/en/server-system-variables.html#sysvar_wait_timeout
 // So each session gets a heartbeat (the engine calls Renew every min(TTL/10, 1s)),
 // and the lease rows are renewed, all in one statement, when the last time was a
-// third of the TTL ago. A hold is trusted until the earlier of the two runs out.
+// third of the TTL ago. A hold is trusted until wait_timeout or the lease row's expiry,
+// whichever is first.
 //
-// # The exception to P2
+// # The exception to P2 (docs/guarantees.md: a loss is known before the next grant)
 //
 // A session can end before its time: KILL, a restart of the server, a firewall, a
 // proxy. The key is free at that moment, and the holder learns of it at its next
