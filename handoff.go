@@ -13,8 +13,8 @@ import (
 // Marathe, Shavit, PPoPP 2012.) The database granted a range of tokens; each local holder
 // gets the next one and a lease of its own. The old lease sends nothing any more.
 
-// defaultHandoff is how long after the database's grant a hold may still be handed
-// on: then the key goes back to the database, where other programs wait.
+// defaultHandoff is how long a client keeps a key that another program wants, from the
+// moment at which it got the key: then the key goes back to the database.
 const defaultHandoff = 50 * time.Millisecond
 
 // handoff passes the grant of l, which is being released, to the head of the local queue,

@@ -28,6 +28,8 @@ func TestHandoff(t *testing.T) {
 		"held long":            {hold: 60 * time.Millisecond, handed: true},
 		"wanted":               {hold: 40 * time.Millisecond, wanted: true, handed: true},
 		"wanted, held long":    {hold: 60 * time.Millisecond, wanted: true},
+		"wanted, short bound":  {o: rowlock.Options{Handoff: 10 * time.Millisecond}, hold: 30 * time.Millisecond, wanted: true},
+		"short bound":          {o: rowlock.Options{Handoff: 10 * time.Millisecond}, hold: 60 * time.Millisecond, handed: true},
 		"wanted, bound set":    {o: rowlock.Options{Handoff: time.Second}, hold: 900 * time.Millisecond, wanted: true, handed: true},
 		"off":                  {o: rowlock.Options{Handoff: -1}},
 		"another TTL":          {second: []rowlock.Option{minute}},

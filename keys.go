@@ -89,8 +89,12 @@ func (k *keyEntry) step(e key.Event) {
 
 func (k *keyEntry) env() key.Env {
 	c := k.c
+	handoff := c.opts.Handoff
+	if handoff < 0 { // never, but the key is left to others after as long
+		handoff = defaultHandoff
+	}
 	return key.Env{
-		Client: c.number, Handoff: max(c.opts.Handoff, defaultHandoff), Queue: c.queuer != nil, Turns: c.turner != nil,
+		Client: c.number, Handoff: handoff, Queue: c.queuer != nil, Turns: c.turner != nil,
 		Push: c.watcher.live, Hints: k.hints,
 	}
 }

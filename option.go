@@ -40,11 +40,12 @@ type Options struct {
 	// Close, may leave the key taken until the TTL ends.
 	ReleaseAsync bool
 
-	// Handoff is how long after the database's grant a released hold may still pass to
-	// the next local caller that waits for the key, in memory and with a token of its
-	// own, instead of going back to the database: the callers of one client then need
-	// microseconds where two commits were needed, and other programs wait that much
-	// longer for their turn. Default 50ms; negative: never.
+	// Handoff is how long this client may keep a key that another program wants, from the
+	// moment at which it got the key. A released hold passes meanwhile to the next local
+	// caller that waits, in memory and with a token of its own, instead of going back to
+	// the database: the callers of one client then need microseconds where two commits
+	// were needed, and other programs wait that much longer for their turn. While no other
+	// program wants the key there is no limit. Default 50ms; negative: never.
 	Handoff time.Duration
 
 	// LongHold is how long a lease without MaxHold is held before the Logger gets a line

@@ -42,7 +42,7 @@ func (s *State) noteHint(h driver.Hint, now time.Duration, env Env) {
 
 // knows reports whether the database was asked just now whether another client wants the key.
 func (s *State) knows(now time.Duration, env Env) bool {
-	return s.hint.at > 0 && now-s.hint.at <= 2*env.Handoff
+	return s.hint.at > 0 && now-s.hint.at <= 2*firstOwnProbe(env)
 }
 
 // beginTenure: this client got the key from another.

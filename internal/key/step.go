@@ -184,7 +184,7 @@ func (s *State) queue(env Env) Action {
 
 // planOwnProbe plans a probe of a key that this client has: whether another wants it.
 func (s *State) planOwnProbe(now time.Duration, env Env) Action {
-	first := max(env.Handoff, LastProbe/2)
+	first := firstOwnProbe(env)
 	if env.Push && !s.knows(now, env) {
 		first = first * 3 / 2 // most often a release comes before, and says the same
 	}
@@ -196,6 +196,9 @@ func (s *State) planOwnProbe(now time.Duration, env Env) Action {
 	s.ownProbeAt = now + s.ownProbe
 	return a
 }
+
+// firstOwnProbe is the time to the first probe of a key that this client has.
+func firstOwnProbe(env Env) time.Duration { return max(env.Handoff, LastProbe/2) }
 
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
