@@ -293,6 +293,20 @@ func TestForUpdateForce(t *testing.T) {
 		t.Logf("a silent holder's key is free after %v", time.Since(start))
 		b.granted("silent", time.Minute)
 		a.wants("renew", a.renew(h)[0].Status, driver.Taken)
+		// The session is gone, and another transaction has the row: another client's attempt.
+		h = a.granted("gone", time.Hour)
+		exec(t, l.db, fmt.Sprint("KILL ", sessionOf(t, a.Store, h).ID))
+		tx, err := l.db.Begin()
+		must(t, err)
+		defer tx.Rollback()
+		var name string
+		eventually(t, "the row is free", func() bool {
+			return tx.QueryRow("SELECT name FROM rowlock_session_row WHERE name='gone' FOR UPDATE").Scan(&name) == nil
+		})
+		_, err = b.ForceRelease(within(t, time.Minute), "gone")
+		must(t, err)
+		must(t, tx.Rollback())
+		b.granted("gone", time.Minute)
 		// Nothing to end is no error.
 		info, err := b.ForceRelease(within(t, time.Minute), "nothing")
 		if err != nil || info != (driver.Info{Key: "nothing"}) {

@@ -91,7 +91,10 @@ func (f *ForUpdate) endHolder(ctx context.Context, before state) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			if killed || !f.killSession(ctx, before) {
+			if killed {
+				return nil // the session is gone: another has the row, a client's attempt most likely
+			}
+			if !f.killSession(ctx, before) {
 				return fmt.Errorf("the hold is ended, its token is stale, but its silent session (connection %d) still keeps the row: it is free when the server ends that session, at most a TTL from now, or at once after KILL %d by a user who may", before.session, before.session)
 			}
 			killed, end = true, time.Now().Add(conn.KillWait)
@@ -107,12 +110,13 @@ func (f *ForUpdate) endHolder(ctx context.Context, before state) error {
 // gone on to another key: so it is not done when the server is younger than the
 // grant, or a younger grant names the same session. The row was locked for more
 // than a second after the lease row was taken away: an acquire under way would have
-// written it by then.
+// written it by then. It reports whether the session has the row no longer, or will not
+// have it in a moment.
 func (f *ForUpdate) killSession(ctx context.Context, before state) bool {
 	if before.session == 0 {
 		return false
 	}
-	proved := false
+	proved, elsewhere := false, false
 	err := f.db.Slow(ctx, func(c *conn.Conn) error {
 		status, err := conn.Query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
 			var name string
@@ -130,11 +134,12 @@ func (f *ForUpdate) killSession(ctx context.Context, before state) bool {
 			return err
 		}
 		younger, now := ages[0][0], ages[0][1]
-		proved = younger == 0 && (now-before.SinceMicros)/1e6+2 < status[0]
+		elsewhere = younger > 0
+		proved = (now-before.SinceMicros)/1e6+2 < status[0]
 		return nil
 	})
-	if err != nil || !proved {
-		return false
+	if err != nil || !proved || elsewhere {
+		return err == nil && elsewhere // it has another key
 	}
 	ctl, err := f.db.Control.Get(ctx)
 	if err != nil {
@@ -142,5 +147,5 @@ func (f *ForUpdate) killSession(ctx context.Context, before state) bool {
 	}
 	defer ctl.Put()
 	_, err = ctl.Exec(ctx, 0, fmt.Sprintf("KILL CONNECTION %d", before.session))
-	return err == nil
+	return err == nil || conn.Number(err) == conn.ErNoSuchThread
 }
