@@ -50,7 +50,7 @@ type Stats struct {
 	Waiting      int    // callers of Acquire waiting now
 	Unresolved   int    // attempts and releases whose outcome is not known yet
 	Renewals     uint64 // renewals acknowledged, one for each lease
-	Losses       uint64 // leases that ended before their release
+	Losses       uint64 // leases that ended before their release, those that Close ended among them
 	LateReleases uint64 // releases whose answer did not come within ReleaseWait
 	Statements   uint64 // statements sent by the store (its calls, if the store does not count); other clients of the store included
 }

@@ -67,7 +67,7 @@ func (l *Lease) Key() string { return l.g.Hold.Key }
 func (l *Lease) Token() int64 { return l.token }
 
 // Until is the trust deadline by the wall clock, for display: it moves with every
-// renewal. To know whether the lease is held, ask Err.
+// renewal. After the end it is the last one. To know whether the lease is held, ask Err.
 func (l *Lease) Until() time.Time {
 	return time.Now().Add(l.g.Deadline() - l.c.now())
 }

@@ -135,7 +135,8 @@ type settings struct {
 	noWait bool
 }
 
-// TTL sets the TTL of this lease; see [Options].TTL.
+// TTL sets the TTL of this lease; see [Options].TTL. It must be above Options.Margin, if
+// that is set; 0 is ErrInvalid, not the default.
 func TTL(d time.Duration) Option { return func(s *settings) { s.TTL = d } }
 
 // MinHold keeps the key taken until d after the grant, by the database's clock,

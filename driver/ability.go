@@ -16,13 +16,16 @@ type Reaper interface {
 }
 
 // Lister lists keys that begin with prefix and come after the key after, in the
-// order of their bytes, at most limit of them.
+// order of their bytes, at most limit of them. Free keys that were not reaped yet are
+// among them. A limit below 1 is ErrInvalid.
 type Lister interface {
 	List(ctx context.Context, prefix, after string, limit int) ([]Info, error)
 }
 
-// Forcer ends whatever hold a key has and raises its token. The Info is the
-// state before.
+// Forcer ends whatever hold a key has, also one that has expired and was not taken, and
+// what keeps the key after a hold (MinHold), and raises its token. The Info is the state
+// before. A key without a hold is no error. Where an open guarded transaction keeps the key
+// it is an error, or Info.Pinned says so.
 type Forcer interface {
 	ForceRelease(ctx context.Context, key string) (Info, error)
 }
@@ -65,7 +68,8 @@ type Turner interface {
 type Waiter interface {
 	// Watch calls free for each key that may have become free, until ctx ends or the
 	// stream fails. It calls ready when nothing that happens from then on is missed.
-	// free does not block.
+	// free does not block. After an error the engine opens the stream again, after 0.2 to
+	// 30 s; after one that is Lasting, in 30 s.
 	Watch(ctx context.Context, ready func(), free func(key string)) error
 }
 

@@ -170,8 +170,8 @@ const (
 type Limits struct {
 	Batch    int           // largest number of Requests, Holds or keys in one call, at least 1
 	Renewals int           // largest number of Holds in one Renew, if that is more than Batch
-	MinTTL   time.Duration // smallest TTL
-	LockWait time.Duration // the longest a step waits for another transaction
+	MinTTL   time.Duration // smallest TTL; 0: any
+	LockWait time.Duration // the longest a step waits for another transaction; 0: none does
 
 	// InFlight is how many batches of acquires, and how many of releases, are best
 	// under way at once: concurrent calls then share statements. When the oldest has

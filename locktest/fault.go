@@ -91,8 +91,9 @@ func Once(h Hook) Hook {
 	}
 }
 
-// Fault is a Store with hooks. It has every optional ability; one that the Store
-// behind it has not answers with an error that matches rowlock.ErrNotSupported.
+// Fault is a Store with hooks. It has Reap, List, ForceRelease, Statements and Now; what the
+// Store behind it has not answers with an error that matches rowlock.ErrNotSupported. It has
+// no stream and no queue of a server: a Client on it probes.
 type Fault struct {
 	store driver.Store
 

@@ -278,7 +278,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	return infos, nil
 }
 
-// ForceRelease implements driver.Forcer.
+// ForceRelease implements driver.Forcer. A key without a hold is no error.
 func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -290,7 +290,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		return driver.Info{Key: key}, nil
 	}
 	before := s.info(key, r, now)
-	if before.Held {
+	if before.Held || r.id != (driver.HoldID{}) && r.releasedAt.IsZero() { // one that has expired could be renewed
 		r.id, r.token = driver.HoldID{}, nextToken(r.token, now)
 		r.releasedAt, r.keepUntil = now, time.Time{}
 	}

@@ -132,3 +132,23 @@ func TestCloseEndsEveryCall(t *testing.T) {
 		}
 	}
 }
+
+// TestForceReleaseOfAnExpiredHold: it is ended, though nobody has taken the key since.
+func TestForceReleaseOfAnExpiredHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, s := context.Background(), memory.New()
+		q := driver.Request{Key: "k", ID: driver.HoldID{1}, TTL: time.Second}
+		granted, err := s.Acquire(ctx, []driver.Request{q})
+		if err != nil || granted[0].Status != driver.Granted {
+			t.Fatal(granted, err)
+		}
+		time.Sleep(2 * time.Second)
+		if info, err := s.ForceRelease(ctx, "k"); err != nil || info.Held {
+			t.Fatal(info, err)
+		}
+		h := driver.Hold{Key: "k", ID: q.ID, Token: granted[0].Token, Stored: granted[0].Stored, TTL: time.Second}
+		if r, err := s.Renew(ctx, []driver.Hold{h}); err != nil || r[0].Status == driver.Alive {
+			t.Errorf("renewed after a forced release: %v, %v", r, err)
+		}
+	})
+}

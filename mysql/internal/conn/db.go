@@ -117,7 +117,7 @@ func (d *DB) Work(f func()) {
 // Where the first was silent, renewals and questions are sent again too, which may
 // arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
 // could not tell: that is the engine's. So f that is sent on another pool and does no
-// harm twice is for stepAgain.
+// harm twice is for StepAgain.
 func (d *DB) Step(ctx context.Context, p *Pool, f func(*Conn) error) error {
 	return d.steps(ctx, p, p == d.Renewals || p == d.Control, f)
 }
@@ -192,7 +192,7 @@ func (d *DB) RemoveRow(ctx context.Context, statement string) (removed int, err 
 	return removed, err
 }
 
-// TakeSlow waits for the right to use that connection; see giveSlow.
+// TakeSlow waits for the right to use that connection; see GiveSlow.
 func (d *DB) TakeSlow(ctx context.Context) error {
 	select {
 	case d.slowSem <- struct{}{}:
