@@ -157,6 +157,7 @@ func (p *prober) probe(due []*keyEntry) {
 	infos, err := c.store.Inspect(keys, probeTimeout)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	tried := false
 	for i, k := range due {
 		info := driver.Info{}
 		if err == nil {
@@ -164,6 +165,10 @@ func (p *prober) probe(due []*keyEntry) {
 		}
 		k.probing = false
 		k.probed(info, err)
+		tried = tried || info.Held && k.Mode == key.Trying // to leave a hint
+	}
+	if tried {
+		p.budget--
 	}
 	if err == nil {
 		c.report.Acquire.OK()
