@@ -114,7 +114,7 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 	if p.budget < 1 {
 		return nil, time.Duration((1-p.budget)/probeRate*float64(time.Second)) + time.Millisecond, false
 	}
-	tried := false
+	tried := 0
 	for len(p.entries) > 0 && len(due) < c.store.Limits.Batch {
 		e := p.entries[0]
 		if e.due > now+key.LastProbe/2 || e.k.Planned() == key.Try {
@@ -127,7 +127,7 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 			c.hints++
 		}
 		if k.Step(key.Event{Kind: key.Due}, now, k.env()).Do == key.Try { // renews the hint
-			tried = true
+			tried++
 			k.do(key.Action{Do: key.Try})
 			if k.hints && c.hints == maxHints { // the next key that has no place gets this one
 				k.hints = false
@@ -138,14 +138,16 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 			due = append(due, k)
 		}
 	}
-	if tried {
-		p.budget--
-	}
+	p.tried(tried)
 	if len(due) > 0 {
 		p.budget--
 	}
 	return due, 0, false
 }
+
+// tried notes that so many attempts were submitted to leave hints: the first leaves at once,
+// the rest share a batch.
+func (p *prober) tried(n int) { p.budget -= float64(min(n, 2)) }
 
 // probe asks for the state of keys, and moves their machines.
 func (p *prober) probe(due []*keyEntry) {
@@ -157,7 +159,7 @@ func (p *prober) probe(due []*keyEntry) {
 	infos, err := c.store.Inspect(keys, probeTimeout)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	tried := false
+	tried := 0
 	for i, k := range due {
 		info := driver.Info{}
 		if err == nil {
@@ -165,11 +167,11 @@ func (p *prober) probe(due []*keyEntry) {
 		}
 		k.probing = false
 		k.probed(info, err)
-		tried = tried || info.Held && k.Mode == key.Trying // to leave a hint
+		if info.Held && k.Mode == key.Trying { // to leave a hint
+			tried++
+		}
 	}
-	if tried {
-		p.budget--
-	}
+	p.tried(tried)
 	if err == nil {
 		c.report.Acquire.OK()
 	}
