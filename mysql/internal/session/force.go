@@ -94,8 +94,8 @@ func (f *ForUpdate) endHolder(ctx context.Context, before state) error {
 			if killed {
 				return nil // the session is gone: another has the row, a client's attempt most likely
 			}
-			if !f.killSession(ctx, before) {
-				return fmt.Errorf("the hold is ended, its token is stale, but its silent session (connection %d) still keeps the row: it is free when the server ends that session, at most a TTL from now, or at once after KILL %d by a user who may", before.session, before.session)
+			if err := f.killSession(ctx, before); err != nil {
+				return fmt.Errorf("the hold is ended, its token is stale, but its silent session (connection %d) still keeps the row, and was not ended (%w): it is free when the server ends that session, at most a TTL from now, or at once after KILL %d by a user who may", before.session, err, before.session)
 			}
 			killed, end = true, time.Now().Add(conn.KillWait)
 		}
@@ -110,42 +110,50 @@ func (f *ForUpdate) endHolder(ctx context.Context, before state) error {
 // gone on to another key: so it is not done when the server is younger than the
 // grant, or a younger grant names the same session. The row was locked for more
 // than a second after the lease row was taken away: an acquire under way would have
-// written it by then. It reports whether the session has the row no longer, or will not
-// have it in a moment.
-func (f *ForUpdate) killSession(ctx context.Context, before state) bool {
+// written it by then. nil: the session has the row no longer, or will not have it in a
+// moment.
+func (f *ForUpdate) killSession(ctx context.Context, before state) error {
 	if before.session == 0 {
-		return false
+		return errors.New("the row names none")
 	}
-	proved, elsewhere := false, false
+	elsewhere := false
 	err := f.db.Slow(ctx, func(c *conn.Conn) error {
 		status, err := conn.Query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
 			var name string
 			err = rows.Scan(&name, &seconds)
 			return seconds, err
 		})
-		if err != nil || len(status) != 1 {
+		if err != nil {
 			return err
 		}
 		ages, err := conn.Query(ctx, c, 0, f.grants(before.session, before.Token), func(rows *sql.Rows) (n [2]int64, err error) {
 			err = rows.Scan(&n[0], &n[1])
 			return n, err
 		})
-		if err != nil || len(ages) != 1 {
+		if err != nil {
 			return err
+		}
+		if len(status) != 1 || len(ages) != 1 {
+			return errors.New("the server does not say how long it runs")
 		}
 		younger, now := ages[0][0], ages[0][1]
 		elsewhere = younger > 0
-		proved = (now-before.SinceMicros)/1e6+2 < status[0]
+		if age := (now - before.SinceMicros) / 1e6; !elsewhere && age+2 >= status[0] {
+			return fmt.Errorf("the grant is %d s old, the server runs for %d s: the number may be another session's", age, status[0])
+		}
 		return nil
 	})
-	if err != nil || !proved || elsewhere {
-		return err == nil && elsewhere // it has another key
+	if err != nil || elsewhere { // it has another key
+		return err
 	}
 	ctl, err := f.db.Control.Get(ctx)
 	if err != nil {
-		return false
+		return err
 	}
 	defer ctl.Put()
 	_, err = ctl.Exec(ctx, 0, fmt.Sprintf("KILL CONNECTION %d", before.session))
-	return err == nil || conn.Number(err) == conn.ErNoSuchThread
+	if conn.Number(err) == conn.ErNoSuchThread {
+		return nil
+	}
+	return err
 }
