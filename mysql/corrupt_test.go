@@ -183,11 +183,20 @@ func (a *corruptLab) visit(t *testing.T, key string, row handmade) {
 	a.try(t, ctx, key, func() (*rowlock.Lease, error) { return p.TryAcquire(ctx, key) })
 	a.write(t, key, row)
 	// What is given up is answered, and given back, before the row is written again.
-	waiter := a.programOn(t, p.Store, corruptOptions)
-	a.try(t, ctx, key, func() (*rowlock.Lease, error) {
-		short, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
-		defer cancel()
-		return waiter.Client.Acquire(short, key, rowlock.MinHold(time.Millisecond), rowlock.MaxHold(time.Hour))
+	var waiter program
+	a.try(t, ctx, key, func() (lease *rowlock.Lease, err error) {
+		for wait := 250 * time.Millisecond; ; wait *= 40 {
+			waiter = a.programOn(t, p.Store, corruptOptions)
+			short, cancel := context.WithTimeout(ctx, wait)
+			lease, err = waiter.Client.Acquire(short, key, rowlock.MinHold(time.Millisecond), rowlock.MaxHold(time.Hour))
+			cancel()
+			bare := errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rowlock.ErrHeld) && !strings.Contains(err.Error(), "by hand")
+			if !bare || wait > time.Second {
+				return lease, err
+			}
+			must(t, waiter.Close(ctx)) // the server has not answered in so short a time
+			a.write(t, key, row)
+		}
 	})
 	must(t, waiter.Close(ctx))
 
