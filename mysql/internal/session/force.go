@@ -94,10 +94,13 @@ func (f *ForUpdate) endHolder(ctx context.Context, before state) error {
 			if killed {
 				return nil // the session is gone: another has the row, a client's attempt most likely
 			}
-			if err := f.killSession(ctx, before); err != nil {
+			err := f.killSession(ctx, before)
+			if err != nil && time.Now().After(end.Add(conn.KillWait)) {
 				return fmt.Errorf("the hold is ended, its token is stale, but its silent session (connection %d) still keeps the row, and was not ended (%w): it is free when the server ends that session, at most a TTL from now, or at once after KILL %d by a user who may", before.session, err, before.session)
 			}
-			killed, end = true, time.Now().Add(conn.KillWait)
+			if err == nil {
+				killed, end = true, time.Now().Add(conn.KillWait)
+			}
 		}
 		if !conn.Pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
