@@ -407,7 +407,7 @@ func TestCorruptRows(t *testing.T) {
 // whatever the rest of the row says of holds. A forced release frees it.
 func TestForceReleaseOfACorruptKeptUntil(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, l *lab) {
+	onBoth(t, func(t *testing.T, l *lab) {
 		a := newCorruptLab(t, l)
 		for n, hold := range corruptions["hold"] {
 			for m, acquired := range corruptions["acquired_at"] {

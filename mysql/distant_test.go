@@ -14,7 +14,6 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -146,25 +145,12 @@ func (l *lab) distant(roundTrip time.Duration) (*Store, *distance) {
 
 const farAway = 300 * time.Millisecond // a round trip between continents
 
-// strategies runs f for all strategies on both servers.
-func strategies(t *testing.T, f func(t *testing.T, l *lab)) {
-	t.Helper()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
-		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
-			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
-				t.Parallel()
-				f(t, newLab(t, kind, strategy))
-			})
-		}
-	}
-}
-
 // TestP26_DistantServer: at a round trip of 300 ms nothing is ended by KILL, a cycle
 // costs the statements that it costs at home, keys that nobody has are granted, and
 // leases live.
 func TestP26_DistantServer(t *testing.T) {
 	t.Parallel()
-	strategies(t, func(t *testing.T, l *lab) {
+	everywhere(t, func(t *testing.T, l *lab) {
 		const ttl, kept, workers, cycles = 10 * time.Second, 8, 8, 5
 		s, d := l.distant(farAway)
 		_, lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
@@ -282,7 +268,7 @@ func TestP15_OpenedInABusyMoment(t *testing.T) {
 // several stores the best counts.
 func TestFirstUseTrips(t *testing.T) {
 	t.Parallel()
-	strategies(t, func(t *testing.T, l *lab) {
+	everywhere(t, func(t *testing.T, l *lab) {
 		const most, stores = 12, 5
 		var trips []int
 		for i := range stores {

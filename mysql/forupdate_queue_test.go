@@ -8,20 +8,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
-
-// bothServers runs f for SelectForUpdate on both servers.
-func bothServers(t *testing.T, f func(t *testing.T, l *lab)) {
-	t.Helper()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			f(t, newLab(t, kind, SelectForUpdate))
-		})
-	}
-}
 
 // TestForUpdateTrips: a key that nobody has costs four trips, three to take and one to
 // release it, whether the session asks for the row lock without waiting or stands in
@@ -29,7 +17,7 @@ func bothServers(t *testing.T, f func(t *testing.T, l *lab)) {
 // machine makes the Store ask more: of several cycles the best counts.
 func TestForUpdateTrips(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, l *lab) {
+	onBoth(t, func(t *testing.T, l *lab) {
 		const most, cycles = 4, 10
 		s, d := l.distant(conn.FarTrip / 2)
 		c := client{t: t, Store: s}
@@ -62,7 +50,7 @@ func TestForUpdateTrips(t *testing.T) {
 // lock, not the one when it came, so that its step (3) is sent once.
 func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, l *lab) {
+	onBoth(t, func(t *testing.T, l *lab) {
 		const cycles = 5
 		rec := &recorder{}
 		s := l.recorded(rec)
@@ -113,7 +101,7 @@ func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 // there makes them, and has the key: nobody else is granted it.
 func TestForUpdateQueueOfAMissingRow(t *testing.T) {
 	t.Parallel()
-	bothServers(t, func(t *testing.T, l *lab) {
+	onBoth(t, func(t *testing.T, l *lab) {
 		c, other := client{t: t, Store: l.store()}, client{t: t, Store: l.bare()}
 		for _, missing := range [][]string{{"rowlock_session", "rowlock_session_row"}, {"rowlock_session"}, {"rowlock_session_row"}} {
 			key := fmt.Sprint(missing)

@@ -11,17 +11,6 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
-// onBoth runs f for SelectForUpdate on both servers.
-func onBoth(t *testing.T, f func(t *testing.T, l *lab)) {
-	t.Helper()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			f(t, newLab(t, kind, SelectForUpdate))
-		})
-	}
-}
-
 // endSession ends the session of a hold as the server, or an operator, might.
 func endSession(t testing.TB, l *lab, s *Store, h driver.Hold) {
 	t.Helper()

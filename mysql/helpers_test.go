@@ -1,0 +1,473 @@
+package mysqllock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/session"
+)
+
+// lab is a database of a test's own on a shared or own server.
+type lab struct {
+	t        testing.TB
+	kind     string
+	config   *mysql.Config
+	db       *sql.DB // for the test's own statements
+	strategy Strategy
+
+	wakeups   int // WakeupConns of its stores; 0: the default
+	keepAfter int // of its stores; 0, as in most tests: a statement on one key is prepared at once
+}
+
+func newLab(t testing.TB, kind string, strategy Strategy) *lab {
+	t.Helper()
+	return newLabAt(t, kind, testserver.DSN(t, kind), strategy)
+}
+
+func newLabAt(t testing.TB, kind, dsn string, strategy Strategy) *lab {
+	t.Helper()
+	config, err := mysql.ParseDSN(dsn)
+	must(t, err)
+	config.Logger = &mysql.NopLogger{}
+	l := &lab{t: t, kind: kind, config: config, strategy: strategy}
+	name := "t_" + strings.ToLower(rand.Text()[:12])
+	admin := l.open(config)
+	exec(t, admin, "CREATE DATABASE "+name)
+	config.DBName = name
+	l.db = l.open(config)
+	t.Cleanup(func() { _, _ = l.db.Exec("DROP DATABASE " + name) })
+	return l
+}
+
+func (l *lab) open(config *mysql.Config) *sql.DB {
+	l.t.Helper()
+	connector, err := mysql.NewConnector(config.Clone())
+	must(l.t, err)
+	db := sql.OpenDB(connector)
+	l.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// dsn is the address of the lab's database, with more parameters as in a URL.
+func (l *lab) dsn(parameters ...string) string {
+	dsn := l.config.FormatDSN()
+	for _, p := range parameters {
+		if strings.Contains(dsn, "?") {
+			dsn += "&" + p
+		} else {
+			dsn += "?" + p
+		}
+	}
+	return dsn
+}
+
+// bare is a store without tables.
+func (l *lab) bare(parameters ...string) *Store {
+	l.t.Helper()
+	s, err := Open(l.dsn(parameters...), l.options())
+	must(l.t, err)
+	s.db.PrepareAfter(l.keepAfter)
+	l.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// setup is how another process opens the lab's store: strategy, WakeupConns and DSN.
+func (l *lab) setup() string { return fmt.Sprintf("%s+%d %s", l.strategy, l.wakeups, l.dsn()) }
+
+func (l *lab) options() Options { return Options{Strategy: l.strategy, WakeupConns: l.wakeups} }
+
+func (l *lab) store(parameters ...string) *Store {
+	l.t.Helper()
+	s := l.bare(parameters...)
+	must(l.t, s.Migrate(within(l.t, time.Minute)))
+	return s
+}
+
+// table is the lease table of the lab's strategy.
+func (l *lab) table() string {
+	if l.strategy == SelectForUpdate {
+		return "rowlock_session"
+	}
+	return "rowlock_" + l.strategy.String()
+}
+
+// age moves the times of a key's row into the past.
+func (l *lab) age(key string, d time.Duration) {
+	l.t.Helper()
+	exec(l.t, l.db, fmt.Sprintf("UPDATE %s SET acquired_at=acquired_at-INTERVAL %[2]d MICROSECOND, expires_at=expires_at-INTERVAL %[2]d MICROSECOND, released_at=released_at-INTERVAL %[2]d MICROSECOND WHERE name=x'%[3]x'",
+		l.table(), d.Microseconds(), key))
+}
+
+// guard opens a transaction that guards the key as its row stands, until the
+// returned function ends it.
+func (l *lab) guard(key string) (end func()) {
+	l.t.Helper()
+	tx, err := l.db.Begin()
+	must(l.t, err)
+	l.t.Cleanup(func() { _ = tx.Rollback() })
+	var token uint64
+	var hold string
+	must(l.t, l.db.QueryRow(fmt.Sprintf("SELECT token,HEX(hold) FROM %s WHERE name=x'%x'", l.table(), key)).Scan(&token, &hold))
+	which := ""
+	if l.strategy == UniqueInsert { // two holds can have one token there, and part of the index would lock a gap
+		which = " AND hold=x'" + hold + "'"
+	}
+	must(l.t, tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x'%s LOCK IN SHARE MODE", l.table(), token, key, which)).Scan(&token))
+	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }
+}
+
+// each runs f for both strategies that lock by a row, on both servers.
+func each(t *testing.T, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	onServers(t, f, VersionColumn, UniqueInsert)
+}
+
+// everywhere runs f for each strategy on both servers.
+func everywhere(t *testing.T, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	onServers(t, f, VersionColumn, UniqueInsert, SelectForUpdate)
+}
+
+// onBoth runs f for SelectForUpdate on both servers.
+func onBoth(t *testing.T, f func(t *testing.T, l *lab)) {
+	t.Helper()
+	onServers(t, f, SelectForUpdate)
+}
+
+func onServers(t *testing.T, f func(t *testing.T, l *lab), strategies ...Strategy) {
+	t.Helper()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		for _, strategy := range strategies {
+			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
+				t.Parallel()
+				f(t, newLab(t, kind, strategy))
+			})
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exec(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.Exec(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func newID() (id driver.HoldID) {
+	_, _ = rand.Read(id[:])
+	return id
+}
+
+// ownClient is the number of the client in a test's requests.
+const ownClient = 4711
+
+func request(key string, ttl time.Duration) driver.Request {
+	return driver.Request{Key: key, ID: newID(), Owner: "test:1", TTL: ttl, Client: ownClient}
+}
+
+// client makes the calls of a test; their errors end it.
+type client struct {
+	t testing.TB
+	*Store
+	foundRows bool // its DSN has clientFoundRows
+}
+
+func (c client) acquire(reqs ...driver.Request) []driver.Result {
+	c.t.Helper()
+	results, err := c.Acquire(within(c.t, patience), reqs)
+	must(c.t, err)
+	for i, r := range results {
+		if r.Status == driver.Unknown {
+			c.t.Fatalf("acquire %q: unknown: %v", reqs[i].Key, r.Err)
+		}
+	}
+	return results
+}
+
+func (c client) renew(holds ...driver.Hold) []driver.Result {
+	c.t.Helper()
+	results, err := c.Renew(within(c.t, patience), holds)
+	must(c.t, err)
+	return results
+}
+
+func (c client) release(holds ...driver.Hold) []driver.Result {
+	c.t.Helper()
+	results, err := c.Release(within(c.t, patience), holds)
+	must(c.t, err)
+	return results
+}
+
+// alive renews a hold that lives until the answer says so: of a server that is slow
+// nothing is known.
+func (c client) alive(what string, h driver.Hold) driver.Result {
+	c.t.Helper()
+	var r driver.Result
+	eventually(c.t, what, func() bool {
+		r = c.renew(h)[0]
+		return r.Status != driver.Unknown
+	})
+	c.wants(what, r.Status, driver.Alive)
+	return r
+}
+
+func (c client) inspect(key string) driver.Info {
+	c.t.Helper()
+	infos, err := c.Inspect(within(c.t, patience), []string{key})
+	must(c.t, err)
+	return infos[0]
+}
+
+// granted acquires a key that must be free.
+func (c client) granted(key string, ttl time.Duration) driver.Hold {
+	c.t.Helper()
+	return c.grant(request(key, ttl))
+}
+
+func (c client) grant(q driver.Request) driver.Hold {
+	c.t.Helper()
+	r := c.acquire(q)[0]
+	if r.Status != driver.Granted {
+		c.t.Fatalf("acquire %q: %v (left %v), want granted", q.Key, r.Status, r.Left)
+	}
+	if r.Token < row.GrantedFrom || r.Stored > r.Token {
+		c.t.Fatalf("acquire %q: token %d, stored %d", q.Key, r.Token, r.Stored)
+	}
+	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}
+}
+
+func (c client) wants(what string, got driver.Status, want driver.Status) {
+	c.t.Helper()
+	if got != want {
+		c.t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// program is one program that uses the lab's database.
+type program struct {
+	*Store
+	*rowlock.Client
+}
+
+func (l *lab) program(t testing.TB, o rowlock.Options) program {
+	t.Helper()
+	return l.programOn(t, l.store(), o)
+}
+
+func (l *lab) programOn(t testing.TB, s *Store, o rowlock.Options) program {
+	t.Helper()
+	if o.TTL == 0 {
+		o.TTL = time.Minute
+	}
+	o.ReapInterval = -1
+	c, err := rowlock.New(s, o)
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	return program{s, c}
+}
+
+// Close is the client's; the lab closes the store.
+func (p program) Close(ctx context.Context) error { return p.Client.Close(ctx) }
+
+// Inspect is the client's.
+func (p program) Inspect(ctx context.Context, key string) (rowlock.Info, error) {
+	return p.Client.Inspect(ctx, key)
+}
+
+func (p program) lock(t testing.TB, key string, o ...rowlock.Option) *rowlock.Lease {
+	t.Helper()
+	lease, err := p.Client.Acquire(within(t, 2*patience), key, o...) // a server ends a silent session after a minute
+	must(t, err)
+	return lease
+}
+
+// shortest is the smallest TTL that a test of the strategy should use.
+func (l *lab) shortest() time.Duration {
+	if l.strategy == SelectForUpdate {
+		return session.MinTTL
+	}
+	return 200 * time.Millisecond
+}
+
+// beginAt begins a transaction; the end of the test rolls it back.
+func (l *lab) beginAt(t testing.TB, level sql.IsolationLevel) *sql.Tx {
+	t.Helper()
+	tx, err := l.db.BeginTx(context.Background(), &sql.TxOptions{Isolation: level})
+	must(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// handles are the kinds of transaction that Guard takes, each with its end.
+func (l *lab) handles(t testing.TB) map[string]func() (tx Tx, commit func() error) {
+	of := func(level sql.IsolationLevel) func() (Tx, func() error) {
+		return func() (Tx, func() error) {
+			tx := l.beginAt(t, level)
+			return tx, tx.Commit
+		}
+	}
+	return map[string]func() (Tx, func() error){
+		"REPEATABLE READ":  of(sql.LevelRepeatableRead),
+		"READ UNCOMMITTED": of(sql.LevelReadUncommitted),
+		"READ COMMITTED":   of(sql.LevelReadCommitted),
+		"SERIALIZABLE":     of(sql.LevelSerializable),
+		"sqlx": func() (Tx, func() error) {
+			tx, err := sqlx.NewDb(l.db, "mysql").Beginx()
+			must(t, err)
+			t.Cleanup(func() { _ = tx.Rollback() })
+			return tx, tx.Commit
+		},
+		"*sql.Conn": func() (Tx, func() error) {
+			c, err := l.db.Conn(context.Background())
+			must(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			end := func(text string) error { _, err := c.ExecContext(context.Background(), text); return err }
+			must(t, end("START TRANSACTION"))
+			return c, func() error { return end("COMMIT") }
+		},
+	}
+}
+
+// between is a transaction in which something happens right before the guard's
+// locking read.
+type between struct {
+	*sql.Tx
+	happens func()
+}
+
+func (b between) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	b.happens()
+	return b.Tx.QueryContext(ctx, query, args...)
+}
+
+// free asks until the key of a lease that is over can be had but for its guard.
+func (l *lab) free(t testing.TB, p program, key string) rowlock.Info {
+	t.Helper()
+	var info rowlock.Info
+	eventually(t, fmt.Sprintf("%q is free but for its guard", key), func() bool {
+		var err error
+		info, err = p.Inspect(within(t, patience), key)
+		must(t, err)
+		return info.Pinned || !info.Held
+	})
+	return info
+}
+
+// A test must hold on a machine that is as busy as can be. So it waits for what must
+// come, with a bound that only something wrong reaches; of what must be fast the best
+// try counts; and statements are counted where a slow answer adds none.
+
+// patience is how long a test waits for what must come.
+const patience = time.Minute
+
+// eventually asks until the condition holds.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// best repeats what measures something until that is no more than most. A busy machine
+// makes some tries slow, something wrong all of them.
+func best[N cmp.Ordered](t testing.TB, what string, most N, measure func() N) {
+	t.Helper()
+	least := measure()
+	for tries, end := 1, time.Now().Add(patience/2); least > most && !t.Failed(); tries++ {
+		if tries >= 10 && time.Now().After(end) {
+			t.Errorf("%s: %v, the best of %d tries, want at most %v", what, least, tries, most)
+			return
+		}
+		least = min(least, measure())
+	}
+}
+
+// soon is best for how long a step takes.
+func soon(t testing.TB, what string, most time.Duration, step func()) {
+	t.Helper()
+	best(t, what, most, func() time.Duration {
+		start := time.Now()
+		step()
+		return time.Since(start)
+	})
+}
+
+// near makes the store forget how slow its server was, so that it ends what waits by
+// KILL, and soon: its connections are opened anew.
+func (c client) near() {
+	c.t.Helper()
+	for _, l := range []*conn.Pool{c.db.Acquires, c.db.Renewals, c.db.Releases} {
+		l.CloseIdle()
+		conn, err := l.Get(within(c.t, patience))
+		must(c.t, err)
+		conn.Put()
+	}
+	c.db.AssumeUsualAnswer(0)
+}
+
+// soon is the same for a step that a KILL ends.
+func (c client) soon(what string, most time.Duration, step func()) {
+	c.t.Helper()
+	best(c.t, what, most, func() time.Duration {
+		c.near()
+		start := time.Now()
+		step()
+		return time.Since(start)
+	})
+}
+
+// calm lets the store open what it opens beside its first use, and makes it wait for
+// slow answers: to end a statement, and to look at what it waited for, are statements
+// too.
+func (c client) calm() {
+	c.t.Helper()
+	c.inspect("calm")
+	c.db.AwaitBackground()
+	c.db.AssumeUsualAnswer(math.MaxInt64 / 8)
+}
+
+// undisturbed repeats what counts statements until it takes less time than a statement
+// must be unanswered to be asked about, which is another statement.
+func undisturbed[T any](count func() T) T {
+	for end := time.Now().Add(patience); ; {
+		start := time.Now()
+		n := count()
+		if took := time.Since(start); took < conn.SilentFor || time.Now().After(end) {
+			return n
+		}
+	}
+}
