@@ -79,8 +79,9 @@
 // turn before, or has the key when this client gets the turn, that client may queue again; this counts
 // as a hint from it. The clients behind probe the
 // key now and then, and leave a free one to the client that has the turn, unless that client
-// does not take it. The longer the others had the key, the more of them wait, and the shorter
-// is the next tenure.
+// does not take it. The longer the callers here had to wait, the more of the others do, and the
+// shorter is the tenure. So it is where the server's queue grants (driver.Queuer); a client that
+// was granted the key behind another takes it that the other waits again.
 //
 // Where to change what: the times in backoff.go and at the head of step.go and fairness.go;
 // what is sent, and when, in step.go; who gets a released key in fairness.go. A new event or

@@ -48,9 +48,10 @@ func (s *State) knows(now time.Duration, env Env) bool {
 // beginTenure: this client got the key from another.
 func (s *State) beginTenure(now time.Duration, env Env) {
 	s.Since, s.tenure, s.unserved = max(now, 1), env.Handoff, s.Waiting
-	if s.tenureEnded > 0 && env.Turns {
-		// The longer the others had the key, the more of them wait.
-		s.tenure = env.Handoff / (1 + (now-s.tenureEnded)/env.Handoff)
+	if s.Waiting > 0 && (env.Turns || env.Queue) {
+		// The longer callers here had to wait, the more of the others do.
+		waited := now - max(s.waitingSince, s.tenureEnded)
+		s.tenure = env.Handoff / (1 + waited/env.Handoff)
 	}
 }
 

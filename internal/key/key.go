@@ -17,24 +17,26 @@ type State struct {
 	Backoff Backoff
 	Apart   bool // the attempt goes in no batch with keys that are not pinned
 
-	hint        foreignHint
-	planned     Do   // Resting: Try or Probe
-	yielding    bool // this client leaves the key to another, until yieldUntil
-	yieldUntil  time.Duration
-	asked       time.Duration // the last attempt that left or renewed the hint
-	ownProbe    time.Duration // between the last two probes of a key that this client has
-	ownProbeAt  time.Duration // Resting: when the next of them is due
-	probing     bool          // Resting: it is on its way
-	sawFree     bool          // Trying, after a probe that found the key free
-	turn        bool          // it is this client's turn in the server's queue
-	turnWaited  bool          // another client had the turn before, and may wait for it again
-	tenureEnded time.Duration // when the last tenure ended
-	lastToken   int64         // the database's token of this client's last grant
-	tenure      time.Duration // how long this client keeps a key that another wants
-	unserved    int           // callers that waited here when the tenure began, and have not had the key since
-	seen        seen          // Queued: what the last probe found
-	ownPush     bool          // the stream has not told of this client's own release yet
-	hadLast     bool          // this client had the key last, as far as the stream tells
+	hint       foreignHint
+	planned    Do   // Resting: Try or Probe
+	yielding   bool // this client leaves the key to another, until yieldUntil
+	yieldUntil time.Duration
+	asked      time.Duration // the last attempt that left or renewed the hint
+	ownProbe   time.Duration // between the last two probes of a key that this client has
+	ownProbeAt time.Duration // Resting: when the next of them is due
+	probing    bool          // Resting: it is on its way
+	sawFree    bool          // Trying, after a probe that found the key free
+	turn       bool          // it is this client's turn in the server's queue
+	turnWaited bool          // another client had the turn before, and may wait for it again
+
+	waitingSince time.Duration // when the first of the callers that wait here came
+	tenureEnded  time.Duration // when the last tenure ended
+	lastToken    int64         // the database's token of this client's last grant
+	tenure       time.Duration // how long this client keeps a key that another wants
+	unserved     int           // callers that waited here when the tenure began, and have not had the key since
+	seen         seen          // Queued: what the last probe found
+	ownPush      bool          // the stream has not told of this client's own release yet
+	hadLast      bool          // this client had the key last, as far as the stream tells
 }
 
 // Mode says what this client does about a key.

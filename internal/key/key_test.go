@@ -251,6 +251,47 @@ func TestTurnBehindAHolder(t *testing.T) {
 	}
 }
 
+// TestTenureOfManyPrograms: the longer the callers here had to wait for the key, the more other
+// programs wait, and the shorter this client keeps it: also when it gets the key for the first time.
+func TestTenureOfManyPrograms(t *testing.T) {
+	for _, env := range []Env{{Turns: true}, {Queue: true}} {
+		env.Client, env.Handoff = me, handoff
+		for _, tc := range []struct{ waited, tenure time.Duration }{
+			{0, handoff}, {handoff, handoff / 2}, {9 * handoff, handoff / 10},
+		} {
+			var s State
+			s.Step(Event{Kind: Join}, now, env)
+			s.Step(Event{Kind: Began}, now+tc.waited, env)
+			if s.tenure != tc.tenure {
+				t.Errorf("a wait of %v: a tenure of %v, want %v", tc.waited, s.tenure, tc.tenure)
+			}
+		}
+	}
+}
+
+// TestQueueBehindAnother: a client that was granted the key out of the server's queue, behind
+// another, releases it after its tenure, though no hint is on the key: those who wait in the
+// queue renew none.
+func TestQueueBehindAnother(t *testing.T) {
+	env := Env{Client: me, Handoff: handoff, Queue: true}
+	for _, behind := range []bool{false, true} {
+		s := waits(Queued, 3)
+		at := time.Duration(now)
+		s.Step(Event{Kind: Began, Known: behind, Hint: driver.Hint{Client: 1, Left: driver.HintTime}}, at, env)
+		s.Waiting--
+		at += s.Step(Event{Kind: Granted}, at, env).After
+		s.Step(Event{Kind: Due}, at, env)
+		s.Step(Event{Kind: Probed}, at, env)
+		want := HandOff
+		if behind {
+			want = Release
+		}
+		if a := s.Step(Event{Kind: Releasing}, at, env); a.Do != want {
+			t.Errorf("behind another %v: %+v, want %v", behind, a, want)
+		}
+	}
+}
+
 // TestShortHolds: while callers here hand the key off, each after a short time, the probes
 // that ask whether another wants it are sent all the same.
 func TestShortHolds(t *testing.T) {

@@ -36,7 +36,9 @@ const (
 func (s *State) Step(e Event, now time.Duration, env Env) Action {
 	switch e.Kind {
 	case Join:
-		s.Waiting++
+		if s.Waiting++; s.Waiting == 1 {
+			s.waitingSince = now
+		}
 		return s.join(now, env)
 	case Left:
 		if s.Waiting--; s.Waiting == 0 {
@@ -45,6 +47,9 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 	case Began:
 		s.Held++
 		s.lastToken = e.Token
+		if env.Queue && s.Mode == Queued && e.Known {
+			s.turn, s.turnWaited = true, true // it stood behind another client, which may wait again
+		}
 		if s.Since == 0 {
 			s.beginTenure(now, env)
 		}

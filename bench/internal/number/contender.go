@@ -31,9 +31,10 @@ type contest struct {
 // a clock.
 type span struct{ From, To int64 }
 
-// stint is the time for which one process had the key: one hold, or several that
+// stint is the time for which one process had a key: one hold, or several that
 // were handed off inside it.
 type stint struct {
+	Key   string
 	Got   int64 // after the first Lock returned
 	End   int64 // before the last Unlock was called
 	Holds int
@@ -131,7 +132,7 @@ func compete(ctx context.Context, l side.Locker, task contest, when span) (*cont
 				if n := len(out.Stints); tokened && n > 0 && t.Token() == token+1 {
 					out.Stints[n-1].Holds++
 				} else {
-					out.Stints = append(out.Stints, stint{Got: got.UnixNano(), Holds: 1})
+					out.Stints = append(out.Stints, stint{Key: key, Got: got.UnixNano(), Holds: 1})
 				}
 				if tokened {
 					token = t.Token()

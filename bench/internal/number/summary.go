@@ -17,7 +17,7 @@ type summary struct {
 	fewest     int       // turns of a waiter
 	starved    int       // waiters without a turn
 	waits      []float64 // ms
-	overlaps   int       // times that two processes had the key
+	overlaps   int       // times that two processes had one key
 }
 
 func summarize(found []contested) (s summary) {
@@ -55,10 +55,12 @@ func summarize(found []contested) (s summary) {
 		}
 	}
 	s.share = float64(most) / max(float64(least), 0.5)
-	slices.SortFunc(all, func(a, b owned) int { return cmp.Compare(a.Got, b.Got) })
+	slices.SortFunc(all, func(a, b owned) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Got, b.Got))
+	})
 	for i := 1; i < len(all); i++ {
 		before, now := all[i-1], all[i]
-		if before.process == now.process {
+		if before.process == now.process || before.Key != now.Key {
 			continue
 		}
 		if now.Got < before.End {

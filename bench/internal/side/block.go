@@ -67,7 +67,8 @@ func (b *Blocker) lockRows(ctx context.Context, keys []string) (unblock func(), 
 	if err != nil {
 		return nil, err
 	}
-	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+	// At READ COMMITTED a row that is not there locks no gap, in which it could not be made then.
+	tx, err := db.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

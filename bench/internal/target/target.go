@@ -19,12 +19,26 @@ type Target struct {
 	Metric  string
 	Most    bool    // it is a bound above: at most Want; otherwise at least
 	Want    float64 // the number to reach
+	Disk    disk    // for which it is wanted
 	// Fail is where -check fails. It leaves room for a busy machine, a short run and
 	// a slow disk: it is to catch what broke, not what became a little slower. 0: it
 	// is no ratio, or too noisy, so it never fails.
 	Fail   float64
 	Reason string // what Want or Fail stands for
 }
+
+// disk says for which disks a number is wanted: where a sync costs next to nothing the
+// floor is the trips of two statements, elsewhere it is two syncs.
+type disk uint8
+
+const (
+	anyDisk disk = iota
+	fast         // a sync takes less than fastSync
+	slow
+)
+
+// fastSync is the time of a sync, in ms, below which a disk is fast.
+const fastSync = 0.5
 
 // Outcome is a target with one measurement that it is about.
 type Outcome struct {
@@ -58,7 +72,7 @@ func Judge(f *result.File) (found []Outcome) {
 	for _, t := range Table {
 		var about []Outcome
 		for _, m := range f.Measurements {
-			if t.about(m) {
+			if t.about(m) && t.fits(f.Machine) {
 				about = append(about, Outcome{t, *m})
 			}
 		}
@@ -73,6 +87,11 @@ func Judge(f *result.File) (found []Outcome) {
 func (t Target) about(m *result.Measurement) bool {
 	return m.Number == t.Number && m.Metric == t.Metric && strings.HasPrefix(m.Case, t.Case) &&
 		has(t.Servers, m.Server) && has(t.Sides, m.Side)
+}
+
+func (t Target) fits(m result.Machine) bool {
+	isFast := m.SlowSync == "" && m.FsyncP50 < fastSync
+	return t.Disk == anyDisk || (t.Disk == fast) == isFast
 }
 
 func has(list []string, one string) bool {
