@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,54 @@ func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 		}
 		if slices.Min(writes) != 1 {
 			t.Errorf("step (3) was sent %v times, want once", writes)
+		}
+	})
+}
+
+// TestForUpdateQueueKeepsPlaces: who waits in the server's queue for longer than a second is
+// granted the key before one who came later. (Where the test itself was so slow that the
+// first one's wait may have ended, it says nothing, and is made again.)
+func TestForUpdateQueueKeepsPlaces(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l *lab) {
+		holder := client{t: t, Store: l.store()}
+		waiting := func(n int) func() bool {
+			return func() (stand bool) {
+				must(t, l.db.QueryRow("SELECT COUNT(*)=? FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE '%session_row%FOR UPDATE' AND id<>CONNECTION_ID()", n).Scan(&stand))
+				return stand
+			}
+		}
+		for {
+			h := holder.granted("key", time.Minute)
+			granted := make(chan int, 2)
+			var wg sync.WaitGroup
+			began := time.Now()
+			for i := range 2 {
+				c := client{t: t, Store: l.bare()}
+				q := request("key", time.Minute)
+				wg.Go(func() {
+					r, err := c.AcquireWait(within(t, patience), q, func() {})
+					if err != nil || r.Status != driver.Granted {
+						t.Errorf("waiter %d: %v, %v", i, r.Status, err)
+						return
+					}
+					granted <- i
+					_, err = c.Release(within(t, patience), []driver.Hold{{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL}})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				eventually(t, "it stands in the queue", waiting(i+1))
+				time.Sleep(conn.LockWait * 7 / 10)
+			}
+			holder.release(h)
+			wg.Wait()
+			if t.Failed() || time.Since(began) < 4*time.Second {
+				if first := <-granted; first != 0 {
+					t.Error("the later one was granted the key first")
+				}
+				return
+			}
 		}
 	})
 }

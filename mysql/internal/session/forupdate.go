@@ -62,7 +62,7 @@ func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
 
 // Limits are driver.Store's.
 func (f *ForUpdate) Limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: MinTTL, LockWait: conn.LockWait, Heartbeat: true, Queue: true}
+	return driver.Limits{Batch: 500, MinTTL: MinTTL, LockWait: queueWait, Heartbeat: true, Queue: true}
 }
 
 // Layout is what the strategy needs of its tables.

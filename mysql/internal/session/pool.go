@@ -23,6 +23,11 @@ const (
 
 	// idleSession is how long a session is kept for the next key.
 	idleSession = 20 * time.Second
+
+	// queueWait is the innodb_lock_wait_timeout of a session: a waiter keeps its place in the
+	// server's queue for so long, and then goes to its end. One whose program died leaves no
+	// longer-lived ghost in it.
+	queueWait = 5 * time.Second
 )
 
 // room is how many sessions the pool of database/sql has room for beside the
@@ -66,8 +71,8 @@ func (f *ForUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn,
 // https://mariadb.com/kb/en/comment-syntax/
 func prepareSession(ctx context.Context, c *conn.Conn, silence time.Duration) error {
 	silence = conn.WholeSeconds(silence)
-	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION autocommit=0, wait_timeout=%d%s /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
-		silence/time.Second, conn.Committed))
+	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION autocommit=0, innodb_lock_wait_timeout=%d, wait_timeout=%d%s /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
+		queueWait/time.Second, silence/time.Second, conn.Committed))
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,7 @@ func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin fun
 }
 
 // waitForRow waits in the server's queue until the session has the row lock, in slices
-// of the session's innodb_lock_wait_timeout, a second: a waiter whose program died
-// leaves no longer-lived ghost. A key without a row has nobody to wait for.
+// of queueWait. A key without a row has nobody to wait for.
 func (f *ForUpdate) waitForRow(ctx context.Context, n *conn.Conn, key string) ([]conn.Int, error) {
 	for {
 		found, err := conn.Query(ctx, n, 0, f.waitRow(key), conn.ScanOne[conn.Int])
