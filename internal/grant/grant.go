@@ -14,6 +14,7 @@ type Terms struct {
 	TTL, Margin      time.Duration
 	MinHold, MaxHold time.Duration // 0: none
 	NoRenew, Guarded bool
+	Owner            string // as the database shows it
 }
 
 // Grant is one hold as the database knows it. It is safe for concurrent use.
@@ -249,6 +250,7 @@ func (g *Grant) renews() bool {
 
 func (g *Grant) mayHandOffLocked(t Terms) bool {
 	return t.TTL == g.Terms.TTL && t.Margin == g.Terms.Margin && t.Guarded == g.Terms.Guarded &&
+		t.Owner == g.Terms.Owner && // the database would show the owner before
 		g.Terms.MinHold == 0 && t.MinHold == 0 && // its end is written by the release
 		g.Terms.MaxHold == 0 && t.MaxHold == 0 && // the database counts it from its own grant
 		!t.NoRenew && // it would not get its whole TTL
