@@ -24,6 +24,7 @@ type Lease struct {
 	done      chan struct{}
 	contexts  map[*leaseContext]struct{}
 	views     map[*Lease]struct{} // that have not ended
+	group     *Group              // that is told of the end
 	callSite  callSite
 
 	view *view // nil: it is the lease of a grant
@@ -59,11 +60,14 @@ func (l *Lease) ends(err error, handedOff bool) bool {
 	for ctx := range l.contexts {
 		ctx.cancel(err)
 	}
-	views := l.views
-	l.contexts, l.views = nil, nil
+	views, group := l.views, l.group
+	l.contexts, l.views, l.group = nil, nil, nil
 	l.mu.Unlock()
 	for v := range views {
 		v.ends(err, false)
+	}
+	if group != nil {
+		group.leaseEnded(l, err)
 	}
 	return true
 }
