@@ -83,11 +83,14 @@ func (c *Client) doReturned(running *leaseContext) {
 	}
 }
 
-// underDo reports whether a function of Do runs under l. Called under c.mu.
+// underDo reports whether a function of Do runs under l, or under the lease in whose
+// context the view l was made. Called under c.mu.
 func (c *Client) underDo(l *Lease) bool {
-	for running := range c.doing {
-		if running.lease == l {
-			return true
+	for ; l != nil; l = l.within() {
+		for running := range c.doing {
+			if running.lease == l {
+				return true
+			}
 		}
 	}
 	return false

@@ -136,7 +136,7 @@ func (c *Client) heldHere(name string) error {
 	}
 	if k.holder != nil {
 		if left, live := k.holder.Live(); live {
-			return &HeldError{Key: name, Owner: c.opts.Owner, Left: left + k.holder.Terms.Margin}
+			return &HeldError{Key: name, Owner: k.holder.Terms.Owner, Left: left + k.holder.Terms.Margin}
 		}
 	}
 	return errReleasing

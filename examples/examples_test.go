@@ -173,6 +173,18 @@ func TestMongoOrders(t *testing.T) {
 	pass(t, build(t, "mongo-orders"), "-short")
 }
 
+// TestTransfer: with AcquireAll every transfer is made and no money is lost.
+func TestTransfer(t *testing.T) {
+	program := build(t, "transfer")
+	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			pass(t, program, "-short", "-backend", kind, "-strategy", strategy)
+		})
+	}
+}
+
 // TestNoServers: without servers the examples say what to do.
 func TestNoServers(t *testing.T) {
 	var env []string
@@ -184,6 +196,7 @@ func TestNoServers(t *testing.T) {
 	for name, variable := range map[string]string{
 		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
 		"nightly": "ROWLOCK_TEST_MYSQL_DSN", "outbox": "ROWLOCK_TEST_MYSQL_DSN", "mongo-orders": "ROWLOCK_TEST_MONGO_URI",
+		"transfer": "ROWLOCK_TEST_MYSQL_DSN",
 	} {
 		out, err := run(t, env, build(t, name))
 		var exit *exec.ExitError

@@ -27,7 +27,7 @@ const txChildVariable = "ROWLOCK_MONGO_TX_CHILD"
 
 // txJob is what such a process does.
 type txJob struct {
-	Role string // inside, frozen or once
+	Role string // inside, inside group, frozen or once
 	URI  string
 	DB   string
 	TTL  time.Duration
@@ -54,6 +54,8 @@ func TestTxChild(t *testing.T) {
 	switch j.Role {
 	case "inside":
 		j.inside(t, s, c)
+	case "inside group":
+		j.insideGroup(t, s, c)
 	case "frozen":
 		j.frozen(t, s, c)
 	case "once":

@@ -268,7 +268,7 @@ func TestDelay(t *testing.T) {
 			d.leave(c.callers)
 			at += c.idle
 			d.come(at, 1)
-			full, most := d.wait(batches)
+			full, most := d.wait(batches, 1)
 			if (full != nil) != (c.most > 0) || full != nil && most != c.most {
 				t.Fatalf("waits %v for the others (%v), want %v", most, full != nil, c.most)
 			}

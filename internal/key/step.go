@@ -149,6 +149,12 @@ func (s *State) Knows(now time.Duration) bool {
 	return s.Held > 0 || s.Waiting > 0 || s.Hinted(now) || s.yielding && now < s.yieldUntil
 }
 
+// Open reports whether a caller that comes now would try at once: nobody waits here, this
+// client does not have the key, and does not leave it to another.
+func (s *State) Open(now time.Duration) bool {
+	return s.Mode == None && s.Held == 0 && !(s.yielding && now < s.yieldUntil)
+}
+
 func (s *State) join(now time.Duration, env Env) Action {
 	switch {
 	case s.Mode != None:
