@@ -117,6 +117,7 @@ func (c *Client) grantReleasing(g *grant.Grant) (asks bool) {
 func (c *Client) grantEnded(g *grant.Grant, o grant.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.observers.wake(g.Hold.Key)
 	k := c.keys[g.Hold.Key]
 	if k == nil {
 		return
