@@ -23,7 +23,7 @@ const jobVariable = "ROWLOCK_LOCKTEST_CHILD"
 
 // job is what a child process does.
 type job struct {
-	Role    string // count, hold, trust, keep or turns
+	Role    string // count, hold, trust, keep, turns or lead
 	Config  string // Harness.Config
 	Key     string
 	Keys    []string // keep
@@ -84,6 +84,8 @@ func child(text string, open func(string) (driver.Store, error)) error {
 		err = j.keep(ctx, c, input)
 	case "turns":
 		err = j.turns(ctx, c, input)
+	case "lead":
+		err = j.lead(ctx, c, store)
 	default:
 		err = fmt.Errorf("no role %q", j.Role)
 	}
