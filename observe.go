@@ -48,11 +48,11 @@ type Leader struct {
 // closed, after an error that matches ErrClosed; and at once after ErrInvalid, for a bad key.
 // It may be ranged over more than once, and by many: each loop begins with the state now.
 //
-// All keys that a client observes or waits for share their statements: a read a second, sooner
-// where a hold could end, and at most 20 a second together, however many loops there are. The
-// client's own holds and the store's stream of releases, if it has one, are followed sooner. A
-// loop has no goroutine of its own, and leaves none behind; the stream is closed some seconds
-// after the last of them.
+// All keys that a client observes or waits for share their statements: a read a second, more
+// where a hold could end or has just ended, and at most 20 a second together, however many
+// loops there are. The client's own holds and the store's stream of releases, if it has one,
+// are followed sooner. A loop has no goroutine of its own, and leaves none behind; the stream
+// is closed some seconds after the last of them.
 func (c *Client) Observe(ctx context.Context, key string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		if err := c.checkObserve(ctx, key); err != nil {
@@ -133,6 +133,7 @@ type observedKey struct {
 
 	leader  Leader        // the state of the newest term
 	at      time.Duration // when it was told
+	freeAt  time.Duration // when it was first told that nobody leads, since somebody did
 	failure error         // why the last probe had no answer; nil: it had
 	outages uint64        // failures that loops are to be told of
 	news    chan struct{} // closed when there is something to tell
@@ -145,6 +146,10 @@ const (
 
 	// observeAtMost is the shortest time between two.
 	observeAtMost = 250 * time.Millisecond
+
+	// observeNext is for how long after the end of a hold the next one is looked for as
+	// often as that: those who wait for the key have it soon.
+	observeNext = 2 * time.Second
 )
 
 // enter begins a loop; false: the client is closed.
@@ -288,6 +293,8 @@ func (s *observers) answer(o *observedKey, info driver.Info, err error) {
 	case s.keys[o.name] != o || s.c.closed: // nobody observes it any more
 	case o.wanted > o.sent:
 		s.soon(o)
+	case err == nil && !o.leader.Held && o.freeAt > 0 && s.c.now() < o.freeAt+observeNext:
+		s.c.prober.plan(&o.probe, observeAtMost)
 	case err == nil && info.Held && info.Left < observeEvery: // it may change hands then
 		s.c.prober.plan(&o.probe, max(info.Left, observeAtMost))
 	default:
@@ -319,6 +326,9 @@ func (o *observedKey) note(info driver.Info, err error, now time.Duration) (news
 	}
 	if !after.Held {
 		after.Left = 0
+	}
+	if before.Held && !after.Held {
+		o.freeAt = now
 	}
 	o.leader, o.at = after, now
 	return news || after.Held != before.Held || after.Token != before.Token || after.Owner != before.Owner

@@ -113,7 +113,11 @@ func TestP24_Observe(t *testing.T) {
 		late("a", now)
 		now = time.Now()
 		l.Release(ctx)
-		time.Sleep(5 * time.Second)
+		time.Sleep(2 * time.Second)
+		if n := len(f.seen("inspect")); n < 75 || n > 85 {
+			t.Errorf("%d probes in 72 s", n)
+		}
+		time.Sleep(3 * time.Second)
 		if s := watch.last(); watch.text() != "- a -" || s.Token != l.Token() || s.Left != 0 || s.Owner != "a" {
 			t.Errorf("nobody leads: %q %+v", watch.text(), s)
 		}
