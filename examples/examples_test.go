@@ -114,6 +114,21 @@ func TestCron(t *testing.T) {
 	}
 }
 
+// TestLeader: one leads at a time, and the write of a leader that was frozen is refused.
+func TestLeader(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("freezes a process by SIGSTOP")
+	}
+	program := build(t, "leader")
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			pass(t, program, "-short", "-backend", kind)
+		})
+	}
+}
+
 // TestFencedFiles: the late write is refused, and without tokens it is not.
 func TestFencedFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -194,7 +209,7 @@ func TestNoServers(t *testing.T) {
 		}
 	}
 	for name, variable := range map[string]string{
-		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
+		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "leader": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
 		"nightly": "ROWLOCK_TEST_MYSQL_DSN", "outbox": "ROWLOCK_TEST_MYSQL_DSN", "mongo-orders": "ROWLOCK_TEST_MONGO_URI",
 		"transfer": "ROWLOCK_TEST_MYSQL_DSN",
 	} {

@@ -23,7 +23,7 @@ const jobVariable = "ROWLOCK_LOCKTEST_CHILD"
 
 // job is what a child process does.
 type job struct {
-	Role    string // count, hold, trust, keep, turns or groups
+	Role    string // count, hold, trust, keep, turns, groups or lead
 	Config  string // Harness.Config
 	Key     string
 	Keys    []string // keep, groups
@@ -86,6 +86,8 @@ func child(text string, open func(string) (driver.Store, error)) error {
 		err = j.turns(ctx, c, input)
 	case "groups":
 		err = j.groups(ctx, c)
+	case "lead":
+		err = j.lead(ctx, c, store)
 	default:
 		err = fmt.Errorf("no role %q", j.Role)
 	}
