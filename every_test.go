@@ -254,3 +254,44 @@ func TestEveryBadInput(t *testing.T) {
 		t.Errorf("without a function: %v", err)
 	}
 }
+
+// TestKeptKeyNeedsNoQueue: while MinHold keeps a key nobody is in the server's queue for it,
+// neither with the turn nor behind it, and when it is over the clients are there again.
+func TestKeptKeyNeedsNoQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &turnStore{Store: memory.New()}
+		clients := []*rowlock.Client{newClient(t, s), newClient(t, s), newClient(t, s), newClient(t, s)}
+		start := time.Now()
+		first := acquire(t, clients[0], "k", rowlock.MinHold(time.Hour))
+		got := make(chan *rowlock.Lease)
+		for _, c := range clients[1:] {
+			go func() { got <- acquire(t, c, "k") }()
+		}
+		time.Sleep(5 * time.Second)
+		if n := s.waiting(); n != 3 {
+			t.Errorf("%d clients in the queue of a key that is held, want 3", n)
+		}
+		first.Release(t.Context())
+		time.Sleep(5 * time.Second)
+		if n := s.waiting(); n != 0 {
+			t.Errorf("%d clients in the queue of a key that is kept", n)
+		}
+		before := s.Statements()
+		time.Sleep(59 * time.Minute)
+		if n := s.Statements() - before; n > 3*70 {
+			t.Errorf("3 clients sent %d statements in 59 minutes", n)
+		}
+		for range 3 {
+			l := <-got
+			if d := time.Since(start); d < time.Hour || d > time.Hour+5*time.Second {
+				t.Errorf("granted %v after the grant with MinHold", d)
+			}
+			time.Sleep(time.Second)
+			l.Release(t.Context())
+		}
+		synctest.Wait()
+		if n := s.waiting(); n != 0 {
+			t.Errorf("%d clients in the queue at the end", n)
+		}
+	})
+}
