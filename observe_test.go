@@ -227,9 +227,9 @@ func TestObserveErrors(t *testing.T) {
 		defer cancel()
 		watch := newFollow(ctx, newClient(t, f), "k")
 		time.Sleep(3 * time.Second)
-		n := 0
+		var asked atomic.Int64 // by two clients
 		f.set(func(c call) verdict {
-			n++
+			n := asked.Add(1)
 			if n < 20 {
 				return verdict{err: fmt.Errorf("read tcp 127.0.0.1:%d: connection reset", 40000+n)}
 			}
