@@ -15,7 +15,7 @@ func Run(t *testing.T, h Harness) {
 		tokens, stale, giveUp, lostReply, // P3, P5, P6, P7
 		deadlocks, keys, reaper, // P8, P9, P10
 		connections, release, closing, isolation, // P11, P12, P15
-		groups, // P22
+		groups,  // P22
 		leading, // P24
 		holdTimes, turns, seam, seamBatch, hints,
 	)
