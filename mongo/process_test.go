@@ -123,12 +123,13 @@ func (j txJob) frozen(t *testing.T, s *Store, c *rowlock.Client) {
 	go func() {
 		defer close(looked)
 		for last := time.Now(); ; time.Sleep(time.Millisecond) {
-			err := lease.Err()
-			if gap := time.Since(last); gap > j.TTL {
+			now := time.Now()
+			err := lease.Err() // after the time that says how long the process stood still
+			if now.Sub(last) > j.TTL {
 				fmt.Println("look", map[bool]string{true: "lost", false: fmt.Sprint(err)}[errors.Is(err, rowlock.ErrLost)])
 				return
 			}
-			last = time.Now()
+			last = now
 		}
 	}()
 	for {
