@@ -59,7 +59,7 @@ func TestGroupEnds(t *testing.T) {
 				c := newClient(t, f)
 				g := all(t, c, "b", "a", "c")
 				parent, cancel := context.WithCancel(context.Background())
-				ctx, forgotten, orphan := g.Context(nil), g.Context(parent), g.Context(nil)
+				ctx, forgotten, orphan := g.Context(context.Background()), g.Context(parent), g.Context(context.Background())
 				done := g.Done()
 				cancel()
 				if g.Err() != nil || ctx.Err() != nil || forgotten.Err() == nil {
@@ -84,7 +84,7 @@ func TestGroupEnds(t *testing.T) {
 				if ctx.Err() == nil || context.Cause(ctx) != err || context.Cause(orphan) != err {
 					t.Errorf("the context: %v, cause %v, want %v", ctx.Err(), context.Cause(ctx), err)
 				}
-				if late := g.Context(nil); context.Cause(late) != err {
+				if late := g.Context(context.Background()); context.Cause(late) != err {
 					t.Errorf("a context made after the end: %v", context.Cause(late))
 				}
 				for _, key := range tc.others {
@@ -115,7 +115,7 @@ func TestGroupContext(t *testing.T) {
 		c := newClient(t, newFaultStore())
 		outer := acquire(t, c, "outer")
 		g := all(t, c, "a", "b")
-		ctx := g.Context(outer.Context(nil))
+		ctx := g.Context(outer.Context(context.Background()))
 		for _, key := range []string{"a", "b", "outer"} {
 			if _, err := c.Acquire(ctx, key); !errors.Is(err, rowlock.ErrSelfDeadlock) {
 				t.Errorf("Acquire(%q) in the group's context: %v, want ErrSelfDeadlock", key, err)
@@ -173,7 +173,7 @@ func TestNilGroup(t *testing.T) {
 		t.Errorf("a nil group: %v", g.Err())
 	}
 	<-g.Done()
-	if ctx := g.Context(nil); !errors.Is(context.Cause(ctx), rowlock.ErrInvalid) {
+	if ctx := g.Context(context.Background()); !errors.Is(context.Cause(ctx), rowlock.ErrInvalid) {
 		t.Errorf("its context: %v", context.Cause(ctx))
 	}
 }

@@ -32,16 +32,16 @@ func TestReentrantView(t *testing.T) {
 		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		before := f.Store.Statements()
-		v := view(t, c, l.Context(nil))
-		tried, err := c.TryAcquire(l.Context(nil), "k", rowlock.Reentrant())
+		v := view(t, c, l.Context(context.Background()))
+		tried, err := c.TryAcquire(l.Context(context.Background()), "k", rowlock.Reentrant())
 		if err != nil {
 			t.Fatal(err)
 		}
-		inner := view(t, c, v.Context(nil))
+		inner := view(t, c, v.Context(context.Background()))
 		if inner.Token() != l.Token() || tried.Token() != l.Token() || v.Key() != "k" {
 			t.Errorf("a view of token %d has %d and %d, key %q", l.Token(), inner.Token(), tried.Token(), v.Key())
 		}
-		ctx := v.Context(nil)
+		ctx := v.Context(context.Background())
 		if err := v.Release(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -83,10 +83,10 @@ func TestReentrantLoss(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f)
 		l := acquire(t, c, "k", rowlock.NoRenew())
-		over := view(t, c, l.Context(nil))
+		over := view(t, c, l.Context(context.Background()))
 		_ = over.Release(context.Background())
-		v := view(t, c, l.Context(nil))
-		ctx := v.Context(nil)
+		v := view(t, c, l.Context(context.Background()))
+		ctx := v.Context(context.Background())
 		f.freeze(31 * time.Second)
 		if got := reason(v.Err()); got != rowlock.ReasonExpired { // the first look is that of the view
 			t.Errorf("P2: a view of an expired lease says %v", v.Err())
@@ -108,7 +108,7 @@ func TestReentrantRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newFaultStore())
 		l := acquire(t, c, "k", rowlock.NoRenew())
-		v := view(t, c, l.Context(nil))
+		v := view(t, c, l.Context(context.Background()))
 		time.Sleep(20 * time.Second)
 		if err := v.Renew(context.Background()); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestReentrantGuard(t *testing.T) {
 		got := make(chan *rowlock.Lease)
 		go func() { got <- acquire(t, c, "k") }()
 		synctest.Wait()
-		v := view(t, c, l.Context(nil))
+		v := view(t, c, l.Context(context.Background()))
 		if h, err := rowlock.BeginGuard(v, f); err != nil || h != rowlock.HoldOf(l) {
 			t.Fatalf("a guard through a view names %+v, %v", h, err)
 		}
@@ -155,7 +155,7 @@ func TestReentrantHandoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newFaultStore())
 		l := acquire(t, c, "k")
-		v := view(t, c, l.Context(nil))
+		v := view(t, c, l.Context(context.Background()))
 		got := make(chan *rowlock.Lease)
 		go func() { got <- acquire(t, c, "k") }()
 		synctest.Wait()
@@ -173,19 +173,19 @@ func TestReentrantWithoutALease(t *testing.T) {
 		f := newFaultStore()
 		c, other := newClient(t, f), newClient(t, f)
 		over := acquire(t, c, "k")
-		ctx := context.WithoutCancel(over.Context(nil))
+		ctx := context.WithoutCancel(over.Context(context.Background()))
 		_ = over.Release(context.Background())
 		l := view(t, c, ctx)
 		if l.Token() <= over.Token() {
 			t.Errorf("token %d after %d: no lease of its own", l.Token(), over.Token())
 		}
-		if _, err := other.TryAcquire(l.Context(nil), "k", rowlock.Reentrant()); !errors.Is(err, rowlock.ErrHeld) {
+		if _, err := other.TryAcquire(l.Context(context.Background()), "k", rowlock.Reentrant()); !errors.Is(err, rowlock.ErrHeld) {
 			t.Errorf("TryAcquire by another client in the context of the lease: %v, want ErrHeld", err)
 		}
-		if _, err := c.TryAcquire(acquire(t, c, "another").Context(nil), "k", rowlock.Reentrant()); !errors.Is(err, rowlock.ErrHeld) {
+		if _, err := c.TryAcquire(acquire(t, c, "another").Context(context.Background()), "k", rowlock.Reentrant()); !errors.Is(err, rowlock.ErrHeld) {
 			t.Errorf("TryAcquire in the context of another key's lease: %v, want ErrHeld", err)
 		}
-		if _, err := c.Acquire(view(t, c, l.Context(nil)).Context(nil), "k"); !errors.Is(err, rowlock.ErrSelfDeadlock) {
+		if _, err := c.Acquire(view(t, c, l.Context(context.Background())).Context(context.Background()), "k"); !errors.Is(err, rowlock.ErrSelfDeadlock) {
 			t.Errorf("Acquire without the option in the context of a view: %v, want ErrSelfDeadlock", err)
 		}
 	})
@@ -197,13 +197,13 @@ func TestReentrantOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newFaultStore())
 		plain := acquire(t, c, "k")
-		v := view(t, c, plain.Context(nil), rowlock.TTL(time.Hour), rowlock.MaxHold(2*time.Hour), rowlock.NoRenew(), rowlock.Owner("else"), rowlock.NoWait())
+		v := view(t, c, plain.Context(context.Background()), rowlock.TTL(time.Hour), rowlock.MaxHold(2*time.Hour), rowlock.NoRenew(), rowlock.Owner("else"), rowlock.NoWait())
 		if v.Token() != plain.Token() {
 			t.Errorf("no view: token %d", v.Token())
 		}
 		for name, opt := range map[string]rowlock.Option{"Guarded": rowlock.Guarded(), "MinHold": rowlock.MinHold(time.Minute)} {
 			for _, try := range []func(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error){c.Acquire, c.TryAcquire} {
-				_, err := try(plain.Context(nil), "k", opt, rowlock.Reentrant())
+				_, err := try(plain.Context(context.Background()), "k", opt, rowlock.Reentrant())
 				if !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), name) {
 					t.Errorf("%s of a lease without: %v", name, err)
 				}
@@ -211,8 +211,8 @@ func TestReentrantOptions(t *testing.T) {
 		}
 		_ = plain.Release(context.Background())
 		able := acquire(t, c, "k", rowlock.Guarded(), rowlock.MinHold(time.Minute))
-		view(t, c, able.Context(nil), rowlock.Guarded(), rowlock.MinHold(time.Minute))
-		if _, err := c.TryAcquire(able.Context(nil), "k", nil); !errors.Is(err, rowlock.ErrInvalid) {
+		view(t, c, able.Context(context.Background()), rowlock.Guarded(), rowlock.MinHold(time.Minute))
+		if _, err := c.TryAcquire(able.Context(context.Background()), "k", nil); !errors.Is(err, rowlock.ErrInvalid) {
 			t.Errorf("a nil option: %v", err)
 		}
 	})
@@ -259,7 +259,7 @@ func TestP12_CloseWaitsForDoUnderAView(t *testing.T) {
 		l := acquire(t, c, "k")
 		let, started, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
-			done <- rowlock.Do(l.Context(nil), c, "k", func(ctx context.Context, v *rowlock.Lease) error {
+			done <- rowlock.Do(l.Context(context.Background()), c, "k", func(ctx context.Context, v *rowlock.Lease) error {
 				close(started)
 				<-ctx.Done()
 				<-let
@@ -271,7 +271,7 @@ func TestP12_CloseWaitsForDoUnderAView(t *testing.T) {
 		}()
 		<-started
 		closed := make(chan error, 1)
-		go func() { closed <- c.Close(context.WithoutCancel(l.Context(nil))) }()
+		go func() { closed <- c.Close(context.WithoutCancel(l.Context(context.Background()))) }()
 		time.Sleep(time.Minute)
 		taken(t, f, "k")
 		select {
@@ -322,7 +322,7 @@ func TestReentrantIsNoLongHold(t *testing.T) {
 		log := &logged{}
 		c := newClient(t, memory.New(), logTo(log, rowlock.Options{LongHold: time.Minute}))
 		l := acquire(t, c, "k")
-		view(t, c, l.Context(nil))
+		view(t, c, l.Context(context.Background()))
 		time.Sleep(10 * time.Minute)
 		if lines := log.lines(longHold); len(lines) != 1 {
 			t.Errorf("logged %d times: %v", len(lines), lines)
@@ -336,7 +336,7 @@ func TestReentrantRace(t *testing.T) {
 	c := newClient(t, memory.New())
 	for range 200 {
 		l := acquire(t, c, "k")
-		ctx := context.WithoutCancel(l.Context(nil))
+		ctx := context.WithoutCancel(l.Context(context.Background()))
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
