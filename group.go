@@ -9,21 +9,6 @@ import (
 	"github.com/rowlock/rowlock/internal/grant"
 )
 
-// Want is one key of AcquireAll.
-type Want struct {
-	Key     string
-	Options []Option // for this key only: Guarded, MinHold, Owner
-}
-
-// Keys are wants of keys without options.
-func Keys(keys ...string) []Want {
-	wants := make([]Want, len(keys))
-	for i, key := range keys {
-		wants[i].Key = key
-	}
-	return wants
-}
-
 // Group is the leases of one AcquireAll. It ends when the first of them ends, or by Release;
 // after a loss the other leases are held, and renewed, until Release. All methods are safe
 // for concurrent use, and for use after the end. Make with AcquireAll.

@@ -29,7 +29,7 @@ func TestGroupEnds(t *testing.T) {
 		want   error
 		reason rowlock.Reason
 		key    string
-		others bool // are still held
+		others []string // are still held
 	}{
 		"released": {end: func(t *testing.T, _ *faultStore, _ *rowlock.Client, g *rowlock.Group) {
 			if err := g.Release(context.Background()); err != nil {
@@ -37,12 +37,12 @@ func TestGroupEnds(t *testing.T) {
 			}
 		}, want: rowlock.ErrReleased},
 		"one was taken": {end: func(t *testing.T, f *faultStore, _ *rowlock.Client, g *rowlock.Group) {
-			f.Store.Expire("b")
-			_ = g.Leases()[0].Renew(context.Background())
-		}, want: rowlock.ErrLost, reason: rowlock.ReasonTaken, key: "b", others: true},
+			f.Store.Expire("a")
+			_ = g.Leases()[1].Renew(context.Background())
+		}, want: rowlock.ErrLost, reason: rowlock.ReasonTaken, key: "a", others: []string{"b", "c"}},
 		"one was released by itself": {end: func(t *testing.T, _ *faultStore, _ *rowlock.Client, g *rowlock.Group) {
-			_ = g.Leases()[0].Release(context.Background())
-		}, want: rowlock.ErrReleased, others: true},
+			_ = g.Leases()[2].Release(context.Background())
+		}, want: rowlock.ErrReleased, others: []string{"a", "b"}},
 		"the process stood still": {end: func(t *testing.T, f *faultStore, _ *rowlock.Client, g *rowlock.Group) {
 			f.freeze(time.Minute)
 			if g.Err() == nil {
@@ -66,12 +66,13 @@ func TestGroupEnds(t *testing.T) {
 					t.Fatalf("held: %v, %v, %v", g.Err(), ctx.Err(), forgotten.Err())
 				}
 				tc.end(t, f, c, g)
-				select {
-				case <-done:
-				default:
-					t.Error("Done is open")
+				for _, done := range []<-chan struct{}{done, g.Done()} {
+					select {
+					case <-done:
+					default:
+						t.Error("P2: Done is open")
+					}
 				}
-				<-g.Done()
 				err := g.Err()
 				if !errors.Is(err, tc.want) || reason(err) != tc.reason {
 					t.Errorf("Err = %v, want %v %q", err, tc.want, tc.reason)
@@ -86,9 +87,8 @@ func TestGroupEnds(t *testing.T) {
 				if late := g.Context(context.Background()); context.Cause(late) != err {
 					t.Errorf("a context made after the end: %v", context.Cause(late))
 				}
-				if tc.others {
-					taken(t, f, "a")
-					taken(t, f, "c")
+				for _, key := range tc.others {
+					taken(t, f, key)
 				}
 				first := g.Release(context.Background())
 				if second := g.Release(context.Background()); (first == nil) != (second == nil) || first != nil && first.Error() != second.Error() {
@@ -98,7 +98,7 @@ func TestGroupEnds(t *testing.T) {
 					t.Errorf("Release = %v", first)
 				}
 				time.Sleep(time.Minute) // a lost hold is undone after the margin
-				for _, key := range []string{"a", "c"} {
+				for _, key := range []string{"a", "b", "c"} {
 					free(t, f, key)
 				}
 				if g.Err() != err {

@@ -291,3 +291,18 @@ func TestDelay(t *testing.T) {
 		})
 	}
 }
+
+// TestDelayOfAGroup: calls that came together wait for no others when all are here.
+func TestDelayOfAGroup(t *testing.T) {
+	const batches, calls = 4, 6
+	d := delay{average: 8 * time.Millisecond}
+	for i := range calls {
+		d.come(time.Hour, i+1)
+	}
+	if full, _ := d.wait(batches, calls); full != nil {
+		t.Error("waits though all of them are here")
+	}
+	if full, _ := d.wait(batches, calls-1); full == nil {
+		t.Error("does not wait for the last")
+	}
+}
