@@ -20,7 +20,7 @@ import (
 // another caller of this Client, else the last cause. A failure that will not pass (ErrSchema, wrong credentials) comes
 // back at once; one that may pass (connection lost, failover) is tried again
 // until ctx ends. Other errors: ErrInvalid, ErrClosed, and ErrSelfDeadlock if ctx
-// comes from a lease of the same key. After an error nothing is held: if the
+// comes from a lease of the same key (unless Reentrant). After an error nothing is held: if the
 // outcome of a statement is not known it is undone in the background.
 //
 // The callers of one Client get a key in the order in which they asked.
@@ -28,6 +28,11 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	s, err := c.prepare(ctx, key, opts)
 	if err != nil {
 		return nil, err
+	}
+	if s.reentrant {
+		if v, err := c.viewIn(ctx, key, s); err != errNoLease {
+			return v, err
+		}
 	}
 	if !s.noWait && c.holds(ctx, key) {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrSelfDeadlock)
@@ -52,6 +57,11 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	s, err := c.prepare(ctx, key, opts)
 	if err != nil {
 		return nil, err
+	}
+	if s.reentrant {
+		if v, err := c.viewIn(ctx, key, s); err != errNoLease {
+			return v, err
+		}
 	}
 	c.awaitOwnRelease(ctx, key)
 	l, err := c.wait(ctx, key, s, true)
@@ -131,7 +141,7 @@ func (c *Client) waitCause(last error) error {
 // make the outcome unknown.
 func (c *Client) newRequest(key string, s settings, last pinning, waits bool) driver.Request {
 	r := driver.Request{
-		Key: key, Owner: c.opts.Owner, TTL: s.TTL, Keep: s.MinHold,
+		Key: key, Owner: s.Owner, TTL: s.TTL, Keep: s.MinHold,
 		Guarded: s.Guarded, Pinned: last == isPinned, Apart: last == maybePinned, Client: c.number, Wants: waits,
 	}
 	rand.Read(r.ID[:]) // never fails

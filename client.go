@@ -49,24 +49,25 @@ type Client struct {
 	renewer    *grant.Renewer
 	unresolved *undo.Unresolved
 
-	mu       sync.Mutex
-	prober   prober
-	watcher  watcher
-	queuer   driver.Queuer        // nil: the store has no queue that grants
-	turner   driver.Turner        // nil: nor one for turns
-	keys     map[string]*keyEntry // that callers wait for, or that this client has, or had just now
-	waiting  int                  // callers that wait for them
-	hints    int                  // keys whose hint is renewed
-	idleKeys int                  // entries that are kept only for their hint or yield time
-	free     []*waiter            // for reuse
-	freeKeys []*keyEntry
-	doing    map[*leaseContext]struct{} // functions of Do that run
-	attempts attempts                   // on their way
-	closed   bool
-	doneAll  chan struct{} // closed when Close has begun and no function of Do runs
-	done     chan struct{} // closed when Close has finished
-	closeErr error         // its answer; read after done
-	reaping  sync.Once
+	mu        sync.Mutex
+	prober    prober
+	watcher   watcher
+	observers observers
+	queuer    driver.Queuer        // nil: the store has no queue that grants
+	turner    driver.Turner        // nil: nor one for turns
+	keys      map[string]*keyEntry // that callers wait for, or that this client has, or had just now
+	waiting   int                  // callers that wait for them
+	hints     int                  // keys whose hint is renewed
+	idleKeys  int                  // entries that are kept only for their hint or yield time
+	free      []*waiter            // for reuse
+	freeKeys  []*keyEntry
+	doing     map[*leaseContext]struct{} // functions of Do that run
+	attempts  attempts                   // on their way
+	closed    bool
+	doneAll   chan struct{} // closed when Close has begun and no function of Do runs
+	done      chan struct{} // closed when Close has finished
+	closeErr  error         // its answer; read after done
+	reaping   sync.Once
 
 	open        context.Context // ends when Close begins
 	endOpen     context.CancelFunc
@@ -120,6 +121,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		Releasing: c.grantReleasing, Ended: c.grantEnded,
 	})
 	c.prober.init(c)
+	c.observers.c = c
 	c.watcher.c = c
 	c.watcher.store, _ = store.(driver.Waiter)
 	if limits.Queue {

@@ -13,8 +13,8 @@ import (
 
 // Close ends the client and waits for the work under its locks:
 //
-//  1. Acquire, TryAcquire and Inspect give ErrClosed, also to callers that wait.
-//  2. The contexts of the functions that [Do] runs end, with the cause ErrClosed.
+//  1. Acquire, TryAcquire, Inspect and Observe give ErrClosed, also to callers that wait.
+//  2. The contexts of the functions that [Do], [Lead] and [Every] run end, with the cause ErrClosed.
 //     Close waits until these functions have returned. Their leases are held, renewed
 //     and good for a guard until then, so that no other program begins the same work.
 //  3. Every other lease ends, with ReasonClosed, and is released.
@@ -34,7 +34,7 @@ import (
 // SelectForUpdate does, ends with the Store, under a function that is still running.)
 //
 // Close may be called by many and more than once: all wait for the first call and get
-// its answer. From inside a function of Do it would wait for itself: with a context of
+// its answer. From inside such a function it would wait for itself: with a context of
 // that function it changes nothing and gives ErrSelfDeadlock. Close of a nil Client is nil.
 //
 // What was logged reaches the handler of Options.Logger before Close returns, unless

@@ -62,14 +62,18 @@ func (lc *leaseContext) Value(k any) any {
 }
 
 // holds reports whether ctx comes from a lease of key of this client that is held.
-func (c *Client) holds(ctx context.Context, key string) bool {
+func (c *Client) holds(ctx context.Context, key string) bool { return c.leaseIn(ctx, key) != nil }
+
+// leaseIn is the innermost lease of key of this client that ctx comes from and that is
+// held; nil: there is none.
+func (c *Client) leaseIn(ctx context.Context, key string) *Lease {
 	for {
 		lc, ok := ctx.Value(lastLease{}).(*leaseContext)
 		if !ok {
-			return false
+			return nil
 		}
-		if lc.lease.c == c && lc.lease.Key() == key && lc.lease.Err() == nil {
-			return true
+		if l := lc.lease; l.c == c && l.Key() == key && l.Err() == nil {
+			return l
 		}
 		ctx = lc.Context
 	}

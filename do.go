@@ -24,41 +24,82 @@ import (
 //
 //	err := rowlock.Do(ctx, locks, "report", job, rowlock.NoWait(), rowlock.MinHold(10*time.Minute))
 //	if errors.Is(err, rowlock.ErrHeld) { return nil } // another has it, or had it within the last 10 minutes
-func Do(ctx context.Context, l Locker, key string, fn func(context.Context, *Lease) error, opts ...Option) (err error) {
-	switch {
-	case l == nil:
-		return fmt.Errorf("do %q: %w: the Locker is nil", key, ErrInvalid)
-	case fn == nil:
-		return fmt.Errorf("do %q: %w: the function is nil", key, ErrInvalid)
-	case ctx == nil:
-		return fmt.Errorf("do %q: %w: the context is nil", key, ErrInvalid)
+func Do(ctx context.Context, l Locker, key string, fn func(context.Context, *Lease) error, opts ...Option) error {
+	if err := checkRun(ctx, "do", l, key, fn); err != nil {
+		return err
 	}
-	lease, err := l.Acquire(ctx, key, opts...)
+	lease, err := leaseOf(ctx, "do", l, key, opts)
 	if err != nil {
 		return err
 	}
-	if lease == nil || lease.c == nil {
-		return fmt.Errorf("do %q: %w: the Locker (%T) gave neither a lease nor an error", key, ErrInvalid, l)
+	r, open := runUnder(ctx, lease, fn)
+	if !open {
+		return fmt.Errorf("acquire %q: %w", key, ErrClosed)
 	}
+	return r.withLoss()
+}
+
+// checkRun checks the arguments of Do, Lead and Every that Acquire cannot.
+func checkRun(ctx context.Context, verb string, l Locker, key string, fn func(context.Context, *Lease) error) error {
+	switch {
+	case l == nil:
+		return fmt.Errorf("%s %q: %w: the Locker is nil", verb, key, ErrInvalid)
+	case fn == nil:
+		return fmt.Errorf("%s %q: %w: the function is nil", verb, key, ErrInvalid)
+	case ctx == nil:
+		return fmt.Errorf("%s %q: %w: the context is nil", verb, key, ErrInvalid)
+	}
+	return nil
+}
+
+// leaseOf is l.Acquire, whose answer is checked: l may be anybody's.
+func leaseOf(ctx context.Context, verb string, l Locker, key string, opts []Option) (*Lease, error) {
+	lease, err := l.Acquire(ctx, key, opts...)
+	if err == nil && (lease == nil || lease.c == nil) {
+		err = fmt.Errorf("%s %q: %w: the Locker (%T) gave neither a lease nor an error", verb, key, ErrInvalid, l)
+	}
+	return lease, err
+}
+
+// ran is how a function under a lease has ended.
+type ran struct {
+	err      error // the function's
+	ended    error // what the lease said when the function had returned; nil: it was held
+	released error // the answer to the release that came then
+}
+
+// withLoss is the function's error, joined with the *LostError of a hold that was lost before
+// the function returned, whether that was known then or came out at the release.
+func (r ran) withLoss() error {
+	lost := r.ended
+	if lost == nil {
+		lost = r.released
+	}
+	if errors.Is(lost, ErrLost) && !errors.Is(r.err, lost) {
+		return errors.Join(r.err, lost)
+	}
+	return r.err
+}
+
+// runUnder runs fn under a lease, with a context that ends with the hold, and then releases
+// the lease: on a panic and on runtime.Goexit too. open is false, and fn not called, when the
+// client's Close has begun.
+func runUnder(ctx context.Context, lease *Lease, fn func(context.Context, *Lease) error) (r ran, open bool) {
 	running, open := lease.c.doBegins(lease, ctx)
 	if !open {
 		_ = lease.Release(ctx)
-		return fmt.Errorf("acquire %q: %w", key, ErrClosed)
+		return ran{}, false
 	}
 	defer func() {
-		lost := lease.Err() // before the release, which sets it
-		if e := lease.Release(ctx); lost == nil {
-			lost = e
-		}
+		r.ended = lease.Err() // before the release, which sets it
+		r.released = lease.Release(ctx)
 		lease.c.doReturned(running) // after the release: Close would end the lease as lost
-		if errors.Is(lost, ErrLost) && !errors.Is(err, lost) {
-			err = errors.Join(err, lost)
-		}
 	}()
-	return fn(running, lease)
+	r.err = fn(running, lease)
+	return r, true
 }
 
-// doBegins registers a function of Do on the lease that it runs under, whatever
+// doBegins registers a function of Do, Lead or Every on the lease that it runs under, whatever
 // Locker that came from. It makes the function's context; false: Close has begun.
 func (c *Client) doBegins(l *Lease, parent context.Context) (*leaseContext, bool) {
 	running := l.newContext(parent)
@@ -83,11 +124,14 @@ func (c *Client) doReturned(running *leaseContext) {
 	}
 }
 
-// underDo reports whether a function of Do runs under l. Called under c.mu.
+// underDo reports whether a function of Do runs under l, or under the lease in whose
+// context the view l was made. Called under c.mu.
 func (c *Client) underDo(l *Lease) bool {
-	for running := range c.doing {
-		if running.lease == l {
-			return true
+	for ; l != nil; l = l.within() {
+		for running := range c.doing {
+			if running.lease == l {
+				return true
+			}
 		}
 	}
 	return false

@@ -203,7 +203,7 @@ var (
 // TestDocumentedExamples: a Go block under the mark <!-- example: FILE FUNC --> is the body of that function, which is
 // run as a test, without its tab and its expected output, and with the address of a server where it asks the environment.
 func TestDocumentedExamples(t *testing.T) {
-	for _, page := range []string{"README.md", "docs/transactions.md"} {
+	for _, page := range []string{"README.md", "docs/transactions.md", "docs/guides/leaders.md"} {
 		text := read(t, page)
 		blocks := anExample.FindAllStringSubmatch(text, -1)
 		if n := strings.Count(text, "<!-- example: "); n != len(blocks) || n < 3 {

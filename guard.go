@@ -25,7 +25,7 @@ func BeginGuard(l *Lease, s driver.Store) (driver.Hold, error) {
 	if err := l.Err(); err != nil { // looks at the clock
 		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.Key(), err)
 	}
-	h, ok := l.g.BeginGuard((*user)(l))
+	h, ok := l.g.BeginGuard((*user)(l.first()))
 	if !ok {
 		return driver.Hold{}, fmt.Errorf("guard %q: %w", l.Key(), l.Err())
 	}

@@ -89,13 +89,14 @@ func (k *keyEntry) probed(info driver.Info, err error) {
 			c.watcher.start()
 		}
 	}
-	k.step(key.Event{Kind: key.Probed, Free: !info.Held, Token: info.Token, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
+	k.step(key.Event{Kind: key.Probed, Free: !info.Held, Kept: info.Kept, Token: info.Token, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
 }
 
 // grantBegan notes that a grant of this client has begun. Called under c.mu.
 func (c *Client) grantBegan(g *grant.Grant, hint driver.Hint) {
 	k := c.key(g.Hold.Key)
 	k.holder = g
+	c.observers.wake(k.name)
 	k.step(key.Event{Kind: key.Began, Token: g.Hold.Stored, Hint: hint, Known: hint.Client != 0})
 }
 
@@ -116,6 +117,7 @@ func (c *Client) grantReleasing(g *grant.Grant) (asks bool) {
 func (c *Client) grantEnded(g *grant.Grant, o grant.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.observers.wake(g.Hold.Key)
 	k := c.keys[g.Hold.Key]
 	if k == nil {
 		return
@@ -136,7 +138,7 @@ func (c *Client) heldHere(name string) error {
 	}
 	if k.holder != nil {
 		if left, live := k.holder.Live(); live {
-			return &HeldError{Key: name, Owner: c.opts.Owner, Left: left + k.holder.Terms.Margin}
+			return &HeldError{Key: name, Owner: k.holder.Terms.Owner, Left: left + k.holder.Terms.Margin}
 		}
 	}
 	return errReleasing

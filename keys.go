@@ -112,6 +112,10 @@ func (k *keyEntry) do(a key.Action) {
 	case a.Do == key.Queue && c.turner == nil:
 		c.prober.remove(k)
 		k.enqueue()
+	case a.Do == key.Rest:
+		k.leaveQueue()
+		k.endTurn()
+		c.prober.add(k, jittered(a))
 	case k.Mode == key.Trying:
 		c.prober.remove(k)
 		k.sent = k.waiters[0]

@@ -23,7 +23,11 @@ type Lease struct {
 	answer    error // of Release, once its answer was a loss
 	done      chan struct{}
 	contexts  map[*leaseContext]struct{}
+	views     map[*Lease]struct{} // that have not ended
+	group     *Group              // that is told of the end
 	callSite  callSite
+
+	view *view // nil: it is the lease of a grant
 }
 
 // user is a Lease as the grant sees it.
@@ -32,23 +36,40 @@ type user Lease
 // Ended implements grant.User: Err, Done and the contexts, before any statement leaves.
 func (u *user) Ended(reason grant.Reason, cause error) {
 	l := (*Lease)(u)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch reason {
 	case grant.HandedOff:
-		l.handedOff, l.ended = true, ErrReleased
+		l.ends(ErrReleased, true)
 	case grant.Released, grant.Unwanted:
-		l.ended = ErrReleased
+		l.ends(ErrReleased, false)
 	default:
-		l.ended = lostError(l.g.Hold.Key, l.token, reason, cause)
+		l.ends(lostError(l.g.Hold.Key, l.token, reason, cause), false)
 	}
+}
+
+// ends ends the lease with its contexts and views, once; false: it had ended.
+func (l *Lease) ends(err error, handedOff bool) bool {
+	l.mu.Lock()
+	if l.ended != nil {
+		l.mu.Unlock()
+		return false
+	}
+	l.ended, l.handedOff = err, handedOff
 	if l.done != nil {
 		close(l.done)
 	}
 	for ctx := range l.contexts {
-		ctx.cancel(l.ended)
+		ctx.cancel(err)
 	}
-	l.contexts = nil
+	views, group := l.views, l.group
+	l.contexts, l.views, l.group = nil, nil, nil
+	l.mu.Unlock()
+	for v := range views {
+		v.ends(err, false)
+	}
+	if group != nil {
+		group.leaseEnded(l, err)
+	}
+	return true
 }
 
 // Renewed implements grant.User.
@@ -139,7 +160,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release ends the hold and frees the key (with MinHold: when that is over). It
+// Release ends the hold and frees the key (with MinHold: when that is over). Of a view
+// (see Reentrant) it ends the view only. It
 // may be called more than once and from a defer; the answer is the same ever
 // after: nil, or a *LostError if the hold was lost before. Release of a nil Lease is
 // nil: a defer after a failed Acquire does nothing.
@@ -155,6 +177,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	if ctx == nil {
 		ctx = context.Background()
+	}
+	if l.view != nil {
+		return l.releaseView()
 	}
 	released := l.c.store.Work.Do(func() {
 		if l.end() == nil && !l.c.handoff(ctx, l) {

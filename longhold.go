@@ -22,7 +22,7 @@ type callSite [5]uintptr
 // noteCallSite notes where the lease was acquired, if that may be logged. Called by the
 // functions that users call.
 func (l *Lease) noteCallSite() {
-	if l.c.longHold <= 0 || l.g.Terms.NoRenew || l.g.Terms.MaxHold > 0 {
+	if l.c.longHold <= 0 || l.g.Terms.NoRenew || l.g.Terms.MaxHold > 0 || l.view != nil {
 		return
 	}
 	l.mu.Lock()

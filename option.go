@@ -78,6 +78,9 @@ const (
 	defaultReapInterval = time.Hour
 	reapGrace           = 24 * time.Hour
 
+	// maxOwner is the longest owner, in bytes.
+	maxOwner = 255
+
 	// longest bounds every duration, so that none overflows in a database.
 	longest = 366 * 24 * time.Hour
 )
@@ -116,13 +119,10 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 		}
 		o.Owner = fmt.Sprintf("%.200s:%d", host, os.Getpid())
 	}
-	if len(o.Owner) > 255 {
-		return o, fmt.Errorf("%w: Owner has %d bytes, at most 255 are kept", ErrInvalid, len(o.Owner))
-	}
 	if o.Margin < 0 {
 		return o, fmt.Errorf("%w: Margin %v: use a positive time, or 0 for a tenth of the TTL", ErrInvalid, o.Margin)
 	}
-	s := settings{Terms: grant.Terms{TTL: o.TTL, MaxHold: o.MaxHold}}
+	s := settings{Terms: grant.Terms{TTL: o.TTL, MaxHold: o.MaxHold, Owner: o.Owner}}
 	return o, s.check(o.Margin, lim)
 }
 
@@ -132,7 +132,7 @@ type Option func(*settings)
 // settings is what one call asks for.
 type settings struct {
 	grant.Terms
-	noWait bool
+	noWait, reentrant bool
 }
 
 // TTL sets the TTL of this lease; see [Options].TTL. It must be above Options.Margin, if
@@ -163,9 +163,22 @@ func NoWait() Option { return func(s *settings) { s.noWait = true } }
 // to know before; on MySQL it has no effect.
 func Guarded() Option { return func(s *settings) { s.Guarded = true } }
 
+// Owner is who holds the key, for people who ask: a request ID, a job's name. It takes the
+// place of Options.Owner in Info, in HeldError and in the tables for this call; "" leaves
+// that. At most 255 bytes. Nobody trusts it. The database keeps one owner for a hold, so a
+// released hold is not handed off in memory to a caller with another one: where each call
+// has an owner of its own the key goes back to the database each time.
+func Owner(who string) Option {
+	return func(s *settings) {
+		if who != "" {
+			s.Owner = who
+		}
+	}
+}
+
 // settingsFor applies opts to the client's defaults.
 func (c *Client) settingsFor(opts []Option) (settings, error) {
-	s := settings{Terms: grant.Terms{TTL: c.opts.TTL, MaxHold: c.opts.MaxHold}}
+	s := settings{Terms: grant.Terms{TTL: c.opts.TTL, MaxHold: c.opts.MaxHold, Owner: c.opts.Owner}}
 	if len(opts) > 0 {
 		own := s // goes to the heap
 		for i, opt := range opts {
@@ -207,6 +220,8 @@ func (s settings) check(margin time.Duration, lim driver.Limits) error {
 		return fmt.Errorf("%w: MinHold %v: use 0 for none, or a time up to %v", ErrInvalid, s.MinHold, longest)
 	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
 		return fmt.Errorf("%w: MinHold %v is over MaxHold %v", ErrInvalid, s.MinHold, s.MaxHold)
+	case len(s.Owner) > maxOwner:
+		return fmt.Errorf("%w: the Owner has %d bytes: use at most %d", ErrInvalid, len(s.Owner), maxOwner)
 	}
 	return nil
 }

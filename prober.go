@@ -8,10 +8,10 @@ import (
 	"github.com/rowlock/rowlock/internal/key"
 )
 
-// prober asks, for all keys that somebody waits for, whether they are free: one
-// statement for all that are due, with a budget: a client sends at most about
-// probeRate a second for any number of keys and waiters. It runs only while there
-// are such keys. Guarded by Client.mu.
+// prober asks, for all keys that somebody waits for, whether they are free, and for
+// all that somebody observes, who leads: one statement for all that are due, with a
+// budget: a client sends at most about probeRate a second for any number of keys and
+// waiters. It runs only while there are such keys. Guarded by Client.mu.
 type prober struct {
 	c       *Client
 	entries probeHeap
@@ -21,11 +21,29 @@ type prober struct {
 	counted time.Duration
 }
 
-// probeEntry says when a key is due in the prober.
+// probeEntry says when a key is due in the prober: one that callers wait for, or one that they
+// observe.
 type probeEntry struct {
 	k     *keyEntry
+	o     *observedKey
 	due   time.Duration
 	index int // in the heap, + 1; 0: not in it
+}
+
+// tries reports whether an attempt is due, and not a probe.
+func (e *probeEntry) tries() bool { return e.k != nil && e.k.Planned() == key.Try }
+
+// probed is a key of a probe: waited for, observed, or both.
+type probed struct {
+	k *keyEntry
+	o *observedKey
+}
+
+func (q probed) name() string {
+	if q.k != nil {
+		return q.k.name
+	}
+	return q.o.name
 }
 
 const (
@@ -42,8 +60,12 @@ func (p *prober) init(c *Client) {
 
 // add plans what is due for k after d.
 func (p *prober) add(k *keyEntry, d time.Duration) {
-	e := &k.probe
-	e.k, e.due = k, p.c.now()+d
+	k.probe.k = k
+	p.plan(&k.probe, d)
+}
+
+func (p *prober) plan(e *probeEntry, d time.Duration) {
+	e.due = p.c.now() + d
 	if e.index > 0 {
 		heap.Fix(&p.entries, e.index-1)
 	} else {
@@ -53,20 +75,26 @@ func (p *prober) add(k *keyEntry, d time.Duration) {
 		p.running = true
 		p.c.store.Work.Fork(p.run)
 	} else if e.index == 1 {
-		select {
-		case p.wake <- struct{}{}:
-		default:
-		}
+		p.wakeUp()
 	}
 }
 
-func (p *prober) remove(k *keyEntry) {
-	if k.probe.index > 0 {
-		heap.Remove(&p.entries, k.probe.index-1)
+func (p *prober) wakeUp() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 
-// run probes what is due until nothing waits.
+func (p *prober) remove(k *keyEntry) { p.drop(&k.probe) }
+
+func (p *prober) drop(e *probeEntry) {
+	if e.index > 0 {
+		heap.Remove(&p.entries, e.index-1)
+	}
+}
+
+// run probes what is due until nothing waits or is observed.
 func (p *prober) run() {
 	c := p.c
 	timer := time.NewTimer(time.Hour)
@@ -91,7 +119,7 @@ func (p *prober) run() {
 
 // collect takes the keys whose probe is due, with those of which it would be soon, and
 // starts the attempts that are due. Otherwise it says how long to sleep.
-func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
+func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 	c := p.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +130,7 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 	now := c.now()
 	p.budget = min(probeBurst, p.budget+(now-p.counted).Seconds()*probeRate)
 	p.counted = now
-	for len(p.entries) > 0 && p.entries[0].due <= now && p.entries[0].k.Planned() == key.Try {
+	for len(p.entries) > 0 && p.entries[0].due <= now && p.entries[0].tries() {
 		p.entries[0].k.step(key.Event{Kind: key.Due}) // removes it
 	}
 	if len(p.entries) == 0 {
@@ -115,12 +143,17 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 		return nil, time.Duration((1-p.budget)/probeRate*float64(time.Second)) + time.Millisecond, false
 	}
 	tried := 0
-	for len(p.entries) > 0 && len(due) < c.store.Limits.Batch {
+	var observed []*observedKey
+	for len(p.entries) > 0 && len(due)+len(observed) < c.store.Limits.Batch {
 		e := p.entries[0]
-		if e.due > now+key.LastProbe/2 || e.k.Planned() == key.Try {
+		if e.due > now+key.LastProbe/2 || e.tries() {
 			break
 		}
 		heap.Pop(&p.entries)
+		if e.o != nil {
+			observed = append(observed, e.o)
+			continue
+		}
 		k := e.k
 		if !k.hints && c.hints < maxHints {
 			k.hints = true
@@ -135,8 +168,11 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 			}
 		} else {
 			k.probing = true
-			due = append(due, k)
+			due = append(due, probed{k: k})
 		}
+	}
+	if due = c.observers.join(due, observed); len(due) > 0 {
+		due = c.observers.rideAlong(due, now)
 	}
 	p.tried(tried)
 	if len(due) > 0 {
@@ -150,25 +186,30 @@ func (p *prober) collect() (due []*keyEntry, sleep time.Duration, end bool) {
 func (p *prober) tried(n int) { p.budget -= float64(min(n, 2)) }
 
 // probe asks for the state of keys, and moves their machines.
-func (p *prober) probe(due []*keyEntry) {
+func (p *prober) probe(due []probed) {
 	c := p.c
 	keys := make([]string, len(due))
-	for i, k := range due {
-		keys[i] = k.name
+	for i, q := range due {
+		keys[i] = q.name()
 	}
 	infos, err := c.store.Inspect(keys, probeTimeout)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tried := 0
-	for i, k := range due {
+	for i, q := range due {
 		info := driver.Info{}
 		if err == nil {
 			info = infos[i]
 		}
-		k.probing = false
-		k.probed(info, err)
-		if info.Held && k.Mode == key.Trying { // to leave a hint
-			tried++
+		if q.o != nil {
+			c.observers.answer(q.o, info, err)
+		}
+		if k := q.k; k != nil {
+			k.probing = false
+			k.probed(info, err)
+			if info.Held && k.Mode == key.Trying { // to leave a hint
+				tried++
+			}
 		}
 	}
 	p.tried(tried)

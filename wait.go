@@ -60,6 +60,11 @@ func (c *Client) wait(ctx context.Context, name string, s settings, once bool) (
 	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", name, ErrClosed)
 	}
+	return c.await(ctx, name, w)
+}
+
+// await waits for the answer to w, or until ctx or the client ends.
+func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, error) {
 	var left error
 	select {
 	case <-w.ready:
@@ -115,15 +120,39 @@ func (c *Client) join(ctx context.Context, name string, s settings, once bool) *
 	return w
 }
 
+// joinAll makes one attempt for each of keys that leave together: in one batch, where they
+// fit; nil: the client is closed.
+func (c *Client) joinAll(ctx context.Context, keys []groupKey) []*waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	waiters := make([]*waiter, len(keys))
+	calls := make([]*batch.Call[driver.Request], len(keys))
+	for i, k := range keys {
+		w := c.newWaiter(ctx, k.set)
+		c.ready(k.name, w, notPinned)
+		waiters[i], calls[i] = w, &w.try
+	}
+	c.acquires.Submit(calls...)
+	return waiters
+}
+
 // submit sends an attempt of w. Called under c.mu.
 func (c *Client) submit(name string, w *waiter, last pinning) {
+	c.ready(name, w, last)
+	w.by.Submit(&w.try)
+}
+
+// ready makes an attempt of w that is about to be sent. Called under c.mu.
+func (c *Client) ready(name string, w *waiter, last pinning) {
 	c.attempts.add(w)
 	w.try = batch.Call[driver.Request]{Q: c.newRequest(name, w.set, last, w.key != nil), Class: w.set.TTL, Owner: (*attempt)(w)}
 	w.by = c.acquires
 	if last != notPinned {
 		w.by = c.pinned
 	}
-	w.by.Submit(&w.try)
 }
 
 // attempt is a waiter as the owner of its call.

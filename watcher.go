@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/internal/key"
 )
 
-// watcher is told by the store, where that is a driver.Waiter, that a waited key may be
-// free: one stream for all keys of the client, open only while a caller waits. It only
+// watcher is told by the store, where that is a driver.Waiter, that a waited or observed key
+// may be free: one stream for all keys of the client, open only while a caller waits or observes. It only
 // wakes; probes go on, slower while the stream is open. Guarded by Client.mu.
 type watcher struct {
 	c       *Client
@@ -66,10 +66,13 @@ func (w *watcher) run() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	w.running = false
-	if w.c.waiting > 0 {
+	if w.needed() {
 		w.start()
 	}
 }
+
+// needed reports whether a caller waits for a key, or observes one.
+func (w *watcher) needed() bool { return w.c.waiting > 0 || len(w.c.observers.keys) > 0 }
 
 // linger ends the stream when nobody has waited for a while.
 func (w *watcher) linger(ctx context.Context, end context.CancelFunc) {
@@ -82,7 +85,7 @@ func (w *watcher) linger(ctx context.Context, end context.CancelFunc) {
 			return
 		}
 		w.c.mu.Lock()
-		if quiet++; w.c.waiting > 0 {
+		if quiet++; w.needed() {
 			quiet = 0
 		}
 		w.c.mu.Unlock()
@@ -99,6 +102,11 @@ func (w *watcher) set(live bool) {
 	for _, k := range w.c.keys {
 		k.step(key.Event{Kind: key.Stream})
 	}
+	if live {
+		for name := range w.c.observers.keys {
+			w.c.observers.wake(name)
+		}
+	}
 }
 
 // free is told that a key may be free.
@@ -108,4 +116,5 @@ func (w *watcher) free(name string) {
 	if k := w.c.keys[name]; k != nil {
 		k.step(key.Event{Kind: key.Woken})
 	}
+	w.c.observers.wake(name)
 }

@@ -93,3 +93,10 @@ type Explainer interface {
 type Clock interface {
 	Now() time.Duration // since any fixed moment
 }
+
+// HoldLimiter is a Store that can have only so many holds at a time.
+type HoldLimiter interface {
+	// HoldLimit is how many holds the Store has room for, those that it has included; 0:
+	// any number. It does no I/O, and may change.
+	HoldLimit() int
+}

@@ -114,6 +114,21 @@ func TestCron(t *testing.T) {
 	}
 }
 
+// TestLeader: one leads at a time, and the write of a leader that was frozen is refused.
+func TestLeader(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("freezes a process by SIGSTOP")
+	}
+	program := build(t, "leader")
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			pass(t, program, "-short", "-backend", kind)
+		})
+	}
+}
+
 // TestFencedFiles: the late write is refused, and without tokens it is not.
 func TestFencedFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -173,6 +188,18 @@ func TestMongoOrders(t *testing.T) {
 	pass(t, build(t, "mongo-orders"), "-short")
 }
 
+// TestTransfer: with AcquireAll every transfer is made and no money is lost.
+func TestTransfer(t *testing.T) {
+	program := build(t, "transfer")
+	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			pass(t, program, "-short", "-backend", kind, "-strategy", strategy)
+		})
+	}
+}
+
 // TestNoServers: without servers the examples say what to do.
 func TestNoServers(t *testing.T) {
 	var env []string
@@ -182,8 +209,9 @@ func TestNoServers(t *testing.T) {
 		}
 	}
 	for name, variable := range map[string]string{
-		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
+		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "leader": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
 		"nightly": "ROWLOCK_TEST_MYSQL_DSN", "outbox": "ROWLOCK_TEST_MYSQL_DSN", "mongo-orders": "ROWLOCK_TEST_MONGO_URI",
+		"transfer": "ROWLOCK_TEST_MYSQL_DSN",
 	} {
 		out, err := run(t, env, build(t, name))
 		var exit *exec.ExitError

@@ -6,7 +6,7 @@
 //
 // Which one? The Locker spreads the jobs over the processes. Its ticks meet at the
 // database, so it must know the shortest period of the jobs: option Period. The Elector
-// asks the database only while it does not lead.
+// stands for election by Run (rowlock.Lead), and a tick asks only the clock.
 //
 // What is lost when a process dies:
 //

@@ -2,74 +2,97 @@ package gocronlock
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/rowlock/rowlock"
 )
 
+// ErrNotLeader: this process does not lead now. Another one does, or nobody.
+var ErrNotLeader = errors.New("gocronlock: this process does not lead")
+
 // Elector is for gocron.WithDistributedElector: the process that holds its key leads, and
-// runs all jobs. It is safe for concurrent use; one serves all schedulers of a
-// process that are to lead together.
+// runs all jobs. Run stands for election. It is safe for concurrent use; one serves all
+// schedulers of a process that are to lead together.
 type Elector struct {
 	locks rowlock.Locker
 	key   string
 	opts  []rowlock.Option
 
-	turn  chan struct{} // the right to read and change what follows
-	lease *rowlock.Lease
+	mu    sync.Mutex
+	runs  bool
+	term  *rowlock.Lease // nil: this process does not lead
+	cause error          // why Run has ended
 }
 
 var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector makes an Elector; it does no I/O and starts nothing. The key is the
-// same in all processes. opts are those of rowlock.Client.TryAcquire.
-//
-// The leader's lease is renewed until Resign or the Client's Close. When the leader
-// dies, the lease ends after its TTL (rowlock.Options, or the option rowlock.TTL), and
-// the first scheduler whose job is due then leads. Call Resign after the scheduler's
-// Shutdown to hand over at once.
-//
-// Around a change of leaders a run can be missing. It can also happen twice: the new
-// leader's clock may be late, or the old one may still be at it.
+// same in all processes. opts are those of [rowlock.Lead].
 func NewElector(l rowlock.Locker, key string, opts ...rowlock.Option) *Elector {
-	return &Elector{locks: l, key: key, opts: opts, turn: make(chan struct{}, 1)}
+	return &Elector{locks: l, key: key, opts: opts}
 }
 
-// IsLeader implements gocron.Elector: nil if this process leads, or has just become
-// the leader. While it leads that takes a look at the clock, otherwise one attempt
-// at the key; calls that come meanwhile wait for the answer. An error that matches
-// rowlock.ErrHeld: another process leads. Others: nobody may be leading. ctx bounds
-// the attempt.
-func (e *Elector) IsLeader(ctx context.Context) error {
-	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// Run stands for election until ctx ends, and again after each term that was lost: it is
+// rowlock.Lead with a function that waits for the end of its term. It blocks; most programs
+// call it in a goroutine of its own. When ctx ends this process resigns, and another leads at
+// once: end ctx after the scheduler's Shutdown, which waits for jobs. When the leader dies
+// its lease ends after its TTL (rowlock.Options, or the option rowlock.TTL), and another
+// process leads.
+//
+// The error is that of rowlock.Lead: ctx's error, rowlock.ErrClosed after the Client's Close,
+// or one that trying again does not cure, such as rowlock.ErrSchema: the process has no part in
+// the election then, until Run is called again. A second Run beside a first is
+// rowlock.ErrInvalid.
+//
+// Around a change of leaders a run of a job can be missing. It can also happen twice: the new
+// leader's clock may be late, or the old one may still be at it.
+func (e *Elector) Run(ctx context.Context) error {
+	e.mu.Lock()
+	if e.runs {
+		e.mu.Unlock()
+		return fmt.Errorf("gocronlock: elect %q: %w: Run runs already", e.key, rowlock.ErrInvalid)
 	}
-	if e.lease != nil && e.lease.Err() == nil {
-		return nil
-	}
-	lease, err := e.locks.TryAcquire(ctx, e.key, e.opts...)
-	if err != nil {
-		return err
-	}
-	e.lease = lease
-	return nil
+	e.runs, e.cause = true, nil
+	e.mu.Unlock()
+	err := rowlock.Lead(ctx, e.locks, e.key, func(ctx context.Context, term *rowlock.Lease) error {
+		e.setTerm(term)
+		defer e.setTerm(nil)
+		<-ctx.Done()
+		return ctx.Err()
+	}, e.opts...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.runs, e.cause = false, err
+	return err
 }
 
-// Resign ends the leadership of this process, so that another can have it at once.
-// The next IsLeader tries to lead again: stop the scheduler first. Without leadership
-// it does nothing. The error is that of Lease.Release; the leadership is over in any
-// case.
-func (e *Elector) Resign(ctx context.Context) error {
-	e.turn <- struct{}{} // an attempt under way ends by its own context
-	defer func() { <-e.turn }()
-	if e.lease == nil {
+func (e *Elector) setTerm(term *rowlock.Lease) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.term = term
+}
+
+// IsLeader implements gocron.Elector: nil if this process leads. It asks the clock, and not the
+// database. Otherwise the error matches ErrNotLeader, and that of Run if it has ended; while
+// Run was not called nobody leads here.
+func (e *Elector) IsLeader(context.Context) error {
+	e.mu.Lock()
+	term, runs, cause := e.term, e.runs, e.cause
+	e.mu.Unlock()
+	switch {
+	case term != nil:
+		if err := term.Err(); err != nil {
+			return fmt.Errorf("%w by %q: %w", ErrNotLeader, e.key, err)
+		}
 		return nil
+	case runs:
+		return fmt.Errorf("%w by %q: another may", ErrNotLeader, e.key)
+	case cause != nil:
+		return fmt.Errorf("%w by %q: Run has ended: %w", ErrNotLeader, e.key, cause)
 	}
-	lease := e.lease
-	e.lease = nil
-	return lease.Release(ctx)
+	return fmt.Errorf("%w by %q: Run was not called", ErrNotLeader, e.key)
 }

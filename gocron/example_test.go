@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -47,7 +48,7 @@ func Example() {
 
 // One of several processes runs all jobs.
 func ExampleNewElector() {
-	ctx := context.Background()
+	ctx := context.Background()                                                     // in earnest it ends with the program
 	locks, err := rowlock.New(memory.New(), rowlock.Options{TTL: 15 * time.Second}) // how long nobody leads after a crash
 	if err != nil {
 		log.Fatal(err)
@@ -55,18 +56,29 @@ func ExampleNewElector() {
 	defer locks.Close(ctx)
 
 	leader := gocronlock.NewElector(locks, "scheduler")
+	electing, resign := context.WithCancel(ctx)
+	ran, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- leader.Run(electing) }()
 	s, err := gocron.NewScheduler(gocron.WithDistributedElector(leader))
 	if err != nil {
 		log.Fatal(err)
 	}
+	_, err = s.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(sync.OnceFunc(func() {
+		fmt.Println("leads:", leader.IsLeader(ctx) == nil)
+		close(ran)
+	})))
+	if err != nil {
+		log.Fatal(err)
+	}
 	s.Start()
-	fmt.Println("leads:", leader.IsLeader(ctx) == nil)
+	<-ran
 
-	if err := s.Shutdown(); err != nil {
+	if err := s.Shutdown(); err != nil { // waits for jobs
 		log.Fatal(err)
 	}
-	if err := leader.Resign(ctx); err != nil { // another process leads at once
-		log.Fatal(err)
-	}
-	// Output: leads: true
+	resign() // another process leads at once
+	fmt.Println("Run:", <-ended)
+	// Output:
+	// leads: true
+	// Run: lead "scheduler": context canceled
 }

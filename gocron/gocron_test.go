@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,22 @@ func TestLocker(t *testing.T) {
 	}
 }
 
+// elect runs an Elector until the test or the returned function ends it, which gives Run's error.
+func elect(t *testing.T, e *gocronlock.Elector) (resign func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	resign = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { _ = resign() })
+	return resign
+}
+
+func leads(t *testing.T, e *gocronlock.Elector) {
+	t.Helper()
+	eventually(t, func() bool { return e.IsLeader(t.Context()) == nil })
+}
+
 // TestElector: one of two schedulers runs all jobs; when it resigns or its lease
 // ends, the other does.
 func TestElector(t *testing.T) {
@@ -162,11 +179,15 @@ func TestElector(t *testing.T) {
 	var r runs
 	first := gocronlock.NewElector(client(t, store, ttl), "leader")
 	second := gocronlock.NewElector(client(t, store, ttl), "leader")
-	must(t, first.Resign(ctx)) // does nothing
-	must(t, first.IsLeader(ctx))
-	if err := second.IsLeader(ctx); !errors.Is(err, rowlock.ErrHeld) {
-		t.Errorf("a second leader: %v", err)
+	if err := first.IsLeader(ctx); !errors.Is(err, gocronlock.ErrNotLeader) {
+		t.Errorf("before Run: %v", err)
 	}
+	resign := elect(t, first)
+	leads(t, first)
+	if err := first.Run(ctx); !errors.Is(err, rowlock.ErrInvalid) {
+		t.Errorf("a second Run: %v", err)
+	}
+	elect(t, second)
 	begin := time.Now().Add(200 * time.Millisecond)
 	one := r.scheduler(t, "first", begin, period, gocron.WithDistributedElector(first))
 	r.scheduler(t, "second", begin, period, gocron.WithDistributedElector(second))
@@ -175,18 +196,55 @@ func TestElector(t *testing.T) {
 	if len(who) < 3 || slices.Contains(who, "second") {
 		t.Errorf("%d runs, by %q", len(who), slices.Compact(who))
 	}
+	if err := second.IsLeader(ctx); !errors.Is(err, gocronlock.ErrNotLeader) {
+		t.Errorf("a second leader: %v", err)
+	}
 	must(t, one.Shutdown())
-	must(t, first.Resign(ctx))
-	must(t, first.Resign(ctx))
+	if err := resign(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run whose context ended: %v", err)
+	}
 	eventually(t, func() bool { who, _ := r.all(); return slices.Contains(who, "second") })
-	if err := first.IsLeader(ctx); !errors.Is(err, rowlock.ErrHeld) {
+	if err := first.IsLeader(ctx); !errors.Is(err, gocronlock.ErrNotLeader) || !errors.Is(err, context.Canceled) {
 		t.Errorf("after the hand-over: %v", err)
 	}
 
 	store.Expire("leader") // as after a long pause
-	eventually(t, func() bool { return first.IsLeader(ctx) == nil })
-	eventually(t, func() bool { return errors.Is(second.IsLeader(ctx), rowlock.ErrHeld) })
+	elect(t, first)
+	leads(t, first)
+	eventually(t, func() bool { return errors.Is(second.IsLeader(ctx), gocronlock.ErrNotLeader) })
 }
+
+// TestElectorOfAFrozenProcess: a leader whose lease ended is none at its first look, before
+// anything else has told it so.
+func TestElectorOfAFrozenProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := &jumping{Store: memory.New()}
+		locks, err := rowlock.New(clock, rowlock.Options{ReapInterval: -1})
+		must(t, err)
+		e := gocronlock.NewElector(locks, "leader")
+		resign := elect(t, e)
+		synctest.Wait()
+		must(t, e.IsLeader(t.Context()))
+		clock.skew.Store(int64(time.Hour)) // the process stood still
+		if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) || !errors.Is(err, rowlock.ErrLost) {
+			t.Errorf("P2: after a pause of an hour: %v", err)
+		}
+		_ = resign()
+		must(t, locks.Close(t.Context()))
+		if err := e.Run(t.Context()); !errors.Is(err, rowlock.ErrClosed) || !errors.Is(e.IsLeader(t.Context()), rowlock.ErrClosed) {
+			t.Errorf("with a closed client: Run = %v, IsLeader = %v", err, e.IsLeader(t.Context()))
+		}
+	})
+}
+
+// jumping is a store whose clock of trust can jump.
+type jumping struct {
+	*memory.Store
+	skew atomic.Int64
+}
+
+func (s *jumping) Now() time.Duration { return s.Store.Now() + time.Duration(s.skew.Load()) }
 
 // TestElectorOfADeadProcess: when the leader's process is killed another leads as
 // soon as the TTL is over.
@@ -194,7 +252,9 @@ func TestElectorOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	if dsn := os.Getenv("GOCRONLOCK_TEST_LEADER"); dsn != "" { // the process
-		must(t, gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader").IsLeader(t.Context()))
+		e := gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader")
+		elect(t, e)
+		leads(t, e)
 		_, _ = os.Stdout.WriteString("leads\n")
 		time.Sleep(time.Minute)
 		return
@@ -214,6 +274,7 @@ func TestElectorOfADeadProcess(t *testing.T) {
 	}
 	var r runs
 	next := gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader")
+	elect(t, next)
 	r.scheduler(t, "next", time.Now().Add(100*time.Millisecond), 100*time.Millisecond, gocron.WithDistributedElector(next))
 	time.Sleep(ttl + ttl/2)
 	if who, _ := r.all(); len(who) > 0 {

@@ -20,6 +20,7 @@ type env struct {
 	Harness
 	limits                 driver.Limits
 	reaper, lister, forcer bool
+	room                   int // for holds at a time; 0: any number
 
 	id    string // begins the keys of this run
 	keys  atomic.Int64

@@ -1,9 +1,11 @@
 package locktest
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -52,6 +54,9 @@ type Harness struct {
 	// loss that the server or network caused by ending its session (the exception
 	// to P2 of SelectForUpdate); 0: never later.
 	LateLoss time.Duration
+
+	// InTx runs fn in a guarded transaction of the leases on a Store that Open made.
+	InTx func(ctx context.Context, s driver.Store, fn func(context.Context) error, leases ...*rowlock.Lease) error
 
 	// Concurrency bounds the goroutines of each stress case, for a backend that
 	// needs a connection for each; 0: the suite's own numbers, up to 64.

@@ -23,10 +23,10 @@ const jobVariable = "ROWLOCK_LOCKTEST_CHILD"
 
 // job is what a child process does.
 type job struct {
-	Role    string // count, hold, trust, keep or turns
+	Role    string // count, hold, trust, keep, turns, groups or lead
 	Config  string // Harness.Config
 	Key     string
-	Keys    []string // keep
+	Keys    []string // keep, groups
 	TTL     time.Duration
 	MinHold time.Duration
 	Rounds  int           // count: how often to increment; turns: how many for each
@@ -84,6 +84,10 @@ func child(text string, open func(string) (driver.Store, error)) error {
 		err = j.keep(ctx, c, input)
 	case "turns":
 		err = j.turns(ctx, c, input)
+	case "groups":
+		err = j.groups(ctx, c)
+	case "lead":
+		err = j.lead(ctx, c, store)
 	default:
 		err = fmt.Errorf("no role %q", j.Role)
 	}

@@ -15,6 +15,8 @@ func Run(t *testing.T, h Harness) {
 		tokens, stale, giveUp, lostReply, // P3, P5, P6, P7
 		deadlocks, keys, reaper, // P8, P9, P10
 		connections, release, closing, isolation, // P11, P12, P15
+		groups,  // P22
+		leading, // P24
 		holdTimes, turns, seam, seamBatch, hints,
 	)
 }
@@ -40,6 +42,7 @@ func dead(e *env) bool     { return e.Dead != nil && e.reaper }
 func reaping(e *env) bool  { return e.reaper }
 func listing(e *env) bool  { return e.lister }
 func forcing(e *env) bool  { return e.forcer }
+func guarding(e *env) bool { return e.forcer && e.InTx != nil }
 
 // atOnce is how many cases run at the same time. Most of them wait most of the
 // time, so it is more than there are cores.
@@ -85,6 +88,9 @@ func newEnv(t testing.TB, h Harness) *env {
 	_, e.reaper = s.(driver.Reaper)
 	_, e.lister = s.(driver.Lister)
 	_, e.forcer = s.(driver.Forcer)
+	if l, ok := s.(driver.HoldLimiter); ok {
+		e.room = l.HoldLimit()
+	}
 	e.ttl = max(normalTTL, e.limits.MinTTL)
 	e.short = max(shortTTL, e.limits.MinTTL)
 	return e

@@ -1,10 +1,12 @@
 package memory
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/locktest"
 )
@@ -15,6 +17,9 @@ func harness(testing.TB) locktest.Harness {
 	space := New()
 	return locktest.Harness{
 		Open: func(testing.TB) driver.Store { return program{space, space, space, space, space, space} },
+		InTx: func(ctx context.Context, _ driver.Store, fn func(context.Context) error, leases ...*rowlock.Lease) error {
+			return space.InTx(ctx, leases[0], fn, leases[1:]...)
+		},
 		Dead: func(t testing.TB, prefix string, n int) {
 			space.mu.Lock()
 			defer space.mu.Unlock()
@@ -39,6 +44,9 @@ type program struct {
 	driver.Counter
 	driver.Clock
 }
+
+// Unwrap lets the lock space guard leases of the program.
+func (p program) Unwrap() driver.Store { return p.Store }
 
 func TestConformance(t *testing.T) { t.Parallel(); locktest.Run(t, harness(t)) }
 

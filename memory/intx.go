@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // Guarded transactions, for tests of programs that use them on a database. There is
@@ -35,20 +36,21 @@ type txKey struct{}
 // lease; rowlock.ErrClosed. There is neither ErrConflict nor ErrUnknownOutcome here.
 // Calls may be concurrent, with one lease too.
 //
-// The lease needs no rowlock.Guarded() here; on MongoDB it does.
-func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error) error {
-	return s.inTx(ctx, lease, "", fn)
+// With more leases, for example those of a rowlock.Group, what is said of the lease holds for
+// each. The lease needs no rowlock.Guarded() here; on MongoDB it does.
+func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error, more ...*rowlock.Lease) error {
+	return s.inTx(ctx, storekit.LeasesOf(lease, more), "", fn)
 }
 
 // Once is InTx for a run that takes effect once: with its commit the run of the key has
 // its mark, for as long as the Store lives. If it has one already, or got one while fn
 // ran, the error matches rowlock.ErrAlreadyRan, and nothing is committed. run has 1 to
-// 255 bytes.
-func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error) error {
+// 255 bytes. With more leases all are guarded; the run is one of the first lease's key.
+func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error, more ...*rowlock.Lease) error {
 	if len(run) < 1 || len(run) > maxRun {
 		return fmt.Errorf("memory: %w: a run ID of %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
 	}
-	return s.inTx(ctx, lease, run, fn)
+	return s.inTx(ctx, storekit.LeasesOf(lease, more), run, fn)
 }
 
 // OnCommit has f called when the transaction that ctx comes from commits: in the order
@@ -65,34 +67,34 @@ func OnCommit(ctx context.Context, f func()) {
 	t.effects = append(t.effects, f)
 }
 
-func (s *Store) inTx(ctx context.Context, lease *rowlock.Lease, run string, fn func(context.Context) error) error {
+func (s *Store) inTx(ctx context.Context, leases storekit.Leases, run string, fn func(context.Context) error) error {
 	switch {
 	case fn == nil:
 		return fmt.Errorf("memory: transaction: %w: the function is nil", driver.ErrInvalid)
 	case ctx == nil:
 		return fmt.Errorf("memory: transaction: %w: the context is nil", driver.ErrInvalid)
 	}
-	h, err := rowlock.BeginGuard(lease, s)
+	hs, err := leases.Begin(s)
 	if err != nil {
 		return fmt.Errorf("memory: transaction: %w", err)
 	}
 	t := &tx{}
-	defer s.unpin(h.Key, t)
-	if err := s.guard(ctx, h, run, func() { s.pin(h.Key, t) }); err != nil {
+	defer s.unpin(hs.Keys(), t)
+	if err := s.guard(ctx, hs, run, func() { s.pin(hs.Keys(), t) }); err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancel(ctx) // so that the lease forgets its context
+	inner, cancel := context.WithCancel(ctx) // so that the leases forget their contexts
 	defer cancel()
-	if err := fn(context.WithValue(lease.Context(inner), txKey{}, t)); err != nil {
-		if lost := lease.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, lost) {
+	if err := fn(context.WithValue(leases.Context(inner), txKey{}, t)); err != nil {
+		if lost := leases.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, lost) {
 			err = errors.Join(err, lost)
 		}
 		return err
 	}
-	if err := lease.Err(); err != nil { // looks at the clock
-		return fmt.Errorf("memory: transaction under %q: %w", h.Key, err)
+	if err := leases.Err(); err != nil { // looks at the clock
+		return fmt.Errorf("memory: transaction under %q: %w", hs.First.Key, err)
 	}
-	if err := s.guard(ctx, h, run, func() { s.mark(h.Key, run) }); err != nil {
+	if err := s.guard(ctx, hs, run, func() { s.mark(hs.First.Key, run) }); err != nil {
 		return err
 	}
 	for _, f := range t.effects { // the key is pinned
@@ -101,26 +103,22 @@ func (s *Store) inTx(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	return nil
 }
 
-// guard calls then if the hold is the newest of its key and the run has no mark, before
+// guard calls then if each hold is the newest of its key and the run has no mark, before
 // anything else can happen.
-func (s *Store) guard(ctx context.Context, h driver.Hold, run string, then func()) error {
+func (s *Store) guard(ctx context.Context, hs storekit.Holds, run string, then func()) error {
+	key := hs.First.Key
 	_, err := s.begin(ctx)
 	if err != nil {
-		return fmt.Errorf("memory: transaction under %q: %w", h.Key, err)
+		return fmt.Errorf("memory: transaction under %q: %w", key, err)
 	}
 	defer s.mu.Unlock()
-	if r := s.rows[h.Key]; r == nil || r.id != h.ID {
-		lost := &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonTaken}
-		switch gone(r, h.ID) {
-		case driver.Removed:
-			lost.Reason = rowlock.ReasonRemoved
-		case driver.Forced:
-			lost.Reason = rowlock.ReasonForced
+	for _, h := range hs.All {
+		if r := s.rows[h.Key]; r == nil || r.id != h.ID {
+			return fmt.Errorf("memory: transaction under %q: %w", key, storekit.Lost(h, gone(r, h.ID)))
 		}
-		return fmt.Errorf("memory: transaction under %q: %w", h.Key, lost)
 	}
-	if s.runs[runID{h.Key, run}] {
-		return fmt.Errorf("memory: run %q of %q: %w", run, h.Key, driver.ErrAlreadyRan)
+	if s.runs[runID{key, run}] {
+		return fmt.Errorf("memory: run %q of %q: %w", run, key, driver.ErrAlreadyRan)
 	}
 	then()
 	return nil
@@ -138,18 +136,22 @@ func (s *Store) mark(key, run string) {
 }
 
 // pin notes an open transaction: until it ends nobody is granted the key.
-func (s *Store) pin(key string, t *tx) {
-	if s.open[key] == nil {
-		s.open[key] = make(map[*tx]bool)
+func (s *Store) pin(keys []string, t *tx) {
+	for _, key := range keys {
+		if s.open[key] == nil {
+			s.open[key] = make(map[*tx]bool)
+		}
+		s.open[key][t] = true
 	}
-	s.open[key][t] = true
 }
 
-func (s *Store) unpin(key string, t *tx) {
+func (s *Store) unpin(keys []string, t *tx) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open[key], t)
-	if len(s.open[key]) == 0 {
-		delete(s.open, key)
+	for _, key := range keys {
+		delete(s.open[key], t)
+		if len(s.open[key]) == 0 {
+			delete(s.open, key)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
@@ -108,6 +109,9 @@ func harnessAt(t testing.TB, uri string) locktest.Harness {
 			app := h.apps[s]
 			h.mu.Unlock()
 			return connections(t, watch, app)
+		},
+		InTx: func(ctx context.Context, s driver.Store, fn func(context.Context) error, leases ...*rowlock.Lease) error {
+			return s.(*Store).InTx(ctx, leases[0], fn, leases[1:]...)
 		},
 		// The pool has no bound. The driver has two more connections for each server, to
 		// watch it, and dials two at a time for commands that then get another.

@@ -19,7 +19,8 @@ import (
 // waits until the transaction has ended, for at most as long as the server keeps
 // it open (transactionLifetimeLimitSeconds, 60 s by default); the lease is renewed
 // meanwhile as ever. It is one update in the transaction, at any place of it; there
-// may be several, and for several leases.
+// may be several, and for several leases. Those of a rowlock.Group, or any others, can be
+// given together as more: all are guarded by one command, or none is.
 //
 // Begin the transaction after the acquire: its snapshot is made by its first
 // statement, and one from before the acquire gives ErrConflict. Commit it with the
@@ -44,16 +45,17 @@ import (
 //   - ErrNotSupported on a standalone server, ErrClosed, ctx's or the driver's.
 //
 // A session is not for concurrent use, so neither is Guard with one session.
-func (s *Store) Guard(ctx context.Context, lease *rowlock.Lease) error {
-	sess, err := s.joining(ctx, "guard", 1)
+func (s *Store) Guard(ctx context.Context, lease *rowlock.Lease, more ...*rowlock.Lease) error {
+	leases := storekit.LeasesOf(lease, more)
+	sess, err := s.joining(ctx, "guard", len(leases))
 	if err != nil {
 		return err
 	}
-	h, err := s.guarding(lease)
+	hs, err := s.guarding(leases)
 	if err != nil {
 		return err
 	}
-	return s.guard(ctx, sess, lease, h)
+	return s.guard(ctx, sess, leases, hs)
 }
 
 // joining returns the session of the caller's transaction, which a call with n keys
@@ -83,51 +85,92 @@ func (s *Store) transactional(ctx context.Context, doing string, n int) error {
 	return nil
 }
 
-// guarding says that the lease is about to be guarded, and returns its hold.
-func (s *Store) guarding(lease *rowlock.Lease) (driver.Hold, error) {
-	if lease == nil {
-		return driver.Hold{}, fmt.Errorf("mongo: guard: %w: the lease is nil", driver.ErrInvalid)
-	}
-	h, err := rowlock.BeginGuard(lease, s)
+// guarding says that the leases are about to be guarded, and returns their holds.
+func (s *Store) guarding(leases storekit.Leases) (storekit.Holds, error) {
+	hs, err := leases.Begin(s)
 	if err != nil {
-		return h, err
+		return hs, fmt.Errorf("mongo: %w", err)
 	}
-	if !h.Guarded {
-		return h, fmt.Errorf("mongo: guard %q: %w: acquire the lease with rowlock.Guarded(), so that the holder after it knows that there may be a transaction to wait for", h.Key, driver.ErrInvalid)
+	for _, h := range hs.All {
+		if !h.Guarded {
+			return hs, fmt.Errorf("mongo: guard %q: %w: acquire the lease with rowlock.Guarded(), so that the holder after it knows that there may be a transaction to wait for", h.Key, driver.ErrInvalid)
+		}
 	}
-	return h, nil
+	return hs, nil
 }
 
-// guard writes the fence, if that is still of the lease's grant: a read would guard
+// guard writes the fences, each if it is still of its lease's grant: a read would guard
 // nothing, because a snapshot shows what was, not what is.
-func (s *Store) guard(ctx context.Context, sess *mongo.Session, lease *rowlock.Lease, h driver.Hold) error {
-	what := fmt.Sprintf("guard %q", h.Key)
-	reply, err := s.inside(sess, s.fences).UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: document.KeyID(h.Key)}, {Key: "token", Value: h.Stored}}, document.Op("$inc", document.Op("n", int64(1))))
+func (s *Store) guard(ctx context.Context, sess *mongo.Session, leases storekit.Leases, hs storekit.Holds) error {
+	what := guardOf(hs)
+	matched, err := s.writeFences(ctx, sess, hs)
 	if err != nil {
 		return s.insideFailed(ctx, what, err)
 	}
-	if reply.MatchedCount == 0 {
-		if s.tooOld(ctx, lease, h) {
+	if matched != int64(len(hs.All)) {
+		outdated, old := s.behind(ctx, leases, hs)
+		if old {
 			return fmt.Errorf("mongo: %s: %w: %w", what, driver.ErrConflict, errTooOld)
 		}
-		return fmt.Errorf("mongo: %s: %w", what, s.outdated(ctx, lease, h))
+		return fmt.Errorf("mongo: %s: %w", what, s.outdated(ctx, leases, outdated))
 	}
-	if err := lease.Err(); err != nil { // the answer may have taken long
+	if err := leases.Err(); err != nil { // the answer may have taken long
 		return fmt.Errorf("mongo: %s: %w", what, err)
 	}
 	return nil
 }
 
-// tooOld reports whether the fence, which a transaction did not find, is there with
-// the token of a lease that lives: the transaction shows what was before the acquire.
-func (s *Store) tooOld(ctx context.Context, lease *rowlock.Lease, h driver.Hold) bool {
-	if lease.Err() != nil {
-		return false
+// guardOf names a guard in an error.
+func guardOf(hs storekit.Holds) string {
+	if more := len(hs.All) - 1; more > 0 {
+		return fmt.Sprintf("guard %q and %d more", hs.First.Key, more)
 	}
-	tokens, err := s.fence.Tokens(ctx, []string{h.Key})
-	token, there := tokens[h.Key]
-	return err == nil && there && token == h.Stored
+	return fmt.Sprintf("guard %q", hs.First.Key)
+}
+
+// writeFences writes the fences of holds in the transaction, by one command, and returns how
+// many there were.
+func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs storekit.Holds) (matched int64, err error) {
+	fences := s.inside(sess, s.fences)
+	fenceOf := func(h driver.Hold) bson.D {
+		return bson.D{{Key: "_id", Value: document.KeyID(h.Key)}, {Key: "token", Value: h.Stored}}
+	}
+	write := document.Op("$inc", document.Op("n", int64(1)))
+	if len(hs.All) == 1 {
+		reply, err := fences.UpdateOne(ctx, fenceOf(hs.First), write)
+		if err != nil {
+			return 0, err
+		}
+		return reply.MatchedCount, nil
+	}
+	models := make([]mongo.WriteModel, len(hs.All))
+	for i, h := range hs.All {
+		models[i] = mongo.NewUpdateOneModel().SetFilter(fenceOf(h)).SetUpdate(write)
+	}
+	reply, err := fences.BulkWrite(ctx, models)
+	if err != nil {
+		return 0, err
+	}
+	return reply.MatchedCount, nil
+}
+
+// behind looks for the hold whose fence a transaction did not find. old: the fences of all
+// are there with the tokens of leases that live: the transaction shows what was before the
+// acquire.
+func (s *Store) behind(ctx context.Context, leases storekit.Leases, hs storekit.Holds) (outdated driver.Hold, old bool) {
+	if leases.Err() != nil {
+		return hs.First, false
+	}
+	tokens, err := s.fence.Tokens(ctx, hs.Keys())
+	if err != nil {
+		return hs.First, false
+	}
+	for _, h := range hs.All {
+		if token, there := tokens[h.Key]; !there || token != h.Stored {
+			return h, false
+		}
+	}
+	return driver.Hold{}, true
 }
 
 // errTooOld has the label with which the driver begins a transaction again.
@@ -165,8 +208,8 @@ const transientLabel = "TransientTransactionError"
 
 // outdated is the error for a lease whose fence is of another token by now. The
 // client may learn of it later.
-func (s *Store) outdated(ctx context.Context, lease *rowlock.Lease, h driver.Hold) error {
-	if err := lease.Err(); err != nil {
+func (s *Store) outdated(ctx context.Context, leases storekit.Leases, h driver.Hold) error {
+	if err := leases.Err(); err != nil {
 		return err
 	}
 	status := driver.Taken

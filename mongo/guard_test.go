@@ -267,7 +267,7 @@ func TestP8_GuardInATransactionOlderThanItsLease(t *testing.T) {
 	must(t, add(t.Context(), s, "read"))
 	for _, key := range []string{"again", "first time"} {
 		for verb, guard := range map[string]func(context.Context, *rowlock.Lease) error{
-			"Guard":   s.Guard,
+			"Guard":   func(ctx context.Context, lease *rowlock.Lease) error { return s.Guard(ctx, lease) },
 			"MarkRun": func(ctx context.Context, lease *rowlock.Lease) error { return s.MarkRun(ctx, lease, "run") },
 		} {
 			sess, err := s.db.Client().StartSession()

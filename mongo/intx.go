@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
@@ -45,6 +47,9 @@ var ownTransactions = options.Transaction().
 // runtime.Goexit abort the transaction. fn must not commit, abort, or use the
 // context in two goroutines at once.
 //
+// With more leases, for example those of a rowlock.Group, it guards all of them by one
+// command, and what is said of the lease holds for each.
+//
 // The transactions of one lease run one after the other, so calls from several
 // goroutines wait for each other; one inside another of the same lease is refused.
 // They run in a session of the library, never in one that ctx carries. If the
@@ -58,44 +63,49 @@ var ownTransactions = options.Transaction().
 // ErrLost, if it was aborted for a conflict until then; ErrInvalid (also if fn used a
 // collection of another client, and returned the driver's error), ErrNotSupported
 // (standalone server), ErrClosed or the driver's.
-func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error) error {
+func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error, more ...*rowlock.Lease) error {
 	if fn == nil {
 		return errNoFunction
 	}
-	return s.inTx(ctx, "transaction", lease, func(ctx context.Context, _ *mongo.Session, _ driver.Hold) error { return fn(ctx) })
+	return s.inTx(ctx, "transaction", storekit.LeasesOf(lease, more), func(ctx context.Context, _ *mongo.Session, _ driver.Hold) error { return fn(ctx) })
 }
 
 var errNoFunction = fmt.Errorf("mongo: transaction: %w: the function is nil", driver.ErrInvalid)
 
 // ownTx is one call of InTx or Once.
 type ownTx struct {
-	s     *Store
-	what  string
-	lease *rowlock.Lease
-	hold  driver.Hold
-	own   *fence.Session
-	fn    func(context.Context, *mongo.Session, driver.Hold) error
+	s      *Store
+	what   string
+	leases storekit.Leases
+	holds  storekit.Holds
+	own    *fence.Session // of the first lease: the transaction runs in it
+	outer  *ownTx         // that this one is inside of
+	fn     func(context.Context, *mongo.Session, driver.Hold) error
 }
 
-func (s *Store) inTx(ctx context.Context, doing string, lease *rowlock.Lease, fn func(context.Context, *mongo.Session, driver.Hold) error) error {
-	if err := s.transactional(ctx, doing, 1); err != nil {
+// ownTxKey is that of the innermost ownTx in a context.
+type ownTxKey struct{}
+
+func (s *Store) inTx(ctx context.Context, doing string, leases storekit.Leases, fn func(context.Context, *mongo.Session, driver.Hold) error) error {
+	if err := s.transactional(ctx, doing, len(leases)); err != nil {
 		return err
 	}
-	h, err := s.guarding(lease)
+	hs, err := s.guarding(leases)
 	if err != nil {
 		return err
 	}
-	x := &ownTx{s: s, what: fmt.Sprintf("%s under %q", doing, h.Key), lease: lease, hold: h, own: s.txSessions.Find(h.ID), fn: fn}
+	x := &ownTx{s: s, what: fmt.Sprintf("%s under %q", doing, hs.First.Key), leases: leases, holds: hs, own: s.txSessions.Find(hs.First.ID), fn: fn}
 	if x.own == nil { // ended since, or about to: its release or a failed renewal has just passed
-		return fmt.Errorf("mongo: %s: %w", x.what, s.outdated(ctx, lease, h))
+		return fmt.Errorf("mongo: %s: %w", x.what, s.outdated(ctx, leases, hs.First))
 	}
-	if mongo.SessionFromContext(ctx) == x.own.Driver {
+	x.outer, _ = ctx.Value(ownTxKey{}).(*ownTx)
+	if mongo.SessionFromContext(ctx) == x.own.Driver || x.insideOwn() {
 		return fmt.Errorf("mongo: %s: %w: it is inside another transaction of the same lease and would wait for itself", x.what, driver.ErrInvalid)
 	}
 	outer := ctx
-	ctx, cancel := context.WithCancel(ctx) // so that the lease forgets its context
+	ctx, cancel := context.WithCancel(ctx) // so that the leases forget their contexts
 	defer cancel()
-	ctx = lease.Context(ctx)
+	ctx = context.WithValue(leases.Context(ctx), ownTxKey{}, x)
 	if x.own.Lock(ctx) != nil {
 		return x.ended(outer, nil)
 	}
@@ -120,8 +130,21 @@ func (s *Store) inTx(ctx context.Context, doing string, lease *rowlock.Lease, fn
 	}
 }
 
+// insideOwn reports whether x is inside a transaction that has written a fence of its own.
+func (x *ownTx) insideOwn() bool {
+	for o := x.outer; o != nil; o = o.outer {
+		for _, h := range x.holds.All {
+			if slices.ContainsFunc(o.holds.All, func(of driver.Hold) bool { return of.ID == h.ID }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // run is the transaction, once.
 func (x *ownTx) run(ctx context.Context) error {
+	x.s.nameSession(ctx, x.own, x.holds)
 	sess := x.own.Driver
 	if err := sess.StartTransaction(ownTransactions); err != nil {
 		return x.s.cmd.Fail(ctx, x.what, err)
@@ -133,10 +156,10 @@ func (x *ownTx) run(ctx context.Context) error {
 		}
 	}()
 	ctx = mongo.NewSessionContext(ctx, sess)
-	if err := x.s.guard(ctx, sess, x.lease, x.hold); err != nil {
+	if err := x.s.guard(ctx, sess, x.leases, x.holds); err != nil {
 		return err
 	}
-	if err := x.fn(ctx, sess, x.hold); errors.Is(err, mongo.ErrWrongClient) {
+	if err := x.fn(ctx, sess, x.holds.First); errors.Is(err, mongo.ErrWrongClient) {
 		return fmt.Errorf("mongo: %s: %w: use collections of the client that the Store was made with: %w", x.what, driver.ErrInvalid, err)
 	} else if err != nil {
 		return err
@@ -210,7 +233,7 @@ func (x *ownTx) abort(ctx context.Context) {
 // ended adds to an error what the caller also wants to know: that the lease or ctx
 // has ended. Where neither has, fn's own error goes as it came.
 func (x *ownTx) ended(ctx context.Context, err error) error {
-	over := x.lease.Err()
+	over := x.leases.Err()
 	if errors.Is(err, rowlock.ErrLost) || errors.Is(err, rowlock.ErrReleased) {
 		over = nil
 	}
@@ -224,4 +247,20 @@ func (x *ownTx) ended(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// nameSession makes the fences of the further leases of a transaction name the session in
+// which it runs, beside their own: whoever finds one of them pinned by a process that died
+// can end it. It is a help and no more: what cannot be written, for example because another
+// transaction has written the fence, is left to the next run.
+func (s *Store) nameSession(ctx context.Context, own *fence.Session, hs storekit.Holds) {
+	var others []driver.Hold
+	for _, h := range hs.All {
+		if h.ID != hs.First.ID && !own.Named(h.ID) {
+			others = append(others, h)
+		}
+	}
+	if len(others) > 0 {
+		_ = s.fence.Name(ctx, others, own)
+	}
 }

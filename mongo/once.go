@@ -25,6 +25,8 @@ import (
 // ([Store.ReapRuns]). run names it in 1 to 255 bytes, compared byte for byte: a
 // date, an order number.
 //
+// With more leases all are guarded; the run is one of the first lease's key.
+//
 // fn may be called more than once, before the commit that counts; only what it
 // writes in the transaction is exactly once.
 //
@@ -32,14 +34,14 @@ import (
 // majority, by this or another process; fn's were not. After ErrUnknownOutcome call
 // Once again, with this lease or a later one: it waits for what may still come, and
 // then runs fn or says ErrAlreadyRan.
-func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error) error {
+func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error, more ...*rowlock.Lease) error {
 	if fn == nil {
 		return errNoFunction
 	}
 	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
-	return s.inTx(ctx, fmt.Sprintf("run %q", run), lease, func(ctx context.Context, sess *mongo.Session, h driver.Hold) error {
+	return s.inTx(ctx, fmt.Sprintf("run %q", run), storekit.LeasesOf(lease, more), func(ctx context.Context, sess *mongo.Session, h driver.Hold) error {
 		if err := s.mark(ctx, sess, h, run); err != nil {
 			return err
 		}
@@ -52,6 +54,8 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 // bytes, compared byte for byte. Mark a run once in a transaction. The mark is as
 // durable as the transaction's write concern: use majority, as [Store.Guard] says.
 //
+// With more leases all are guarded, as Guard does; the run is one of the first lease's key.
+//
 // Errors are those of Guard, and ErrAlreadyRan: a transaction with this mark was
 // committed, at the majority. This one goes on then, but to make the effects of the
 // run again would be wrong: abort it.
@@ -59,22 +63,23 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 // If the outcome of the commit is not known, commit again (WithTransaction does, for
 // two minutes) or begin anew with MarkRun. A mark that is not there yet says
 // nothing: the commit may still come.
-func (s *Store) MarkRun(ctx context.Context, lease *rowlock.Lease, run string) error {
+func (s *Store) MarkRun(ctx context.Context, lease *rowlock.Lease, run string, more ...*rowlock.Lease) error {
 	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
-	sess, err := s.joining(ctx, "mark", 1)
+	leases := storekit.LeasesOf(lease, more)
+	sess, err := s.joining(ctx, "mark", len(leases))
 	if err != nil {
 		return err
 	}
-	h, err := s.guarding(lease)
+	hs, err := s.guarding(leases)
 	if err != nil {
 		return err
 	}
-	if err := s.guard(ctx, sess, lease, h); err != nil {
+	if err := s.guard(ctx, sess, leases, hs); err != nil {
 		return err
 	}
-	return s.mark(ctx, sess, h, run)
+	return s.mark(ctx, sess, hs.First, run)
 }
 
 func runID(key, run string) bson.D {

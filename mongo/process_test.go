@@ -27,7 +27,7 @@ const txChildVariable = "ROWLOCK_MONGO_TX_CHILD"
 
 // txJob is what such a process does.
 type txJob struct {
-	Role string // inside, frozen or once
+	Role string // inside, inside group, frozen or once
 	URI  string
 	DB   string
 	TTL  time.Duration
@@ -54,6 +54,8 @@ func TestTxChild(t *testing.T) {
 	switch j.Role {
 	case "inside":
 		j.inside(t, s, c)
+	case "inside group":
+		j.insideGroup(t, s, c)
 	case "frozen":
 		j.frozen(t, s, c)
 	case "once":
@@ -121,12 +123,13 @@ func (j txJob) frozen(t *testing.T, s *Store, c *rowlock.Client) {
 	go func() {
 		defer close(looked)
 		for last := time.Now(); ; time.Sleep(time.Millisecond) {
-			err := lease.Err()
-			if gap := time.Since(last); gap > j.TTL {
+			now := time.Now()
+			err := lease.Err() // after the time that says how long the process stood still
+			if now.Sub(last) > j.TTL {
 				fmt.Println("look", map[bool]string{true: "lost", false: fmt.Sprint(err)}[errors.Is(err, rowlock.ErrLost)])
 				return
 			}
-			last = time.Now()
+			last = now
 		}
 	}()
 	for {

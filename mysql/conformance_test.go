@@ -1,13 +1,16 @@
 package mysqllock
 
 import (
+	"context"
 	"crypto/rand"
+	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
@@ -70,6 +73,9 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 				t.Fatal("a store of another harness")
 			}
 			return len(sessionsOf(t, l, user.(string)))
+		},
+		InTx: func(ctx context.Context, s driver.Store, fn func(context.Context) error, leases ...*rowlock.Lease) error {
+			return s.(*Store).InTx(ctx, leases[0], func(ctx context.Context, _ *sql.Tx) error { return fn(ctx) }, leases[1:]...)
 		},
 		MaxConnections: func(int, int) int { return defaultConnections + l.options().wakeupConns(defaultWakeupConns) },
 		Dead: func(t testing.TB, prefix string, n int) {

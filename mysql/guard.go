@@ -3,7 +3,6 @@ package mysqllock
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
-	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // A guarded transaction has a shared lock on one entry of the index named guard:
@@ -28,7 +26,9 @@ import (
 // the key was granted: as long as it is open, everybody who wants the key waits for its
 // end, however late that is, and whatever becomes of the lease. The lease's own
 // renewals and other keys do not wait. Call it first in the transaction; several
-// times, and for several leases, is allowed. It works at every isolation level.
+// times, and for several leases, is allowed. Those of a rowlock.Group, or any others, can be
+// given together as more: all are guarded by one statement, or none is. It works at every
+// isolation level.
 //
 // tx is your transaction on the Store's server, with any pool and any database
 // there: see Tx. The lease is one that a Client of this Store granted. From the
@@ -50,60 +50,74 @@ import (
 // A host that falls silent inside a guarded transaction keeps the key from
 // everybody until the server ends the session, by default after a wait_timeout of
 // eight hours. Set a smaller one, or use InTx. Guard may be called concurrently.
-func (s *Store) Guard(ctx context.Context, tx Tx, lease *rowlock.Lease) error {
-	ctx, free := upTo(ctx, lease)
+func (s *Store) Guard(ctx context.Context, tx Tx, lease *rowlock.Lease, more ...*rowlock.Lease) error {
+	leases := storekit.LeasesOf(lease, more)
+	ctx, free := upTo(ctx, leases)
 	defer free()
-	_, err := s.guard(ctx, tx, lease, "")
+	_, err := s.guard(ctx, tx, leases, "")
 	return err
 }
 
-// upTo is ctx, and ends with the lease too. In a pool that is used up the
+// upTo is ctx, and ends with each of the leases too. In a pool that is used up the
 // transactions that wait for a connection have those that they wait for, so none
 // may wait without an end of its own.
-func upTo(ctx context.Context, lease *rowlock.Lease) (context.Context, context.CancelFunc) {
+func upTo(ctx context.Context, leases storekit.Leases) (context.Context, context.CancelFunc) {
 	within, free := context.WithCancel(ctx) // a lease that lives on forgets it
-	if lease == nil {
-		return within, free
-	}
-	return lease.Context(within), free
+	return leases.Context(within), free
 }
 
 // guard is Guard, which also asks whether a run has its mark. Its caller gives it a
-// context that ends with the lease: see upTo.
-func (s *Store) guard(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) (holdState, error) {
-	h, err := s.guarding(ctx, lease)
+// context that ends with the leases: see upTo.
+func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run string) (holdState, error) {
+	hs, err := s.guarding(ctx, leases)
 	if err != nil {
 		return holdState{}, err
 	}
+	what := guardOf(hs)
 	if err := inTransaction(ctx, tx); err != nil {
-		return holdState{}, fmt.Errorf("guard %q: %w", h.Key, err)
+		return holdState{}, fmt.Errorf("%s: %w", what, err)
 	}
 	// The plain read comes first, because a locking read that finds nothing can lock
 	// the right end of the index, and with it every acquire of a new key.
-	st, err := s.readHold(ctx, h, run)
-	st.hold = h
+	st, err := s.readHolds(ctx, hs, run)
 	if err == nil && !st.marked {
-		err = cmp.Or(st.lost(h), lease.Err())
+		err = cmp.Or(st.lost, leases.Err())
 	}
 	if err != nil || st.marked {
-		return st, wrap("guard", h.Key, orEnded(lease, poolConflict(err)))
+		return st, named(what, orEnded(leases, poolConflict(err)))
 	}
-	locked, err := s.lock(ctx, tx, st.database, h)
+	locked, err := s.lock(ctx, tx, st.database, hs)
 	switch n := conn.Number(err); {
 	case conn.SchemaErrors[n], n == conn.ErNoDatabase, n == conn.ErTableDenied: // the plain read found the table
 		err = fmt.Errorf("%w: the transaction does not reach the lock tables; it must be on the Store's server, and its user may read them: %w", driver.ErrInvalid, err)
 	case err == nil && !locked:
-		err = s.whyNot(ctx, h)
+		err = s.whyNot(ctx, hs)
 	}
 	if err == nil {
-		err = lease.Err() // it may have ended meanwhile
+		err = leases.Err() // one may have ended meanwhile
 	}
-	return st, wrap("guard", h.Key, orEnded(lease, poolConflict(err)))
+	return st, named(what, orEnded(leases, poolConflict(err)))
 }
 
-// orEnded prefers what the lease says of its end to what its row looks like then, and
+// guardOf names a guard in an error.
+func guardOf(hs storekit.Holds) string {
+	if more := len(hs.All) - 1; more > 0 {
+		return fmt.Sprintf("guard %q and %d more", hs.First.Key, more)
+	}
+	return fmt.Sprintf("guard %q", hs.First.Key)
+}
+
+// named puts the operation before an error; nil stays nil.
+func named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// orEnded prefers what a lease says of its end to what its row looks like then, and
 // to what came of a statement or a wait that its end cut off.
-func orEnded(lease *rowlock.Lease, err error) error {
+func orEnded(leases storekit.Leases, err error) error {
 	for _, said := range []error{driver.ErrInvalid, driver.ErrSchema, driver.ErrAlreadyRan} {
 		if errors.Is(err, said) {
 			return err
@@ -112,7 +126,7 @@ func orEnded(lease *rowlock.Lease, err error) error {
 	if err == nil {
 		return nil
 	}
-	return cmp.Or(lease.Err(), err)
+	return cmp.Or(leases.Err(), err)
 }
 
 // poolConflict marks the error of a wait for the pool: transactions that use it up
@@ -125,43 +139,64 @@ func poolConflict(err error) error {
 }
 
 // wrap names the operation and the key; nil stays nil.
-func wrap(what, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %q: %w", what, key, err)
-}
+func wrap(what, key string, err error) error { return named(fmt.Sprintf("%s %q", what, key), err) }
 
 // guarding checks what a guard is given, before anything is sent.
-func (s *Store) guarding(ctx context.Context, lease *rowlock.Lease) (driver.Hold, error) {
-	if lease == nil {
-		return driver.Hold{}, fmt.Errorf("guard: %w: the lease is nil", driver.ErrInvalid)
+func (s *Store) guarding(ctx context.Context, leases storekit.Leases) (storekit.Holds, error) {
+	if err := leases.Check(); err != nil {
+		return storekit.Holds{}, err
+	}
+	if most := s.strategy.Limits().Batch; len(leases) > most {
+		return storekit.Holds{}, fmt.Errorf("guard: %w: %d leases: at most %d are guarded together", driver.ErrInvalid, len(leases), most)
 	}
 	if err := s.ready(ctx); err != nil {
-		return driver.Hold{}, orEnded(lease, poolConflict(err))
+		return storekit.Holds{}, orEnded(leases, poolConflict(err))
 	}
-	return rowlock.BeginGuard(lease, s)
+	return leases.Begin(s)
 }
 
-// lock is the guard: it locks the entry of the hold in the guard index, until the
-// transaction ends. false: there is no such entry any more.
-func (s *Store) lock(ctx context.Context, tx Tx, database string, h driver.Hold) (locked bool, err error) {
-	l, _ := s.strategy.Guards(h)
-	t := conn.NewText(300).Add("SELECT token FROM ", inDatabase(database, l.Name), " FORCE INDEX (guard) WHERE token=").Int(h.Stored).Add(" AND name=").Key(h.Key)
-	if len(l.GuardColumns) == 3 { // two holds can have the same token there
-		t.Add(" AND hold=").Bytes(h.ID[:])
-	}
+// lock is the guard: it locks the entries of the holds in the guard index, until the
+// transaction ends. false: one of them is not there any more.
+func (s *Store) lock(ctx context.Context, tx Tx, database string, hs storekit.Holds) (locked bool, err error) {
 	s.db.Statements.Add(1)
-	rows, err := tx.QueryContext(ctx, t.Add(" LOCK IN SHARE MODE").String())
+	rows, err := tx.QueryContext(ctx, s.lockText(database, hs))
 	if err != nil {
 		return false, txError(err)
 	}
 	defer rows.Close()
-	locked = rows.Next()
+	found := 0
+	for rows.Next() {
+		found++
+	}
 	if err := rows.Err(); err != nil {
 		return false, txError(err)
 	}
-	return locked, txError(rows.Close())
+	return found == len(hs.All), txError(rows.Close())
+}
+
+// lockText is one read for each hold, so that each names one entry of the unique index, and
+// the server locks that entry and no gap. A condition with OR or IN would be a range.
+func (s *Store) lockText(database string, hs storekit.Holds) string {
+	t := conn.NewText(300 * len(hs.All))
+	for i, h := range hs.All {
+		l, _ := s.strategy.Guards(h)
+		switch {
+		case len(hs.All) == 1:
+		case i == 0:
+			t.Add("(")
+		default:
+			t.Add(") UNION ALL (")
+		}
+		t.Add("SELECT token FROM ", inDatabase(database, l.Name), " FORCE INDEX (guard) WHERE token=").Int(h.Stored).Add(" AND name=").Key(h.Key)
+		if len(l.GuardColumns) == 3 { // two holds can have the same token there
+			t.Add(" AND hold=").Bytes(h.ID[:])
+		}
+		t.Add(" LOCK IN SHARE MODE")
+	}
+	if len(hs.All) > 1 {
+		t.Add(")")
+	}
+	return t.String()
 }
 
 // inDatabase gives a table of the Store its database, so that the caller's
@@ -180,73 +215,3 @@ func inDatabase(database, table string) string {
 }
 
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
-
-// holdState is what a plain read tells before a guard.
-type holdState struct {
-	hold     driver.Hold   // as the guard was given it
-	status   driver.Status // Alive: the row has the hold
-	database string        // in which the tables are
-	marked   bool          // the run has its mark
-}
-
-// readHold reads the row of a hold, and the mark of a run if one is named, on a
-// connection of the Store: no statement is sent in the caller's transaction for a
-// lease that was lost.
-func (s *Store) readHold(ctx context.Context, h driver.Hold, run string) (st holdState, err error) {
-	l, live := s.strategy.Guards(h)
-	t := conn.NewText(600).Add("SELECT hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
-	if run != "" {
-		t.Add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").Key(h.Key).Add(" AND r.run=").Key(run).Add(")")
-	} else {
-		t.Add(",0")
-	}
-	text := t.Add(" FROM ", l.Name, " FORCE INDEX (PRIMARY) WHERE name=").Key(h.Key).String()
-	found, err := conn.Detached(ctx, s.db, l.What("guard"), func(ctx context.Context) (found []holdState, err error) {
-		err = s.db.StepAgain(ctx, s.db.Acquires, func(c *conn.Conn) (err error) {
-			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (st holdState, err error) {
-				var r row.Row
-				var id sql.RawBytes
-				var token conn.Int
-				if err = rows.Scan(&id, &token, &r.Live, &st.database, &st.marked); err != nil {
-					return st, err
-				}
-				copy(r.ID[:], id)
-				switch {
-				case !r.Mine(h.ID):
-					st.status = r.Gone(h.ID)
-				case token.Off, token.N != h.Stored:
-					st.status = driver.Taken
-				case !live: // its session has ended
-					st.status = driver.Removed
-				default:
-					st.status = driver.Alive
-				}
-				return st, nil
-			})
-			return err
-		})
-		return found, err
-	})
-	switch {
-	case err != nil:
-		return st, conn.Classify(l.What("guard"), err)
-	case len(found) == 0:
-		return holdState{status: driver.Removed}, nil
-	}
-	return found[0], nil
-}
-
-// lost is nil while the row has the hold.
-func (st holdState) lost(h driver.Hold) error { return storekit.Lost(h, st.status) }
-
-// whyNot says why the transaction did not find the hold's entry.
-func (s *Store) whyNot(ctx context.Context, h driver.Hold) error {
-	st, err := s.readHold(ctx, h, "")
-	if err == nil {
-		err = st.lost(h)
-	}
-	if err == nil {
-		err = fmt.Errorf("%w: the transaction does not see the lease, which is there: it is on another server than the Store, or on a replica", driver.ErrInvalid)
-	}
-	return err
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -39,12 +40,15 @@ import (
 // commit was lost, or fn ended the transaction and went on: it took effect, or
 // not. Where that matters use Once, which finds out.
 //
+// With more leases, for example those of a rowlock.Group, it guards all of them by one
+// statement, and what is said of the lease holds for each.
+//
 // InTx may be called concurrently, with one lease too.
-func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context, tx *sql.Tx) error) error {
+func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context, tx *sql.Tx) error, more ...*rowlock.Lease) error {
 	if fn == nil {
 		return fmt.Errorf("transaction: %w: the function is nil", driver.ErrInvalid)
 	}
-	t, err := s.begin(ctx, lease, "")
+	t, err := s.begin(ctx, storekit.LeasesOf(lease, more), "")
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx cont
 	if u := (undecided{}); errors.As(err, &u) {
 		err = fmt.Errorf("%w: %w", driver.ErrUnknownOutcome, u.error)
 	}
-	return wrap("guarded transaction of", t.hold.Key, err)
+	return wrap("guarded transaction of", t.holds.First.Key, err)
 }
 
 // run calls fn. Its error is marked where the transaction can be run again.
@@ -68,7 +72,7 @@ func (t *transaction) run(fn func(context.Context, *sql.Tx) error) error {
 	if err = txError(err); conn.CannotServe[conn.Number(err)] {
 		err = t.judge(err)
 	}
-	if lost := t.lease.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, rowlock.ErrLost) {
+	if lost := t.leases.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, rowlock.ErrLost) {
 		err = errors.Join(err, lost)
 	}
 	return err

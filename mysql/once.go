@@ -29,17 +29,20 @@ import (
 //
 // Two calls for one run with one lease, from two goroutines, run one after the other.
 //
+// With more leases all are guarded; the run is one of the first lease's key.
+//
 // Only what fn writes by tx happens exactly once. Statements that commit by
 // themselves (DDL) do not belong in fn.
-func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context, tx *sql.Tx) error) error {
+func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context, tx *sql.Tx) error, more ...*rowlock.Lease) error {
 	if fn == nil {
 		return fmt.Errorf("run %q: %w: the function is nil", run, driver.ErrInvalid)
 	}
 	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
+	leases := storekit.LeasesOf(lease, more)
 	if lease != nil {
-		within, free := upTo(ctx, lease)
+		within, free := upTo(ctx, leases)
 		end, err := s.onces.begin(within, lease, run)
 		free()
 		if err != nil {
@@ -47,7 +50,7 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 		}
 		defer end()
 	}
-	t, err := s.begin(ctx, lease, run)
+	t, err := s.begin(ctx, leases, run)
 	if err != nil {
 		return err
 	}
@@ -59,7 +62,7 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	if u := (undecided{}); errors.As(err, &u) {
 		err = t.settle(ctx, run, u.error)
 	}
-	return wrapRun(run, t.hold.Key, err)
+	return wrapRun(run, t.holds.First.Key, err)
 }
 
 // settlePause is how long to wait before the mark is asked for again.
@@ -72,14 +75,14 @@ func (t *transaction) settle(ctx context.Context, run string, cause error) error
 	t.end()
 	within, free := context.WithCancel(ctx)
 	defer free()
-	ctx, cancel := linger(t.lease.Context(within), commitGrace, t.c.Silence)
+	ctx, cancel := linger(t.leases.Context(within), commitGrace, t.c.Silence)
 	defer cancel()
 	for {
 		var token int64
 		var server string
 		err := t.s.db.Slow(ctx, func(c *conn.Conn) (err error) {
 			server = c.Server
-			token, err = t.s.marked(ctx, c, t.hold.Key, run)
+			token, err = t.s.marked(ctx, c, t.holds.First.Key, run)
 			return err
 		})
 		switch {
@@ -89,7 +92,7 @@ func (t *transaction) settle(ctx context.Context, run string, cause error) error
 			return fmt.Errorf("%w: its mark is not on server %s, to which the connections lead now: %w", driver.ErrUnknownOutcome, server, cause)
 		case err == nil && errors.Is(cause, errEndedEarly):
 			return fmt.Errorf("it has its mark, and what the function did until then took effect: %w", cause)
-		case err == nil && token != t.hold.Token:
+		case err == nil && token != t.holds.First.Token:
 			return fmt.Errorf("%w by another holder: %w", driver.ErrAlreadyRan, cause)
 		case err == nil:
 			return nil

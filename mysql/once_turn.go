@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/storekit"
 )
 
 // onces are the calls of Once under way. Two of one run with one lease write the
@@ -45,7 +46,7 @@ func (o *onces) begin(ctx context.Context, lease *rowlock.Lease, run string) (en
 		select {
 		case <-before:
 		case <-ctx.Done():
-			return nil, orEnded(lease, ctx.Err())
+			return nil, orEnded(storekit.Leases{lease}, ctx.Err())
 		}
 	}
 }

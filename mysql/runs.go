@@ -31,15 +31,18 @@ const erDuplicate = 1062
 // transaction of the same lease is marking the same run, MarkRun waits for its end,
 // at most for your session's innodb_lock_wait_timeout.
 //
+// With more leases all are guarded, as Guard does; the run is one of the first lease's key.
+//
 // If the answer to your commit is lost, ask with MarkRun in a new transaction, or
 // use Once, which does that by itself.
-func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run string) error {
+func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run string, more ...*rowlock.Lease) error {
 	if err := storekit.CheckRun(run); err != nil {
 		return err
 	}
-	ctx, free := upTo(ctx, lease)
+	leases := storekit.LeasesOf(lease, more)
+	ctx, free := upTo(ctx, leases)
 	defer free()
-	st, err := s.guard(ctx, tx, lease, run)
+	st, err := s.guard(ctx, tx, leases, run)
 	if err != nil {
 		return err
 	}
@@ -48,9 +51,9 @@ func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run st
 		err = s.mark(ctx, tx, st.database, st.hold, run)
 	}
 	if err == nil {
-		err = lease.Err() // it may have waited
+		err = leases.Err() // it may have waited
 	}
-	return wrapRun(run, lease.Key(), orEnded(lease, err))
+	return wrapRun(run, lease.Key(), orEnded(leases, err))
 }
 
 func wrapRun(run, key string, err error) error {

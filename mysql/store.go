@@ -62,6 +62,8 @@ var (
 	_ driver.Counter = (*Store)(nil)
 	_ driver.Queuer  = (*Store)(nil)
 	_ driver.Turner  = (*Store)(nil)
+
+	_ driver.HoldLimiter = (*Store)(nil)
 )
 
 // Open makes a Store with a small pool of its own on the server that dsn names,
@@ -189,6 +191,15 @@ func (s *Store) Limits() driver.Limits {
 	l := s.strategy.Limits()
 	l.Turns = s.locks != nil
 	return l
+}
+
+// HoldLimit implements driver.HoldLimiter: a hold of SelectForUpdate is a connection, so the
+// pool that was given to New bounds their number.
+func (s *Store) HoldLimit() int {
+	if f, ok := s.strategy.(*session.ForUpdate); ok {
+		return f.HoldLimit()
+	}
+	return 0
 }
 
 // Acquire implements driver.Store.

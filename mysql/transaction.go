@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -24,15 +24,15 @@ import (
 // can still roll back, and a savepoint reports whether the one that was guarded is
 // still open.
 type transaction struct {
-	s     *Store
-	c     *conn.Conn
-	tx    *sql.Tx
-	lease *rowlock.Lease
-	hold  driver.Hold
-	work  context.Context // the caller's, and ends with the lease
-	free  context.CancelFunc
-	open  bool // end has something to do
-	stale bool // the server is not the primary any more
+	s      *Store
+	c      *conn.Conn
+	tx     *sql.Tx
+	leases storekit.Leases
+	holds  storekit.Holds
+	work   context.Context // the caller's, and ends with each of the leases
+	free   context.CancelFunc
+	open   bool // end has something to do
+	stale  bool // the server is not the primary any more
 }
 
 const (
@@ -46,38 +46,42 @@ const (
 
 // begin begins a guarded transaction, and marks the run in it if one is named. The
 // caller calls end.
-func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*transaction, error) {
-	within, free := upTo(ctx, lease)
+func (s *Store) begin(ctx context.Context, leases storekit.Leases, run string) (*transaction, error) {
+	within, free := upTo(ctx, leases)
 	defer free()
-	h, err := s.guarding(within, lease)
+	hs, err := s.guarding(within, leases)
 	if err != nil {
 		return nil, err
 	}
-	named := func(err error) error {
+	wrapped := func(err error) error {
 		if run != "" {
-			return wrapRun(run, h.Key, err)
+			return wrapRun(run, hs.First.Key, err)
 		}
-		return wrap("guard", h.Key, err)
+		return named(guardOf(hs), err)
+	}
+	silence := leastSilence
+	for _, h := range hs.All {
+		silence = max(silence, h.TTL)
 	}
 	for try := 1; ; try++ {
-		t := &transaction{s: s, lease: lease, hold: h}
-		t.work, t.free = upTo(ctx, lease)
-		if t.c, err = s.transactions.GetFor(t.work, max(leastSilence, h.TTL)); err != nil {
+		t := &transaction{s: s, leases: leases, holds: hs}
+		t.work, t.free = upTo(ctx, leases)
+		if t.c, err = s.transactions.GetFor(t.work, silence); err != nil {
 			t.free()
-			return nil, named(orEnded(lease, err))
+			return nil, wrapped(orEnded(leases, err))
 		}
 		t.open = true
 		if t.c.Repeatable {
 			var st holdState
-			if st, err = s.readHold(t.work, h, ""); err == nil {
-				err = st.lost(h)
+			if st, err = s.readHolds(t.work, hs, ""); err == nil {
+				err = st.lost
 			}
 		}
 		if err == nil {
 			err = t.start()
 		}
 		if err == nil && run != "" {
-			err = t.judge(s.mark(t.work, t.tx, "", h, run))
+			err = t.judge(s.mark(t.work, t.tx, "", hs.First, run))
 		}
 		if err == nil {
 			return t, nil
@@ -90,10 +94,10 @@ func (s *Store) begin(ctx context.Context, lease *rowlock.Lease, run string) (*t
 		again := (t.c.Broken || t.stale) && try < 3 && t.work.Err() == nil
 		t.end()
 		if errors.Is(err, errNotLocked) {
-			err = orEnded(lease, s.whyNot(within, h))
+			err = orEnded(leases, s.whyNot(within, hs))
 		}
 		if !again {
-			return nil, named(err)
+			return nil, wrapped(err)
 		}
 	}
 }
@@ -119,7 +123,7 @@ func (t *transaction) start() (err error) {
 		return t.judge(err)
 	}
 	t.c.Heard = sent
-	locked, err := t.s.lock(t.work, t.tx, "", t.hold)
+	locked, err := t.s.lock(t.work, t.tx, "", t.holds)
 	switch {
 	case err != nil:
 		return t.judge(err)
@@ -178,10 +182,10 @@ func (t *transaction) judge(err error) error {
 	return txError(err)
 }
 
-// ended says that the lease or ctx is over.
+// ended says that a lease or ctx is over.
 func (t *transaction) ended() error {
 	ended := t.work.Err() // before the lease, whose end is the end of both
-	if err := t.lease.Err(); err != nil {
+	if err := t.leases.Err(); err != nil {
 		return err
 	}
 	return ended

@@ -1,10 +1,9 @@
-// Cron runs a job once a tick, over five processes whose clocks disagree: what a
-// service with five pods needs that has no scheduler but its own.
+// Cron runs a job once a period, over five processes that know nothing of each other: what a
+// service with five pods needs that has no scheduler.
 //
-// Every process has a ticker and calls rowlock.Do with NoWait and MinHold at each
-// tick. The first one runs the job; MinHold keeps the key taken, by the database's
-// clock, until the slowest clock has ticked too. Halfway the process that was
-// always first is killed: the next one takes its place.
+// Every process calls rowlock.Every. One of them runs the job; the key stays taken, by the
+// database's clock, until the period is over, and then they race for the next run. Halfway the
+// process that runs the job is killed in the middle of it: another takes the next period.
 //
 //	go run ./cron [-backend mysql|mongo] [-short]
 package main
@@ -25,36 +24,28 @@ func main() {
 	program.Main("cron", parse, (*schedule).run)
 }
 
-// schedule is the plan. Skew < MinHold < Period is what makes it work: the key
-// must stay taken until the slowest clock has ticked, and be free again when the
-// fastest one ticks next.
+// schedule is the plan.
 type schedule struct {
 	Backend servers.Server
 	Pods    int
-	Ticks   int
+	Runs    int
 	Period  time.Duration
-	Skew    time.Duration // between the fastest clock and the slowest
-	MinHold time.Duration
 	Job     time.Duration // how long the job takes
 }
 
 func parse(args []string) (*schedule, error) {
-	s := &schedule{Pods: 5, Ticks: 20, Period: 3500 * time.Millisecond, Skew: 2 * time.Second, MinHold: 2750 * time.Millisecond, Job: 50 * time.Millisecond}
-	var short bool
+	s := &schedule{Pods: 5, Runs: 20, Period: 3 * time.Second, Job: 50 * time.Millisecond}
 	f := flag.NewFlagSet("cron", flag.ContinueOnError)
 	backend := f.String("backend", string(servers.MySQL), "where the lock is: mysql, mariadb or mongo")
-	f.BoolVar(&short, "short", false, "10 ticks of 2s, clocks up to 0.8s apart")
-	f.DurationVar(&s.MinHold, "minhold", s.MinHold, "how long the key stays taken; try `0`")
-	given, err := program.Flags(f, args)
-	if err != nil {
+	short := f.Bool("short", false, "10 runs, one in 1.5s")
+	f.DurationVar(&s.Job, "job", s.Job, "how long the job takes; try more than the period")
+	if _, err := program.Flags(f, args); err != nil {
 		return nil, err
 	}
-	if short {
-		s.Ticks, s.Period, s.Skew = 10, 2*time.Second, 800*time.Millisecond
-		if !given["minhold"] {
-			s.MinHold = 1400 * time.Millisecond
-		}
+	if *short {
+		s.Runs, s.Period = 10, 1500*time.Millisecond
 	}
+	var err error
 	s.Backend, err = servers.Backend(*backend, servers.MySQL, servers.MariaDB, servers.MongoDB)
 	return s, err
 }

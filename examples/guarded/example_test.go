@@ -15,8 +15,8 @@ import (
 
 // Guarded is what this program needs of a store beside its locks.
 type Guarded interface {
-	InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error) error
-	Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error) error
+	InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error, more ...*rowlock.Lease) error
+	Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context) error, more ...*rowlock.Lease) error
 }
 
 var (
@@ -34,12 +34,12 @@ func withTx(fn func(context.Context) error) func(context.Context, *sql.Tx) error
 	return func(ctx context.Context, tx *sql.Tx) error { return fn(context.WithValue(ctx, txKey{}, tx)) }
 }
 
-func (m onMySQL) InTx(ctx context.Context, lease *rowlock.Lease, fn func(context.Context) error) error {
-	return m.store.InTx(ctx, lease, withTx(fn))
+func (m onMySQL) InTx(ctx context.Context, lease *rowlock.Lease, fn func(context.Context) error, more ...*rowlock.Lease) error {
+	return m.store.InTx(ctx, lease, withTx(fn), more...)
 }
 
-func (m onMySQL) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(context.Context) error) error {
-	return m.store.Once(ctx, lease, run, withTx(fn))
+func (m onMySQL) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(context.Context) error, more ...*rowlock.Lease) error {
+	return m.store.Once(ctx, lease, run, withTx(fn), more...)
 }
 
 // Ledger is the program's repository.

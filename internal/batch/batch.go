@@ -150,7 +150,7 @@ func (b *Batcher[Q]) start() *batch[Q] {
 	}
 	next.since, next.extra = now, extra
 	if b.c.Gather && !b.c.Alone {
-		next.full, next.wait = b.delay.wait(b.c.Most)
+		next.full, next.wait = b.delay.wait(b.c.Most, len(b.waiting))
 	}
 	b.sending = append(b.sending, next)
 	return next

@@ -268,7 +268,7 @@ func TestDelay(t *testing.T) {
 			d.leave(c.callers)
 			at += c.idle
 			d.come(at, 1)
-			full, most := d.wait(batches)
+			full, most := d.wait(batches, 1)
 			if (full != nil) != (c.most > 0) || full != nil && most != c.most {
 				t.Fatalf("waits %v for the others (%v), want %v", most, full != nil, c.most)
 			}
@@ -289,5 +289,20 @@ func TestDelay(t *testing.T) {
 				t.Error("still waits when all have come")
 			}
 		})
+	}
+}
+
+// TestDelayOfAGroup: calls that came together wait for no others when all are here.
+func TestDelayOfAGroup(t *testing.T) {
+	const batches, calls = 4, 6
+	d := delay{average: 8 * time.Millisecond}
+	for i := range calls {
+		d.come(time.Hour, i+1)
+	}
+	if full, _ := d.wait(batches, calls); full != nil {
+		t.Error("waits though all of them are here")
+	}
+	if full, _ := d.wait(batches, calls-1); full == nil {
+		t.Error("does not wait for the last")
 	}
 }

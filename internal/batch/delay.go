@@ -62,10 +62,10 @@ func (d *delay) leave(n int) { d.calls -= n }
 func (d *delay) took(t time.Duration) { d.average += (t - d.average) / 8 }
 
 // wait begins the wait of a batch for the calls of others, if there are more of them
-// than batches.
-func (d *delay) wait(batches int) (full chan struct{}, atMost time.Duration) {
+// than batches. waiting are here already, as all of a group are.
+func (d *delay) wait(batches, waiting int) (full chan struct{}, atMost time.Duration) {
 	atMost = min(d.average/delayPart, delayMost)
-	if d.most <= batches || atMost < delayLeast {
+	if d.most <= batches || d.most <= waiting || atMost < delayLeast {
 		return nil, 0
 	}
 	d.full = make(chan struct{}, 1)

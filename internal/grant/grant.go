@@ -14,6 +14,7 @@ type Terms struct {
 	TTL, Margin      time.Duration
 	MinHold, MaxHold time.Duration // 0: none
 	NoRenew, Guarded bool
+	Owner            string // as the database shows it
 }
 
 // Grant is one hold as the database knows it. It is safe for concurrent use.
@@ -33,6 +34,7 @@ type Grant struct {
 	renewals  int           // on their way
 	silence   call.Silence  // of the renewals that the renewer starts
 	guarded   bool          // a guard was asked for: it never passes on
+	single    bool          // NeverHandOff
 	noRenew   bool          // of the user
 	cause     error         // the last failed renewal since an acknowledged one
 	release   releasing
@@ -219,6 +221,13 @@ func (g *Grant) BeginGuard(user User) (driver.Hold, bool) {
 	return h, true
 }
 
+// NeverHandOff makes HandOff refuse from now on: the release goes to the database.
+func (g *Grant) NeverHandOff() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.single = true
+}
+
 // HandOff hands the grant from one user, which is told HandedOff, to the next, which asked
 // for t and gets a token of its own. next makes it. false, and nothing has changed: the grant cannot
 // pass, or is not from's.
@@ -249,6 +258,8 @@ func (g *Grant) renews() bool {
 
 func (g *Grant) mayHandOffLocked(t Terms) bool {
 	return t.TTL == g.Terms.TTL && t.Margin == g.Terms.Margin && t.Guarded == g.Terms.Guarded &&
+		t.Owner == g.Terms.Owner && // the database would show the owner before
+		!g.single &&
 		g.Terms.MinHold == 0 && t.MinHold == 0 && // its end is written by the release
 		g.Terms.MaxHold == 0 && t.MaxHold == 0 && // the database counts it from its own grant
 		!t.NoRenew && // it would not get its whole TTL

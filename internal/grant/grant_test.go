@@ -69,6 +69,7 @@ func TestHandOff(t *testing.T) {
 		{"another TTL", nil, func(t *Terms) { t.TTL++ }, 0, false},
 		{"another margin", nil, func(t *Terms) { t.Margin++ }, 0, false},
 		{"the next is guarded", nil, func(t *Terms) { t.Guarded = true }, 0, false},
+		{"another owner", nil, func(t *Terms) { t.Owner = "another" }, 0, false},
 		{"the first was guarded", func(t *Terms) { t.Guarded = true }, nil, 0, false},
 		{"MinHold before", func(t *Terms) { t.MinHold = 1 }, nil, 0, false},
 		{"MinHold behind", nil, func(t *Terms) { t.MinHold = 1 }, 0, false},

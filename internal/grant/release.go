@@ -44,44 +44,104 @@ type releasing struct {
 // async it does not wait. If user is not the grant's user any more it does nothing.
 func (g *Grant) Release(ctx context.Context, user User, patience time.Duration, async bool) {
 	rn := g.rn
+	if !g.beginRelease(ctx, user, patience, async) {
+		return
+	}
+	hurried := g.release.call.Class != 0
+	switch {
+	case async:
+		rn.releases.Submit(&g.release.call)
+		return
+	case hurried:
+		rn.releases.Submit(&g.release.call)
+	default:
+		rn.releases.SubmitHere(&g.release.call)
+	}
+	g.awaitRelease(hurried)
+}
+
+// beginRelease ends the grant for its user, and makes the call of the release; false: there
+// is none to send, because the grant had ended or is not user's.
+func (g *Grant) beginRelease(ctx context.Context, user User, patience time.Duration, async bool) bool {
+	rn := g.rn
 	g.mu.Lock()
 	if reason, cause, over := g.overLocked(); over {
 		end := g.endLocked(reason, cause)
 		g.mu.Unlock()
 		g.after(end)
-		return
+		return false
 	}
 	if g.user != user {
 		g.mu.Unlock()
-		return
+		return false
 	}
 	trusted := g.deadline
 	end := g.endLocked(Released, nil)
 	now := rn.store.Now()
 	g.release.ctx, g.release.by, g.release.async = ctx, min(now+patience, trusted), async
 	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
-	g.mu.Unlock()
-	g.after(end)
-	g.release.call.Q.Asks = rn.releasing(g)
-	switch {
-	case async:
-		if trusted < now+patience {
-			g.release.call.Class = deadlineClass(trusted - now)
-		}
-		rn.releases.Submit(&g.release.call)
-		return
-	case trusted >= now+patience:
-		rn.releases.SubmitHere(&g.release.call)
-	default:
+	if trusted < now+patience {
 		// Little trust is left. A batch ends with the smallest deadline of its calls, so
 		// this one goes with its like; and it waits neither for other batches nor with one
 		// of them for longer than that.
 		g.release.call.Class = deadlineClass(trusted - now)
-		rn.releases.Submit(&g.release.call)
-		g.withdrawAt(trusted)
+	}
+	g.mu.Unlock()
+	g.after(end)
+	g.release.call.Q.Asks = rn.releasing(g)
+	return true
+}
+
+// awaitRelease waits for the answer to a release that was submitted. hurried: it has a class,
+// because little trust was left.
+func (g *Grant) awaitRelease(hurried bool) {
+	if hurried {
+		g.withdrawAt(g.release.by)
 	}
 	if done := g.releaseDone(); done != nil {
 		<-done
+	}
+}
+
+// Used is a grant with its user.
+type Used struct {
+	Grant *Grant
+	User  User
+}
+
+// ReleaseAll is Release of several grants of one client, whose releases leave together: in
+// one batch, where they fit. All users are told before any release is sent.
+func ReleaseAll(ctx context.Context, all []Used, patience time.Duration, async bool) {
+	releaseAll(ctx, all, patience, async, false)
+}
+
+// GiveBack is ReleaseAll of grants that reached no caller: a key is free at once, whatever
+// MinHold was asked for. It does not wait; see AwaitRelease.
+func GiveBack(ctx context.Context, all []Used, patience time.Duration) {
+	releaseAll(ctx, all, patience, true, true)
+}
+
+func releaseAll(ctx context.Context, all []Used, patience time.Duration, async, back bool) {
+	var going []*Grant
+	var hurried []bool
+	var calls []*batch.Call[driver.Hold]
+	for _, u := range all {
+		g := u.Grant
+		if g.beginRelease(ctx, u.User, patience, async) {
+			g.release.call.Q.Undo = back && g.release.call.Q.Keep > 0
+			going, calls = append(going, g), append(calls, &g.release.call)
+			hurried = append(hurried, g.release.call.Class != 0)
+		}
+	}
+	if len(going) == 0 {
+		return
+	}
+	going[0].rn.releases.Submit(calls...)
+	if async {
+		return
+	}
+	for i, g := range going {
+		g.awaitRelease(hurried[i])
 	}
 }
 

@@ -25,6 +25,10 @@ const (
 	// pushProbe is the time between two probes beside an open stream, which tells of releases.
 	pushProbe = time.Second
 
+	// keptProbe is the longest time between two probes of a key that MinHold keeps from
+	// everybody: an operator may force it free.
+	keptProbe = time.Minute
+
 	// outrunStep is the step after an attempt for a free key that another client got first:
 	// its hold has only just begun.
 	outrunStep = 3

@@ -37,14 +37,16 @@
 //	Queued    Probed: free                            Queued    Probe soon
 //	Queued    Probed: held, there is no hint          Trying    Try
 //	Queued    Probed, ProbeFailed                     Queued    Probe after queueProbe; none in a queue that grants
+//	Queued    Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe each keptProbe
 //	Queued    NoPlace, after a refusal                Resting   Probe after the probe backoff
 //	Queued    NoPlace, to leave the key to another    Resting   Probe after the yield time
 //	other     NoPlace                                 -         Nothing: the queue is asked for again after a refusal
 //	Resting   Due, planned as a try                   Trying    Try
-//	Resting   Due, the hint is to be renewed          Trying    Try
+//	Resting   Due, the hint is to be renewed          Trying    Try; not while the key is kept
 //	Resting   Due                                     Resting   Probe now
 //	Resting   Probed: free                            Trying    Try
 //	Resting   Probed: held by this client             Resting   Probe after Handoff, then twice as long, to a second
+//	Resting   Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe each keptProbe
 //	Resting   Probed: held by another, there is no hint Trying  Try, which leaves the hint
 //	Resting   Probed: held by another, the own hint   Resting   Probe after nextProbe
 //	Resting   Probed: held by another                 Resting   Probe after the probe backoff

@@ -22,6 +22,7 @@ type State struct {
 	yielding   bool // this client leaves the key to another, until yieldUntil
 	yieldUntil time.Duration
 	asked      time.Duration // the last attempt that left or renewed the hint
+	keptUntil  time.Duration // until when nobody can have the key (MinHold); 0: not known
 	ownProbe   time.Duration // between the last two probes of a key that this client has
 	ownProbeAt time.Duration // Resting: when the next of them is due
 	probing    bool          // Resting: it is on its way
@@ -82,6 +83,7 @@ type Event struct {
 	Hint    driver.Hint   // Probed, Ended
 	Known   bool          // Ended, Granted: Hint is what the database has
 	Free    bool          // Probed
+	Kept    bool          // Probed held: it was released, and nobody can have it before Left is over (MinHold)
 	Token   int64         // Probed: of the last grant
 	Lasting bool          // Failed, ProbeFailed: it will fail again
 	Silent  bool          // Failed: the connection was dead
@@ -121,6 +123,7 @@ const (
 	Try        // send an attempt for the first caller, at once or after a while
 	Probe      // ask for the key's state, at once or after a while
 	Queue      // wait in the server's queue; After: when to probe meanwhile, 0: not
+	Rest       // nobody can have the key for a while: leave the server's queue, give the turn up, and probe after it
 	HandOff    // hand the grant off to the first caller; State.HandedOff says what comes next
 	Release    // release the grant to the database
 	Stop       // nobody waits: withdraw the attempt, leave the queue, cancel what is planned

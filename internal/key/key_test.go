@@ -41,6 +41,8 @@ func quiet(s *State)     { s.asked = now - time.Minute }
 func unclaimed(s *State) { s.hint.unclaimed = maxUnclaimed }
 func saw(s *State)       { s.sawFree = true }
 func turn(s *State)      { s.turn = true }
+func kept(s *State)      { s.keptUntil = now + time.Minute }
+func wasKept(s *State)   { s.keptUntil = now }
 func sawFree(s *State)   { s.seen = seen{free: true, token: 5} }
 
 func triedNow(s *State)   { s.asked = now - LastProbe/2 }
@@ -89,6 +91,8 @@ func TestStep(t *testing.T) {
 
 		{"due, a try", waits(Resting, 1, tries), Event{Kind: Due}, Env{}, Trying, Action{Do: Try}},
 		{"due, the hint is old", waits(Resting, 1, quiet), Event{Kind: Due}, hints, Trying, Action{Do: Try}},
+		{"due, the hint is old, nobody can have the key", waits(Resting, 1, quiet, kept), Event{Kind: Due}, hints, Resting, Action{Do: Probe}},
+		{"due, the hint is old, the key was kept until now", waits(Resting, 1, quiet, wasKept), Event{Kind: Due}, hints, Trying, Action{Do: Try}},
 		{"due, another keeps too many hints", waits(Resting, 1, quiet), Event{Kind: Due}, Env{}, Resting, Action{Do: Probe}},
 		{"due, a key of one's own needs no hint", waits(Resting, 1, quiet, holds), Event{Kind: Due}, hints, Resting, Action{Do: Probe}},
 		{"due, moved on", waits(Trying, 1), Event{Kind: Due}, Env{}, Trying, Action{}},
@@ -96,6 +100,13 @@ func TestStep(t *testing.T) {
 		{"probed: free", waits(Resting, 1), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own, free: by force", waits(Resting, 1, holds), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own", waits(Resting, 1, holds, func(s *State) { s.ownProbe = handoff }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, 2 * handoff, NoJitter}},
+		{"probed: kept", waits(Resting, 1, quiet), Event{Kind: Probed, Kept: true, Left: time.Second}, hints, Resting, Action{Rest, time.Second, NoJitter}},
+		{"probed: kept for long", waits(Resting, 1, quiet), Event{Kind: Probed, Kept: true, Left: time.Hour}, push, Resting, Action{Rest, keptProbe, JitterThird}},
+		{"probed: kept after the yield time", waits(Resting, 1, yields), Event{Kind: Probed, Kept: true, Left: time.Second}, Env{}, Resting, Action{Rest, time.Second, NoJitter}},
+		{"probed: kept, while a release of one's own is on its way", waits(Resting, 1, holds), Event{Kind: Probed, Kept: true, Left: time.Hour}, Env{}, Resting, Action{Probe, handoff, NoJitter}},
+		{"probed in the queue: kept", waits(Queued, 1), Event{Kind: Probed, Kept: true, Left: time.Hour, Hint: hinted}, turns, Resting, Action{Rest, keptProbe, JitterThird}},
+		{"probed in its turn: kept", waits(Resting, 1, turn), Event{Kind: Probed, Kept: true, Left: time.Second}, turns, Resting, Action{Rest, time.Second, NoJitter}},
+		{"probed: kept, nobody waits any more", waits(None, 0), Event{Kind: Probed, Kept: true, Left: time.Second}, Env{}, None, Action{}},
 		{"probed: another's, and there is no hint", waits(Resting, 1, quiet), Event{Kind: Probed}, hints, Trying, Action{Do: Try}},
 		{"probed: another's, there is no hint, tried just now", waits(Resting, 1, triedNow), Event{Kind: Probed}, hints, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"probed: another's, and a hint of a third", waits(Resting, 1, quiet), Event{Kind: Probed, Hint: hinted}, hints, Resting, Action{Probe, firstProbe, JitterThird}},

@@ -99,7 +99,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		default:
 			return Action{}
 		}
-		if s.planned == Try || s.Held == 0 && !s.yielding && env.Hints && now-s.asked >= hintEvery {
+		if s.planned == Try || s.needsHint(now, env) {
 			return s.try(now)
 		}
 		s.probing = s.Held > 0
@@ -147,6 +147,12 @@ func (s *State) Planned() Do { return s.planned }
 // Knows reports whether the state is worth keeping though nobody waits.
 func (s *State) Knows(now time.Duration) bool {
 	return s.Held > 0 || s.Waiting > 0 || s.Hinted(now) || s.yielding && now < s.yieldUntil
+}
+
+// Open reports whether a caller that comes now would try at once: nobody waits here, this
+// client does not have the key, and does not leave it to another.
+func (s *State) Open(now time.Duration) bool {
+	return s.Mode == None && s.Held == 0 && !(s.yielding && now < s.yieldUntil)
 }
 
 func (s *State) join(now time.Duration, env Env) Action {
@@ -205,6 +211,23 @@ func (s *State) planOwnProbe(now time.Duration, env Env) Action {
 // firstOwnProbe is the time to the first probe of a key that this client has.
 func firstOwnProbe(env Env) time.Duration { return max(env.Handoff, LastProbe/2) }
 
+// needsHint reports whether an attempt is due that renews this client's hint: not while the
+// key is kept from everybody.
+func (s *State) needsHint(now time.Duration, env Env) bool {
+	return s.Held == 0 && !s.yielding && env.Hints && now-s.asked >= hintEvery && now >= s.keptUntil
+}
+
+// rest waits for the end of the time for which nobody can have the key.
+func (s *State) rest(left, now time.Duration) Action {
+	s.keptUntil, s.turn = now+left, false
+	if left <= keptProbe*4/3 { // which a jitter could exceed
+		s.plan(Probe, left, NoJitter)
+		return Action{Do: Rest, After: left}
+	}
+	s.plan(Probe, keptProbe, JitterThird)
+	return Action{Do: Rest, After: keptProbe, Jitter: JitterThird}
+}
+
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
 func (s *State) stop() Action {
@@ -234,7 +257,12 @@ func (s *State) refused(e Event, now time.Duration, env Env) Action {
 }
 
 func (s *State) probed(e Event, now time.Duration, env Env) Action {
+	s.keptUntil = 0
 	switch {
+	case e.Kept && e.Left > 0 && s.Held == 0 && s.Waiting > 0 && (s.Mode == Queued || s.Mode == Resting):
+		s.heldByOther(now)
+		s.Backoff.held(e.Left, e.Pinned)
+		return s.rest(e.Left, now)
 	case s.Mode == Queued && s.Waiting > 0:
 		return s.probedQueued(e, now, env)
 	case !s.resting():

@@ -12,8 +12,9 @@ import (
 )
 
 // EndOlder ends the sessions that fences name, where the fence is of an older token, and
-// reports whether there was one. A session belongs to one hold for good, so nobody else's
-// work ends with it. A transaction of the caller, with a plain Guard, is in no such
+// reports whether there was one. A session belongs to one hold for good. What runs in it is
+// guarded by that hold, or by the fence's own too; a transaction of a hold that lives, which
+// has nothing to do with the key, is run again. A transaction of the caller, with a plain Guard, is in no such
 // session. Nothing is ended where the server refuses that, or has no time for it; the error
 // is for one that does not answer.
 func (f *Fences) EndOlder(ctx context.Context, keys []string, tokens []int64) (bool, error) {
@@ -26,7 +27,9 @@ func (f *Fences) EndOlder(ctx context.Context, keys []string, tokens []int64) (b
 	for _, doc := range docs {
 		fence := document.Parse(doc)
 		if i := slices.Index(keys, fence.Key); i >= 0 && fence.Token < tokens[i] {
-			ids, killed = append(ids, document.Op("id", doc.Lookup("lsid"))), append(killed, sessionOf(doc))
+			for _, session := range sessionsOf(doc) {
+				ids, killed = append(ids, document.Op("id", session)), append(killed, nameOf(session))
+			}
 		}
 	}
 	if len(ids) == 0 {
@@ -48,17 +51,32 @@ func (f *Fences) withSession(ctx context.Context, keys []string) ([]bson.Raw, er
 	docs, err := f.cmd.Documents(ctx, bson.D{
 		{Key: "find", Value: f.collection},
 		{Key: "filter", Value: document.ByKeys(keys)},
-		{Key: "projection", Value: bson.D{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}}},
+		{Key: "projection", Value: bson.D{{Key: "token", Value: 1}, {Key: "lsid", Value: 1}, {Key: "with", Value: 1}}},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	})
-	return slices.DeleteFunc(docs, func(doc bson.Raw) bool { return sessionOf(doc) == "" }), err
+	return slices.DeleteFunc(docs, func(doc bson.Raw) bool { return len(sessionsOf(doc)) == 0 }), err
 }
 
-// sessionOf is the ID of the session that a fence names, or empty.
-func sessionOf(doc bson.Raw) string {
-	_, id, _ := doc.Lookup("lsid").BinaryOK()
-	return string(id)
+// sessionsOf are the IDs of the sessions that a fence names.
+func sessionsOf(doc bson.Raw) (ids []bson.RawValue) {
+	if id := doc.Lookup("lsid"); nameOf(id) != "" {
+		ids = append(ids, id)
+	}
+	with, _ := doc.Lookup("with").ArrayOK()
+	values, _ := with.Values()
+	for _, id := range values {
+		if nameOf(id) != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// nameOf is the ID of a session as a string, or empty.
+func nameOf(id bson.RawValue) string {
+	_, b, _ := id.BinaryOK()
+	return string(b)
 }
 
 // killedSessions are those that this Store has ended, or was refused to.
@@ -95,7 +113,7 @@ func (f *Fences) Endable(ctx context.Context, keys []string) map[string]bool {
 	docs, _ := f.withSession(ctx, keys)
 	endable := make(map[string]bool)
 	for _, doc := range docs {
-		endable[document.Parse(doc).Key] = !f.killed.has(sessionOf(doc))
+		endable[document.Parse(doc).Key] = slices.ContainsFunc(sessionsOf(doc), func(id bson.RawValue) bool { return !f.killed.has(nameOf(id)) })
 	}
 	return endable
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
@@ -47,6 +48,7 @@ func (f *Fences) raiseWithin(ctx context.Context, key string, token int64, own *
 		update = bson.A{document.Op("$set", bson.D{
 			{Key: "token", Value: document.Op("$max", bson.A{"$token", token})},
 			{Key: "lsid", Value: document.Op("$cond", bson.A{document.Op("$lt", bson.A{"$token", token}), own.ID, "$lsid"})},
+			{Key: "with", Value: document.Op("$cond", bson.A{document.Op("$lt", bson.A{"$token", token}), "$$REMOVE", "$with"})},
 		})}
 	}
 	statement := bson.D{
@@ -155,4 +157,21 @@ func (f *Fences) RaiseUntilDone(ctx context.Context, key string, token int64) er
 			return unsure
 		}
 	}
+}
+
+// Name makes the fences of holds, where they are still of those, name a session of another
+// hold too: one in whose transactions they are written.
+func (f *Fences) Name(ctx context.Context, holds []driver.Hold, own *Session) error {
+	updates := bson.A{}
+	for _, h := range holds {
+		updates = append(updates, bson.D{
+			{Key: "q", Value: bson.D{{Key: "_id", Value: document.KeyID(h.Key)}, {Key: "token", Value: h.Stored}}},
+			{Key: "u", Value: document.Op("$addToSet", document.Op("with", own.ID))},
+		})
+	}
+	_, err := f.cmd.Write(ctx, nil, bson.D{{Key: "update", Value: f.collection}, {Key: "updates", Value: updates}}, f.limit.Single(idleWait))
+	if err == nil {
+		own.noteNamed(holds)
+	}
+	return err
 }

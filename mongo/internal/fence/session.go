@@ -19,6 +19,8 @@ type Session struct {
 	Driver      *mongo.Session
 	ID          bson.RawValue // as the fence names it
 	transaction chan struct{} // one at a time: see Lock
+
+	named map[driver.HoldID]bool // whose fences name it too; guarded by Lock
 }
 
 // NewSession begins a session of the client.
@@ -38,6 +40,19 @@ func (s *Session) Lock(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Named reports whether the fence of another hold is known to name the session. Called
+// between Lock and Unlock.
+func (s *Session) Named(id driver.HoldID) bool { return s.named[id] }
+
+func (s *Session) noteNamed(holds []driver.Hold) {
+	if s.named == nil {
+		s.named = make(map[driver.HoldID]bool)
+	}
+	for _, h := range holds {
+		s.named[h.ID] = true
 	}
 }
 

@@ -40,6 +40,14 @@ func (f *ForUpdate) room() (most, room int) {
 	return most, most - f.Connections - f.Spare
 }
 
+// HoldLimit is how many keys can be held at a time; 0: any number.
+func (f *ForUpdate) HoldLimit() int {
+	if most, room := f.room(); most > 0 {
+		return max(room, 1)
+	}
+	return 0
+}
+
 func newSessions(f *ForUpdate) *conn.Pool {
 	return f.db.NewPool(conn.PoolOptions{
 		Prepare: prepareSession,
