@@ -49,7 +49,7 @@ func TestP15_UnsureKeysGoApart(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f)
 		unsure(f)
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
 		timed := func(what string, least, most time.Duration, do func() error, want error) {
@@ -63,7 +63,9 @@ func TestP15_UnsureKeysGoApart(t *testing.T) {
 				}
 			})
 		}
-		const soon, later = 10 * time.Millisecond, 1010 * time.Millisecond
+		// A call without others takes a second. Two are under way at once, so one that comes when
+		// two are waits for them.
+		const soon, later = 10 * time.Millisecond, 2020 * time.Millisecond
 		get := func(key string) func() error {
 			return func() error { _, err := c.Acquire(ctx, key); return err }
 		}
@@ -71,11 +73,12 @@ func TestP15_UnsureKeysGoApart(t *testing.T) {
 			return func() error { _, err := c.TryAcquire(ctx, key); return err }
 		}
 		timed("a key that travels first", 0, soon, get("k"), nil)
+		synctest.Wait() // it is on its way: at most one of the others goes alone beside it
 		for i := range 4 {
 			timed("another key", 0, soon, get(fmt.Sprint("k", i)), nil)
 			timed("a wait for a guarded key", time.Second, later, get(fmt.Sprint("guarded", i)), nil)
 			timed("a try for a guarded key", time.Second, later, try(fmt.Sprint("guarded-try", i)), nil)
-			timed("a wait for a pinned key", 1500*time.Millisecond, 1500*time.Millisecond, get(fmt.Sprint("pinned", i)), rowlock.ErrHeld)
+			timed("a wait for a pinned key", 3500*time.Millisecond, 3500*time.Millisecond, get(fmt.Sprint("pinned", i)), rowlock.ErrHeld)
 			timed("a try for a pinned key", time.Second, later, try(fmt.Sprint("pinned-try", i)), rowlock.ErrHeld)
 		}
 		wg.Wait()
