@@ -44,12 +44,12 @@ bench: testenv ## every number beside its floors and peers; SHORT=1: in a few mi
 	@$(TESTENV) run -- $(TOOLS)/bench $(if $(SHORT),-short) $(ARGS)
 
 .PHONY: gobench
-gobench: testenv ## the Go benchmarks of engine and backends (BENCH=regexp BENCHTIME=1s)
-	@$(TESTENV) run -- go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),1s)' . ./memory ./mysql/... ./mongo/...
+gobench: testenv ## the Go benchmarks of engine and backends (SHORT=1: each once BENCH=regexp BENCHTIME=1s)
+	@$(TESTENV) run -- go test $(if $(SHORT),-short) -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),$(if $(SHORT),1x,1s))' . ./memory ./mysql/... ./mongo/...
 
 # Its own copy of time.Now lets the clients' wall clocks be stepped; where Go's is not as expected it goes without.
 .PHONY: verify
-verify: ## faults, histories and checkers on every server; SHORT=1: in four minutes (ARGS="-servers mysql -duration 1h")
+verify: ## faults, histories and checkers on every server; SHORT=1: in five minutes (ARGS="-servers mysql -duration 1h")
 	@mkdir -p $(TOOLS)
 	@cd verify && export GOWORK=off; if go run ./wallclock $(TOOLS)/wallclock; then \
 		go build -overlay $(TOOLS)/wallclock/overlay.json -tags wallclock -o $(TOOLS)/verify .; else go build -o $(TOOLS)/verify .; fi
@@ -59,6 +59,7 @@ verify: ## faults, histories and checkers on every server; SHORT=1: in four minu
 model: ## the formal models of the protocol, every state (SHORT=1 STORY=1 MODEL=names; needs spin and gcc)
 	@verify/model/run $(if $(SHORT),-short) $(if $(STORY),-story) $(MODEL)
 
+# Go's fuzzer fails now and then, without a failing input, when its time is over in the middle of one: then once more.
 .PHONY: fuzz
 fuzz: ## each fuzz test in turn, without servers (FUZZTIME=20s; SHORT=1: 3s each; FUZZ=regexp)
 	@mkdir -p $(TOOLS)/fuzz
@@ -66,7 +67,9 @@ fuzz: ## each fuzz test in turn, without servers (FUZZTIME=20s; SHORT=1: 3s each
 		( cd $$pkg && GOWORK=off go test -c -fuzz . -o $(TOOLS)/fuzz/test . ; \
 		for name in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' *_test.go | sed 's/func //' | grep -E '$(or $(FUZZ),.)' || true); do \
 			echo "== $$pkg $$name"; \
-			$(TOOLS)/fuzz/test -test.run '^$$' -test.fuzz "^$$name$$" -test.fuzztime '$(or $(FUZZTIME),$(if $(SHORT),3s,20s))' -test.fuzzcachedir $(TOOLS)/fuzz/corpus/$$pkg; \
+			fuzz() { $(TOOLS)/fuzz/test -test.run '^$$' -test.fuzz "^$$name$$" -test.fuzztime '$(or $(FUZZTIME),$(if $(SHORT),3s,20s))' \
+				-test.fuzzcachedir $(TOOLS)/fuzz/corpus/$$pkg | tee $(TOOLS)/fuzz/log; }; \
+			fuzz || { grep -q '^ *context deadline exceeded' $(TOOLS)/fuzz/log && ! grep -q 'Failing input' $(TOOLS)/fuzz/log && fuzz; } || exit 1; \
 		done ); \
 	done
 
@@ -82,9 +85,38 @@ lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck, untidy go.mod files, i
 	@$(call each,go vet ./... && $(TOOLS)/staticcheck ./... && go mod tidy -diff)
 	@cd .ci/tools && export GOWORK=off && go vet ./... && $(TOOLS)/staticcheck ./... && go test ./...
 
+# What is compiled for this system has its types checked for the others, and not compiled three times.
 .PHONY: build
-build: ## every module on its own, and for macOS and Windows
-	@$(call each,for os in "" darwin windows; do GOOS=$$os go build ./... || exit 1; done)
+build: $(TOOLS)/systems ## every module on its own; that it and its tests compile for macOS, Windows and 32-bit Linux
+	@$(call each,go build ./... && $(TOOLS)/systems darwin/arm64 windows/amd64 linux/386)
+
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+DIST = $(CURDIR)/dist
+
+.PHONY: dist
+dist: ## the program rowlock for Linux, macOS and Windows, into dist/ (PLATFORMS="linux/amd64 …" DIST=folder)
+	@cd cmd/rowlock && export GOWORK=off CGO_ENABLED=0; version=$$(git describe --tags --always --dirty 2>/dev/null || echo unknown); \
+	for platform in $(PLATFORMS); do \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
+		out=$(abspath $(DIST))/rowlock-$$GOOS-$$GOARCH; [ $$GOOS != windows ] || out=$$out.exe; \
+		go build -trimpath -ldflags "-s -w -X github.com/rowlock/rowlock/cmd/rowlock/rowlockcli.Version=$$version" -o $$out . || exit 1; \
+		echo $$out; \
+	done
+
+.PHONY: shots
+shots: testenv ## the pictures of the page in docs/img, of a real page about locks in a real MySQL, by a real browser
+	@cd ui/browser && GOWORK=off go build -o $(TOOLS)/shots ./shots
+	@$(TESTENV) run --servers mysql -- $(TOOLS)/shots -out docs/img
+
+.PHONY: dashboard
+dashboard: testenv ## the picture of the Grafana dashboard in docs/img: real programs and servers, faults, a real Prometheus; 3 minutes (ARGS="-out x.png")
+	@cd observability && GOWORK=off go build -o $(TOOLS)/dashboard ./dashboard
+	@$(TESTENV) run --servers mysql,mongo -- $(TOOLS)/dashboard $(ARGS)
+
+.PHONY: release
+release: ## try a version end to end: a program outside of the repository gets all modules by it (VERSION=v0.1.0; DIRTY=1)
+	@cd .ci/tools && GOWORK=off go build -o $(TOOLS)/release ./release
+	@$(TOOLS)/release $(if $(DIRTY),-dirty) $(or $(VERSION),v0.1.0)
 
 # Where int has 32 bits a length or a duration may not fit into it. The packages need no server and no C compiler; a
 # Linux machine runs both kinds of program.
@@ -115,3 +147,7 @@ $(TOOLS)/gotestsum $(TOOLS)/staticcheck &: .ci/tools/go.mod .ci/tools/go.sum
 $(TOOLS)/reruns: $(wildcard .ci/tools/reruns/*.go)
 	@mkdir -p $(TOOLS)
 	@cd .ci/tools && GOWORK=off go build -o $(TOOLS)/ ./reruns
+
+$(TOOLS)/systems: $(wildcard .ci/tools/systems/*.go) .ci/tools/go.mod
+	@mkdir -p $(TOOLS)
+	@cd .ci/tools && GOWORK=off go build -o $(TOOLS)/ ./systems

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/logs"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -33,17 +34,20 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 		if v, err := c.viewIn(ctx, key, s); err != errNoLease {
 			return v, err
 		}
+		s.reentrant = false
 	}
 	if !s.noWait && c.holds(ctx, key) {
 		return nil, fmt.Errorf("acquire %q: %w", key, ErrSelfDeadlock)
 	}
+	w := c.watch(ctx, key, s, s.noWait)
 	if s.noWait {
-		c.awaitOwnRelease(ctx, key)
+		c.awaitOwnRelease(ctx, key, s.Mode)
 	}
-	l, err := c.wait(ctx, key, s, s.noWait)
+	l, err := c.wait(ctx, key, s, s.noWait, w)
 	if err == nil {
 		l.noteCallSite()
 	}
+	w.end(l, err)
 	return l, err
 }
 
@@ -62,32 +66,37 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 		if v, err := c.viewIn(ctx, key, s); err != errNoLease {
 			return v, err
 		}
+		s.reentrant = false
 	}
-	c.awaitOwnRelease(ctx, key)
-	l, err := c.wait(ctx, key, s, true)
+	w := c.watch(ctx, key, s, true)
+	c.awaitOwnRelease(ctx, key, s.Mode)
+	l, err := c.wait(ctx, key, s, true, w)
 	if err == nil {
 		l.noteCallSite()
 	}
+	w.end(l, err)
 	return l, err
 }
 
 // asyncWait is how long an attempt waits for a release of its own client at most.
 const asyncWait = 3 * time.Second
 
-// awaitOwnRelease waits for the release of key that a caller of this client did not wait
+// awaitOwnRelease waits for the releases of key that callers of this client did not wait
 // for: the attempt would find its own client's hold. (One of Acquire that waits is woken
 // by the answer.)
-func (c *Client) awaitOwnRelease(ctx context.Context, key string) {
+func (c *Client) awaitOwnRelease(ctx context.Context, key string, m driver.Mode) {
 	if !c.opts.ReleaseAsync {
 		return
 	}
+	var grants []*grant.Grant
 	c.mu.Lock()
-	var g *grant.Grant
-	if k := c.keys[key]; k != nil {
-		g = k.holder
+	for _, k := range c.entries(key) {
+		if k != nil && excludes(k.id.mode, m) {
+			grants = append(grants, k.grants...)
+		}
 	}
 	c.mu.Unlock()
-	if g != nil {
+	for _, g := range grants {
 		g.AwaitRelease(ctx, asyncWait)
 	}
 }
@@ -141,8 +150,12 @@ func (c *Client) waitCause(last error) error {
 // make the outcome unknown.
 func (c *Client) newRequest(key string, s settings, last pinning, waits bool) driver.Request {
 	r := driver.Request{
-		Key: key, Owner: s.Owner, TTL: s.TTL, Keep: s.MinHold,
+		Key: key, Mode: s.Mode, Owner: s.Owner, TTL: s.TTL, Keep: s.MinHold,
 		Guarded: s.Guarded, Pinned: last == isPinned, Apart: last == maybePinned, Client: c.number, Wants: waits,
+		Fair: s.fair,
+	}
+	if s.Mode == driver.Slot {
+		r.Slots, r.Slot = s.Slots, c.lastSlot(key)
 	}
 	rand.Read(r.ID[:]) // never fails
 	return r
@@ -154,29 +167,35 @@ func (c *Client) newRequest(key string, s settings, last pinning, waits bool) dr
 func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r driver.Result, sent, got time.Duration) (*Lease, error) {
 	switch r.Status {
 	case driver.Granted:
-		if r.Token <= 0 || r.Token > driver.MaxToken {
-			r.Err = &driver.Error{Lasting: true, Err: fmt.Errorf("the store granted %q with token %d, which is out of range", req.Key, r.Token)}
+		if err := badGrant(req, r); err != nil {
+			r.Err = &driver.Error{Lasting: true, Err: fmt.Errorf("the store granted %q %w, which is out of range", req.Key, err)}
 			break
 		}
-		if got < sent+s.TTL-s.Margin {
+		if got < sent+s.AnswerWithin() {
 			return c.hold(&granted{grant: grant.New(req.Key, req.ID, s.Terms, sent, r)}, r.Wanted)
 		}
 		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", got-sent, s.TTL)
 	case driver.Held:
-		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Left: r.Left}
+		if req.Fair && r.Ahead > 0 {
+			return nil, &HeldError{Key: req.Key, Waiting: r.Ahead, aheadLeft: r.Left}
+		}
+		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Left: r.Left, Shared: r.Shared}
 	case driver.Pinned:
-		held := &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true}
+		held := &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true, Shared: r.Shared}
 		if r.Apart && !req.Apart {
 			return nil, &unsureError{held}
 		}
 		return nil, held
 	}
 	if !driver.IsNotApplied(r.Err) {
-		c.report.Unknown.Fail(ctx, 1, "key", req.Key, "hold", req.ID, "err", r.Err)
+		c.report.Unknown.Fail(ctx, 1, logs.Attrs(req.Key, req.Mode, "hold", req.ID, "err", r.Err)...)
+		if req.Mode == driver.Slot && r.Status != driver.Granted {
+			r.Slot = -1 // not known
+		}
 		c.unresolved.Add(undo.Task{
 			Hold: driver.Hold{
 				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.MinHold,
-				Guarded: s.Guarded, Undo: true,
+				Guarded: s.Guarded, Mode: req.Mode, Slot: r.Slot, Phase: r.Phase, Undo: true,
 			},
 			Acknowledged: r.Status == driver.Granted,
 			Sent:         got,
@@ -186,6 +205,20 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 		r.Err = errNoAnswer
 	}
 	return nil, r.Err
+}
+
+// badGrant is what is wrong with the numbers of a grant.
+func badGrant(req *driver.Request, r driver.Result) error {
+	switch {
+	case r.Token <= 0 || r.Token > driver.MaxToken:
+		return fmt.Errorf("with token %d", r.Token)
+	case req.Mode == driver.Exclusive:
+	case r.Phase <= 0 || r.Phase > driver.MaxToken:
+		return fmt.Errorf("in a phase with token %d", r.Phase)
+	case req.Mode == driver.Slot && (r.Slot < 0 || r.Slot >= req.Slots):
+		return fmt.Errorf("with slot %d of %d", r.Slot, req.Slots)
+	}
+	return nil
 }
 
 // errNoAnswer stands for an unknown outcome without a cause.
@@ -211,7 +244,7 @@ func (c *Client) hold(new *granted, hint driver.Hint) (*Lease, error) {
 	}
 	c.mu.Unlock()
 	if closed {
-		g.End(grant.Unwanted, nil)
+		g.EndUnwanted((*user)(l))
 		return nil, ErrClosed
 	}
 	return l, nil

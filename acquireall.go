@@ -22,7 +22,8 @@ import (
 // lease while it calls AcquireAll or Acquire for another key: to avoid a circle among those is
 // the program's affair.
 //
-// opts are for all keys, Want.Options for one. TTL, MaxHold, NoRenew and NoWait can only be
+// opts are for all keys, Want.Options for one: Shared for "tenant/7", say, and an exclusive
+// hold of "tenant/7/report". TTL, MaxHold, NoRenew and NoWait can only be
 // for all; Reentrant for none. With NoWait it is TryAcquireAll. While it waits it holds some
 // of the keys, except with MaxHold, with NoRenew, and where the store's number of holds is
 // limited (SelectForUpdate in a bounded pool): then it holds none. If one is lost meanwhile
@@ -30,7 +31,7 @@ import (
 // The leases of a group are never handed on one by one to other callers of this client.
 //
 // ctx bounds the wait, never the hold. Errors are those of Acquire. ErrInvalid also: no key,
-// a key twice, more keys than the store takes in one call or can hold at a time, an option
+// a key twice (in whatever modes), more keys than the store takes in one call or can hold at a time, an option
 // that is nil or cannot be given here. ErrSelfDeadlock: ctx comes from a lease of one of the
 // keys. After an error nothing is held.
 func (c *Client) AcquireAll(ctx context.Context, wants []Want, opts ...Option) (*Group, error) {
@@ -82,19 +83,35 @@ func (c *Client) acquireAll(ctx context.Context, wants []Want, opts []Option, on
 		}
 	}
 	if s, ok := c.store.Driver().(driver.HoldLimiter); ok {
-		if most := s.HoldLimit(); most > 0 && len(keys) > most {
-			return nil, fmt.Errorf("acquire all: %w: %d keys: the store can hold %d at a time: give its pool more connections", ErrInvalid, len(keys), most)
+		exclusive := 0
+		for _, k := range keys {
+			if k.set.Mode == driver.Exclusive {
+				exclusive++
+			}
+		}
+		if most := s.HoldLimit(); most > 0 && exclusive > most {
+			return nil, fmt.Errorf("acquire all: %w: %d exclusive keys: the store can hold %d at a time: give its pool more connections", ErrInvalid, exclusive, most)
 		} else if most > 0 {
 			a.keeps = false // groups that hold some would keep the room from each other
 		}
 	}
+	for i := range keys {
+		k := &keys[i]
+		k.watched = c.watch(ctx, k.name, k.set, once)
+	}
 	for _, k := range keys {
-		c.awaitOwnRelease(ctx, k.name)
+		c.awaitOwnRelease(ctx, k.name, k.set.Mode)
 	}
+	var g *Group
 	if once {
-		return a.once()
+		g, err = a.once()
+	} else {
+		g, err = a.wait()
 	}
-	return a.wait()
+	for _, k := range keys {
+		k.watched.end(k.lease, err)
+	}
+	return g, err
 }
 
 // once tries once for all keys.
@@ -164,16 +181,20 @@ func (a *acquisition) wait() (*Group, error) {
 // over reports whether ctx or the client has ended.
 func (a *acquisition) over() bool { return a.ctx.Err() != nil || a.c.isClosed() }
 
-// open is how many keys, from the first on, a caller of Acquire would try for at once. One
-// that another caller of this client has or waits for, or that this client leaves to another
-// program for a moment, is waited for in its line.
+// open is how many keys, from the first on, are worth an attempt at once. One that another
+// caller of this client has in a mode that excludes this one, or waits for in the same mode, or
+// that this client leaves to another program for a moment, is waited for as Acquire does.
 func (a *acquisition) open() int {
 	c := a.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	for i, k := range a.keys {
-		if e := c.keys[k.name]; k.lease == nil && e != nil && !e.Open(now) {
+		if k.lease != nil {
+			continue
+		}
+		id := keyID{k.name, k.set.Mode}
+		if e := c.keys[id]; e != nil && !e.Open(now, e.env()) || c.heldHere(id) != nil {
 			return i
 		}
 	}
@@ -243,7 +264,7 @@ func (a *acquisition) waitFor(k *groupKey) error {
 	within, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	held := newGroup(a.c, a.leases())
-	lease, err := a.c.wait(held.Context(within), k.name, k.set, false)
+	lease, err := a.c.wait(held.Context(within), k.name, k.set, false, k.watched)
 	if err == nil {
 		lease.g.NeverHandOff()
 		k.lease, k.err = lease, nil
@@ -283,7 +304,7 @@ func (a *acquisition) giveBack(from int) {
 	released := c.store.Work.Do(func() { grant.GiveBack(a.ctx, usedBy(leases), c.opts.ReleaseWait) })
 	if !released {
 		for _, l := range leases {
-			l.g.End(grant.Unwanted, nil)
+			l.g.EndUnwanted((*user)(l))
 		}
 	}
 	a.back = append(a.back, leases...)

@@ -304,7 +304,7 @@ func TestAcquireAllInvalid(t *testing.T) {
 			"no key":                  {nil, nil, "no key"},
 			"a key twice":             {rowlock.Keys("b", "a", "b"), nil, `wants 1 and 3 are both of "b"`},
 			"more than a batch":       {rowlock.Keys("a", "b", "c", "d", "e"), nil, "5 keys: this store takes at most 4"},
-			"more than there is room": {rowlock.Keys("a", "b", "c", "d"), nil, "4 keys: the store can hold 3"},
+			"more than there is room": {rowlock.Keys("a", "b", "c", "d"), nil, "4 exclusive keys: the store can hold 3"},
 			"an empty key":            {want(""), nil, "want 2: rowlock: invalid argument: the key is empty"},
 			"a nil option":            {rowlock.Keys("a"), []rowlock.Option{nil}, "option 1 of 1 is nil"},
 			"a nil option of a want":  {want("a", rowlock.Guarded(), nil), nil, `want 2 ("a"): option 2 of 2 is nil`},

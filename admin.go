@@ -25,7 +25,7 @@ func (c *Client) List(ctx context.Context, prefix, after string, limit int) ([]I
 	if limit < 1 {
 		return nil, fmt.Errorf("%s: %w: limit %d: use at least 1", what, ErrInvalid, limit)
 	}
-	infos, err := call.Ask(c.store, ctx, c.open, adminPatience, func(ctx context.Context) ([]Info, error) {
+	infos, err := call.Ask(c.store, ctx, c.open, adminPatience, "admin", func(ctx context.Context) ([]Info, error) {
 		return s.List(ctx, prefix, after, limit)
 	})
 	return infos, c.adminError(ctx, what, err)
@@ -48,7 +48,7 @@ func (c *Client) ForceRelease(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{Key: key}, err
 	}
-	info, err := call.Ask(c.store, ctx, c.open, adminPatience, func(ctx context.Context) (Info, error) {
+	info, err := call.Ask(c.store, ctx, c.open, adminPatience, "admin", func(ctx context.Context) (Info, error) {
 		return s.ForceRelease(ctx, key)
 	})
 	if err != nil {

@@ -61,3 +61,42 @@ func BenchmarkCycleAmong(b *testing.B) {
 		l.Release(ctx)
 	}
 }
+
+// BenchmarkObserved is BenchmarkCycle with an observer that does nothing.
+func BenchmarkObserved(b *testing.B) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, o := range map[string]*rowlock.Observer{
+		"None": nil,
+		"Callers": {
+			AcquireStart: func(ctx context.Context, _ rowlock.AcquireStart) context.Context { return ctx },
+			AcquireEnd:   func(context.Context, rowlock.AcquireEnd) {},
+		},
+		"All": {
+			AcquireStart: func(ctx context.Context, _ rowlock.AcquireStart) context.Context { return ctx },
+			AcquireEnd:   func(context.Context, rowlock.AcquireEnd) {},
+			LeaseEnd:     func(context.Context, rowlock.LeaseEnd) {},
+			Called:       func(rowlock.Called) {},
+		},
+	} {
+		var opts rowlock.Options
+		if o != nil {
+			opts.Observers = []*rowlock.Observer{o}
+		}
+		c, err := rowlock.New(memory.New(), opts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				l, err := c.Acquire(ctx, "k")
+				if err != nil {
+					b.Fatal(err)
+				}
+				l.Release(ctx)
+			}
+		})
+		c.Close(ctx)
+	}
+}

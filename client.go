@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -39,10 +40,12 @@ type Client struct {
 	log    *slog.Logger // its records go through logs
 	logs   *logs.Queue
 	report logs.Report
+	teller *teller              // nil: there are no observers
 	now    func() time.Duration // the clock of trust
 	number uint32               // the client's, in hints
 
-	longHold time.Duration // Options.LongHold; 0: there is no log
+	longHold    time.Duration // Options.LongHold; 0: there is no log
+	keyNamesOff atomic.Bool   // Options.KeyName has panicked
 
 	acquires   *batch.Batcher[driver.Request]
 	pinned     *batch.Batcher[driver.Request] // acquires of keys that were pinned the last time: they keep no others waiting
@@ -53,13 +56,15 @@ type Client struct {
 	prober    prober
 	watcher   watcher
 	observers observers
-	queuer    driver.Queuer        // nil: the store has no queue that grants
-	turner    driver.Turner        // nil: nor one for turns
-	keys      map[string]*keyEntry // that callers wait for, or that this client has, or had just now
-	waiting   int                  // callers that wait for them
-	hints     int                  // keys whose hint is renewed
-	idleKeys  int                  // entries that are kept only for their hint or yield time
-	free      []*waiter            // for reuse
+	line      line
+	queuer    driver.Queuer       // nil: the store has no queue that grants
+	turner    driver.Turner       // nil: nor one for turns
+	keys      map[keyID]*keyEntry // that callers wait for, or that this client has, or had just now
+	waiting   int                 // callers that wait for them
+	together  int                 // those of them that do not want it exclusively
+	hints     int                 // keys whose hint is renewed
+	idleKeys  int                 // entries that are kept only for their hint, yield time or slots
+	free      []*waiter           // for reuse
 	freeKeys  []*keyEntry
 	doing     map[*leaseContext]struct{} // functions of Do that run
 	attempts  attempts                   // on their way
@@ -102,7 +107,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		store:   call.New(store, limits, now),
 		opts:    o,
 		now:     now,
-		keys:    make(map[string]*keyEntry),
+		keys:    make(map[keyID]*keyEntry),
 		number:  1 + rand.Uint32N(driver.MaxClient),
 		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),
@@ -110,6 +115,12 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.log, c.logs = logs.New(o.Logger)
 	if o.Logger != nil {
 		c.longHold = o.LongHold
+		if o.Name != "" {
+			c.log = c.log.With("client", o.Name)
+		}
+	}
+	if c.teller = newTeller(c, o); c.teller != nil && c.teller.calls {
+		c.store.Called = c.teller.called
 	}
 	c.report.Init(c.log, now)
 	c.open, c.endOpen = context.WithCancel(context.Background())
@@ -117,11 +128,15 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.acquires, c.pinned = acquires(c.store), acquires(c.store)
 	c.unresolved = undo.New(c.store, &c.report, c.log)
 	c.renewer = grant.NewRenewer(grant.Config{
-		Store: c.store, Unresolved: c.unresolved, Report: &c.report, Log: c.log, Open: c.renewing, Lost: lostError,
-		Releasing: c.grantReleasing, Ended: c.grantEnded,
+		Store: c.store, Unresolved: c.unresolved, Report: &c.report, Log: c.log, Open: c.renewing,
+		Lost: func(key string, token int64, reason grant.Reason, cause error) error {
+			return lostError(key, token, reason, cause)
+		},
+		Releasing: c.grantReleasing, Ended: c.grantEnded, Watched: c.teller != nil,
 	})
 	c.prober.init(c)
 	c.observers.c = c
+	c.line.init(c, store)
 	c.watcher.c = c
 	c.watcher.store, _ = store.(driver.Waiter)
 	if limits.Queue {
@@ -129,6 +144,9 @@ func New(store driver.Store, o Options) (*Client, error) {
 	}
 	if limits.Turns {
 		c.turner, _ = store.(driver.Turner)
+	}
+	if c.teller != nil {
+		c.teller.begin()
 	}
 	return c, nil
 }
@@ -138,8 +156,8 @@ func acquires(store *call.Store) *batch.Batcher[driver.Request] {
 	l := store.Limits
 	return batch.New(batch.Config[driver.Request]{
 		Store: store, Send: store.Acquire,
-		Key:  func(r *driver.Request) string { return r.Key },
-		Size: l.Batch, Alone: l.InFlight == 0, AtOnce: l.InFlight, Most: batch.Most, Slow: l.SlowBatch, Gather: true,
+		Entry: func(r *driver.Request) (key, id string) { return r.Key, "" },
+		Size:  l.Batch, Alone: l.InFlight == 0, AtOnce: l.InFlight, Most: batch.Most, Slow: l.SlowBatch, Gather: true,
 	})
 }
 

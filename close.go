@@ -38,7 +38,8 @@ import (
 // that function it changes nothing and gives ErrSelfDeadlock. Close of a nil Client is nil.
 //
 // What was logged reaches the handler of Options.Logger before Close returns, unless
-// the handler takes longer than ctx allows, or than Options.ReleaseWait for one record.
+// the handler takes longer than ctx allows, or than Options.ReleaseWait for one record. The
+// same holds for what Options.Observers are told.
 func (c *Client) Close(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -57,13 +58,18 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	defer close(c.done)
 	defer c.endLog(ctx)
+	if c.teller != nil {
+		defer c.teller.end(ctx)
+	}
 	defer c.store.End()
 
 	release, stop := earlier(ctx, c.opts.ReleaseWait)
 	defer stop()
 	waitFor(release, c.doneAll)
 	c.closeOthers()
-	waitFor(ctx, c.doneAll)
+	if waitFor(ctx, c.doneAll) {
+		c.closeOthers() // those of which the functions had views
+	}
 	running := c.giveUp()
 	c.endRenewing()
 	workDone := c.store.Work.Close()
@@ -90,6 +96,10 @@ func (c *Client) closes() bool {
 		close(c.doneAll)
 	}
 	running := slices.Collect(maps.Keys(c.doing))
+	for _, k := range c.keys {
+		k.clearGate()
+		k.dropTicket()
+	}
 	c.mu.Unlock()
 	c.endOpen()
 	for _, ctx := range running {
@@ -127,13 +137,17 @@ func (c *Client) closeOthers() {
 	running := slices.Collect(maps.Keys(c.doing))
 	c.mu.Unlock()
 	under := make(map[*grant.Grant]bool, len(running))
+	stays := make(map[grant.User]bool, len(running))
 	for _, ctx := range running {
 		if ctx.lease.Err() == nil { // if not, the grant is another's, or over
 			under[ctx.lease.g] = true
+			stays[(*user)(ctx.lease.first())] = true
 		}
 	}
 	for _, g := range c.renewer.All() {
-		if !under[g] {
+		if under[g] {
+			g.EndOthers(func(u grant.User) bool { return stays[u] })
+		} else {
 			g.End(grant.Closed, nil)
 		}
 	}
@@ -157,9 +171,9 @@ func (c *Client) giveUp() (keys []string) {
 func (c *Client) underWay() (keys []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, k := range c.keys {
+	for id, k := range c.keys {
 		if k.Held > 0 {
-			keys = append(keys, name)
+			keys = append(keys, id.name)
 		}
 	}
 	for w := c.attempts.first; w != nil; w = w.next {

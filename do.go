@@ -85,6 +85,7 @@ func (r ran) withLoss() error {
 // the lease: on a panic and on runtime.Goexit too. open is false, and fn not called, when the
 // client's Close has begun.
 func runUnder(ctx context.Context, lease *Lease, fn func(context.Context, *Lease) error) (r ran, open bool) {
+	ctx = lease.holdStarts(ctx)
 	running, open := lease.c.doBegins(lease, ctx)
 	if !open {
 		_ = lease.Release(ctx)

@@ -33,7 +33,7 @@
 // machine) and go on after its lease ended without knowing: between a look at Err
 // and the write that follows it. Only a token that the written resource checks, or
 // a write in the lock's own database in a guarded transaction, closes that gap.
-// There is no order among programs that wait. Two strategies, tables or databases
+// There is no order among programs that wait without Fair. Two strategies, tables or databases
 // are two lock spaces. The clock of a database that steps forward by more than the
 // margin ends leases early without the signal. An operator's ForceRelease is seen
 // by the holder at its next renewal.

@@ -39,6 +39,10 @@ var (
 	// what became of it. It took effect or it did not, or it still may.
 	ErrUnknownOutcome = driver.ErrUnknownOutcome
 
+	// ErrChanged: ForceReleaseIf of a Store found another hold of the key than it was to
+	// end, or none. Nothing was changed.
+	ErrChanged = driver.ErrChanged
+
 	// ErrClosed: the Client or the Store was closed.
 	ErrClosed = driver.ErrClosed
 
@@ -59,10 +63,23 @@ type HeldError struct {
 	Owner  string        // empty where knowing it would have cost another trip
 	Left   time.Duration // until the hold ends if it is not renewed, by the database's clock; 0: not known
 	Pinned bool          // the hold is over, but an open transaction of its holder must end first
+	Shared bool          // it is held by leases of Shared or Slots; of a request that is not exclusive: where that is known
+
+	// Waiting, with Fair: so many programs wait before this caller, whose turn comes first;
+	// the key itself may be free, and Left is not known.
+	Waiting int
+
+	aheadLeft time.Duration // until they are over by themselves
 }
 
 func (e *HeldError) Error() string {
+	if e.Waiting > 0 {
+		return fmt.Sprintf("rowlock: %q is not free for this caller: %d that wait with Fair come first", e.Key, e.Waiting)
+	}
 	s := fmt.Sprintf("rowlock: %q is held", e.Key)
+	if e.Shared {
+		s += ", with Shared or Slots,"
+	}
 	if e.Pinned {
 		s = fmt.Sprintf("rowlock: %q is pinned by an open transaction", e.Key)
 	}
@@ -87,7 +104,8 @@ func shown(owner string) string {
 	return owner
 }
 
-// Reason says why a hold was lost.
+// Reason says why a hold was lost. (It is made of a grant.Reason by lostReasons; a lease hears of
+// it in user.Ended. A new one goes into Reasons, and into the tables of ui and rowlockcli too.)
 type Reason string
 
 // The reasons of a LostError.
@@ -137,6 +155,6 @@ var lostReasons = map[grant.Reason]Reason{
 }
 
 // lostError is the *LostError of a grant that ended with reason.
-func lostError(key string, token int64, reason grant.Reason, cause error) error {
+func lostError(key string, token int64, reason grant.Reason, cause error) *LostError {
 	return &LostError{Key: key, Token: token, Reason: lostReasons[reason], Err: cause}
 }

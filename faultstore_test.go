@@ -27,10 +27,11 @@ type faultStore struct {
 // call is one call of the engine.
 type call struct {
 	ctx  context.Context
-	op   string // acquire, renew, release, inspect
+	op   string // acquire, renew, release, inspect, put, remove
 	keys []string
 	ids  []driver.HoldID
 	reqs []driver.Request // of an acquire
+	hold []driver.Hold    // of a renew or release
 	n    int              // how many calls of this op came before
 	at   time.Duration
 }
@@ -89,6 +90,13 @@ func (f *faultStore) seen(op string) (calls []call) {
 		}
 	}
 	return calls
+}
+
+// all are the calls of every op, so far.
+func (f *faultStore) all() []call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
 }
 
 // pass runs one call through the fault.
@@ -161,7 +169,7 @@ func (f *faultStore) Acquire(ctx context.Context, reqs []driver.Request) ([]driv
 }
 
 func holdsCall(op string, holds []driver.Hold) call {
-	c := call{op: op}
+	c := call{op: op, hold: slices.Clone(holds)}
 	for _, h := range holds {
 		c.keys, c.ids = append(c.keys, h.Key), append(c.ids, h.ID)
 	}
@@ -189,6 +197,32 @@ func (f *faultStore) Inspect(ctx context.Context, keys []string) ([]driver.Info,
 		return nil, err
 	})
 	return infos, err
+}
+
+// PutTickets is an op "put" whose keys are those of the tickets.
+func (f *faultStore) PutTickets(ctx context.Context, tickets []driver.Ticket) ([]driver.Place, error) {
+	var places []driver.Place
+	_, err := f.pass(ctx, ticketsCall("put", tickets), func(ctx context.Context) (_ []driver.Result, err error) {
+		places, err = f.Store.PutTickets(ctx, tickets)
+		return nil, err
+	})
+	return places, err
+}
+
+// RemoveTickets is an op "remove".
+func (f *faultStore) RemoveTickets(ctx context.Context, tickets []driver.Ticket) error {
+	_, err := f.pass(ctx, ticketsCall("remove", tickets), func(ctx context.Context) ([]driver.Result, error) {
+		return nil, f.Store.RemoveTickets(ctx, tickets)
+	})
+	return err
+}
+
+func ticketsCall(op string, tickets []driver.Ticket) call {
+	c := call{op: op}
+	for _, t := range tickets {
+		c.keys, c.ids = append(c.keys, t.Key), append(c.ids, t.ID)
+	}
+	return c
 }
 
 // on makes a fault for calls of one op only.

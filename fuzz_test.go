@@ -166,3 +166,71 @@ func FuzzToken(f *testing.F) {
 		}
 	})
 }
+
+// FuzzModes: whatever a store answers to a reader or slot, no lease has a token, phase or slot
+// that cannot be, the error says which it was, and other keys do not suffer. Whatever n is,
+// Slots refuses it with the number, or gives one below it.
+func FuzzModes(f *testing.F) {
+	ends := []int64{0, 1, 2, -1, math.MinInt64, math.MaxInt64, driver.MaxToken, driver.MaxToken + 1, 1 << 62}
+	for i, a := range ends {
+		f.Add(true, int64(3), a, int64(1024), int64(0))
+		f.Add(true, int64(3), int64(2048), a, int64(0))
+		f.Add(false, int64(3), a, ends[(i+2)%len(ends)], int64(0))
+		f.Add(false, int64(3), int64(2048), int64(1024), a)
+		f.Add(false, a, int64(2048), int64(1024), int64(0))
+	}
+	f.Add(false, int64(driver.MaxSlots), int64(2048), int64(1024), int64(driver.MaxSlots-1))
+	f.Add(false, int64(driver.MaxSlots+1), int64(2048), int64(1024), int64(0))
+	f.Fuzz(func(t *testing.T, reader bool, n, token, phase, slot int64) {
+		if int64(int(n)) != n || int64(int(slot)) != slot {
+			return // this machine has no such numbers
+		}
+		store := newFaultStore()
+		store.set(on("acquire", verdict{change: func(results []driver.Result) {
+			for i := range results {
+				if results[i].Phase > 0 { // the other key is wanted exclusively
+					results[i].Token, results[i].Stored, results[i].Phase, results[i].Slot = token, token, phase, int(slot)
+				}
+			}
+		}}))
+		c, err := rowlock.New(store, rowlock.Options{ReapInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		mode := rowlock.Slots(int(n))
+		if reader {
+			mode = rowlock.Shared()
+		}
+		lease, err := c.TryAcquire(t.Context(), "k", mode)
+		if other, err := c.TryAcquire(t.Context(), "other"); err != nil || other.Err() != nil {
+			t.Errorf("the other key: %v, %v", err, other.Err())
+		}
+		bad := token <= 0 || token > driver.MaxToken || phase <= 0 || phase > driver.MaxToken
+		switch {
+		case !reader && (n < 1 || n > driver.MaxSlots):
+			if !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(n)) {
+				t.Errorf("Slots(%d): %v", n, err)
+			}
+			return
+		case bad || !reader && (slot < 0 || slot >= n):
+			if err == nil || !strings.Contains(err.Error(), `"k"`) || !driver.IsLasting(err) {
+				t.Errorf("token %d, phase %d, slot %d of %d: %v, %v", token, phase, slot, n, lease, err)
+			}
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		want := slot
+		if reader {
+			want = -1
+		}
+		if lease.Token() != token || int64(lease.Slot()) != want {
+			t.Errorf("token %d, slot %d; the store said %d and %d", lease.Token(), lease.Slot(), token, want)
+		}
+		beside, err := c.TryAcquire(t.Context(), "k", mode) // a reader joins; a slot is another answer of the store
+		if err == nil && (beside.Token() <= 0 || beside.Token() > driver.MaxToken || reader && beside.Token() != token) {
+			t.Errorf("token %d beside %d", beside.Token(), token)
+		}
+	})
+}

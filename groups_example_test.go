@@ -85,6 +85,33 @@ func ExampleWant() {
 	// Output: stock/17 is held by order 4711
 }
 
+// One of many reports of a tenant: each has a key of its own, and the tenant stays as it is
+// while any of them is written.
+func ExampleWant_modes() {
+	ctx := context.Background()
+	locks := newLocks()
+	defer locks.Close(ctx)
+	report := "sales"
+	group, err := locks.AcquireAll(ctx, []rowlock.Want{
+		{Key: "tenant/7", Options: []rowlock.Option{rowlock.Shared()}},
+		{Key: "tenant/7/" + report},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer group.Release(ctx)
+	_, err = locks.TryAcquireAll(ctx, []rowlock.Want{
+		{Key: "tenant/7", Options: []rowlock.Option{rowlock.Shared()}},
+		{Key: "tenant/7/stock"},
+	})
+	fmt.Println("another report:", err == nil)
+	_, err = locks.TryAcquire(ctx, "tenant/7")
+	fmt.Println("the tenant for itself:", err == nil)
+	// Output:
+	// another report: true
+	// the tenant for itself: false
+}
+
 // closeAccount may be called on its own, and by a caller that has the lock.
 func closeAccount(ctx context.Context, locks rowlock.Locker, account string) error {
 	return rowlock.Do(ctx, locks, "account/"+account, func(ctx context.Context, lease *rowlock.Lease) error {

@@ -3,19 +3,21 @@ package rowlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
 	"github.com/rowlock/rowlock/internal/key"
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // The events of a key that come from its attempts, probes and grants. Those of the stream are
 // in watcher.go, those of the server's queue in serverqueue.go.
 
 // answered moves the key after the answer to an attempt for a caller with the settings s.
-// took is how long the attempt took, ctx is that caller's.
-func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err error, took time.Duration) {
+// gate is the ID of the attempt if its gate stands, took how long it took, ctx is that caller's.
+func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err error, gate driver.HoldID, took time.Duration) {
 	c := k.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,13 +32,16 @@ func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err e
 	if lease != nil || held != nil {
 		k.fails(false)
 		c.report.Acquire.OK()
+		k.gate = gate // a grant ends it
+		if c.closed || len(k.waiters) == 0 {
+			k.clearGate()
+		}
 	}
 	switch {
 	case lease != nil:
 		// The caller may have left; the next one gets the lease if it asked for the same.
-		if len(k.waiters) > 0 && k.waiters[0].set == s {
-			k.pop(lease, nil)
-			k.Waiting--
+		if k.serve(lease, s) {
+			k.dropTicket()
 		} else {
 			defer c.giveBack(lease)
 		}
@@ -55,18 +60,48 @@ func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err e
 	case held != nil:
 		c.watcher.start()
 		k.noteCause(held)
-		k.step(key.Event{Kind: key.Refused, Left: held.Left, Pinned: held.Pinned, Apart: unsure(err)})
+		k.step(key.Event{
+			Kind: key.Refused, Left: max(held.Left, held.aheadLeft), Pinned: held.Pinned, Apart: unsure(err),
+			Phase: held.Shared, Gated: gate != driver.HoldID{}, Ahead: held.Waiting,
+		})
 	default:
 		k.noteCause(err)
 		k.fails(true)
-		c.report.Acquire.Fail(ctx, 0, "key", k.name, "err", err)
+		c.report.Acquire.Fail(ctx, 0, logs.Attrs(k.id.name, k.id.mode, "err", err)...)
 		k.step(key.Event{Kind: key.Failed, Silent: driver.IsSilent(err), Took: took})
 	}
 }
 
+// serve gives the lease of an attempt with the settings s to the caller that is next, and to
+// all readers that asked for the same one each on its grant; false: there is no such caller.
+func (k *keyEntry) serve(lease *Lease, s settings) bool {
+	next := 0
+	if k.id.mode != driver.Exclusive { // they have no order
+		next = slices.IndexFunc(k.waiters, func(w *waiter) bool { return w.set == s })
+	}
+	if next < 0 || len(k.waiters) == 0 || k.waiters[next].set != s {
+		return false
+	}
+	k.popAt(next, lease)
+	k.Waiting--
+	for i := 0; k.id.mode == driver.Shared && i < len(k.waiters); {
+		if k.waiters[i].set != s {
+			i++
+			continue
+		}
+		l := k.c.beside(lease.g, s.Terms)
+		if l == nil {
+			break
+		}
+		k.popAt(i, l)
+		k.Waiting--
+	}
+	return true
+}
+
 // giveBack ends a grant that reached no caller.
 func (c *Client) giveBack(l *Lease) {
-	c.store.Work.Fork(func() { l.g.End(grant.Unwanted, nil) })
+	c.store.Work.Fork(func() { l.g.EndUnwanted((*user)(l)) })
 }
 
 // probed moves the key after a probe of it.
@@ -78,25 +113,32 @@ func (k *keyEntry) probed(info driver.Info, err error) {
 	case err != nil:
 		k.noteCause(err)
 		k.fails(true)
-		c.report.Acquire.Fail(context.Background(), 0, "key", k.name, "err", err)
+		c.report.Acquire.Fail(context.Background(), 0, logs.Attrs(k.id.name, k.id.mode, "err", err)...)
 		k.step(key.Event{Kind: key.ProbeFailed, Lasting: driver.IsLasting(err)})
 		return
 	}
 	k.fails(false)
-	if info.Held {
-		k.noteCause(&HeldError{Key: k.name, Owner: info.Owner, Left: info.Left, Pinned: info.Pinned})
-		if k.Held == 0 {
+	free := k.freeFor(info)
+	if !free {
+		k.noteCause(&HeldError{
+			Key: k.id.name, Owner: info.Owner, Left: info.Left, Pinned: info.Pinned,
+			Shared: info.InPhase() && k.id.mode == driver.Exclusive,
+		})
+		if k.Held == 0 || k.id.mode != driver.Exclusive {
 			c.watcher.start()
 		}
 	}
-	k.step(key.Event{Kind: key.Probed, Free: !info.Held, Kept: info.Kept, Token: info.Token, Left: info.Left, Pinned: info.Pinned, Hint: info.Wanted})
+	k.step(key.Event{
+		Kind: key.Probed, Free: free, Kept: info.Kept && !info.InPhase(), Token: info.Token, Left: info.Left, Pinned: info.Pinned,
+		Hint: info.Wanted, Phase: info.InPhase(), Gated: info.Gated,
+	})
 }
 
 // grantBegan notes that a grant of this client has begun. Called under c.mu.
 func (c *Client) grantBegan(g *grant.Grant, hint driver.Hint) {
-	k := c.key(g.Hold.Key)
-	k.holder = g
-	c.observers.wake(k.name)
+	k := c.key(idOf(g))
+	k.grants = append(k.grants, g)
+	c.observers.wake(k.id.name)
 	k.step(key.Event{Kind: key.Began, Token: g.Hold.Stored, Hint: hint, Known: hint.Client != 0})
 }
 
@@ -105,43 +147,56 @@ func (c *Client) grantBegan(g *grant.Grant, hint driver.Hint) {
 func (c *Client) grantReleasing(g *grant.Grant) (asks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.keys[g.Hold.Key]
+	k := c.keys[idOf(g)]
 	if k == nil {
 		return false
 	}
 	k.step(key.Event{Kind: key.ReleaseSent})
-	return k.Waiting > 0 || k.Hinted(c.now())
+	switch now := c.now(); k.id.mode {
+	case driver.Exclusive:
+		return k.Waiting > 0 || k.Hinted(now)
+	case driver.Slot:
+		return k.AsksSlot(now, k.env())
+	}
+	return false
 }
 
 // grantEnded notes that a grant has ended, and that its release was answered.
 func (c *Client) grantEnded(g *grant.Grant, o grant.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.observers.wake(g.Hold.Key)
-	k := c.keys[g.Hold.Key]
+	id := idOf(g)
+	c.observers.wake(id.name)
+	k := c.keys[id]
 	if k == nil {
 		return
 	}
-	if k.holder == g {
-		k.holder = nil
+	if i := slices.Index(k.grants, g); i >= 0 {
+		k.grants = slices.Delete(k.grants, i, i+1)
 	}
+	k.noteSlot(g)
 	k.step(key.Event{Kind: key.Ended, Lost: o.Lost, Hint: o.Hint, Known: o.Known})
 	c.forget(k)
+	c.wakeOthers(id)
 }
 
-// heldHere is why key cannot be had within this client: it is a lease of another caller,
-// or its release is not answered; nil: neither. Called under c.mu.
-func (c *Client) heldHere(name string) error {
-	k := c.keys[name]
-	if k == nil || k.Held == 0 {
-		return nil
-	}
-	if k.holder != nil {
-		if left, live := k.holder.Live(); live {
-			return &HeldError{Key: name, Owner: k.holder.Terms.Owner, Left: left + k.holder.Terms.Margin}
+// heldHere is why key cannot be had within this client in this mode: it is a lease of another
+// caller, or its release is not answered; nil: neither. Called under c.mu.
+func (c *Client) heldHere(id keyID) (why error) {
+	for _, k := range c.entries(id.name) {
+		if k == nil || k.Held == 0 || k.id.mode != driver.Exclusive && id.mode != driver.Exclusive {
+			continue
 		}
+		for _, g := range k.grants {
+			if left, live := g.Live(); live {
+				return &HeldError{
+					Key: id.name, Owner: g.Terms.Owner, Left: left + g.Terms.Margin, Shared: k.id.mode != driver.Exclusive,
+				}
+			}
+		}
+		why = errReleasing
 	}
-	return errReleasing
+	return why
 }
 
 // errReleasing: it is not known whether the key is held.

@@ -37,14 +37,20 @@ import (
 // One call of Lead never runs fn twice at a time. After a panic and runtime.Goexit in fn the
 // key is released.
 //
-// The options are those of Acquire. NoWait is ErrInvalid: Lead waits. With MaxHold a term ends
-// after that, and any program may win the next.
+// The options are those of Acquire. NoWait is ErrInvalid, because Lead waits, and so are Shared
+// and Slots, with which several programs would lead. With MaxHold a term ends after that, and any
+// program may win the next.
 func Lead(ctx context.Context, l Locker, key string, fn func(ctx context.Context, term *Lease) error, opts ...Option) error {
 	if err := checkRun(ctx, "lead", l, key, fn); err != nil {
 		return err
 	}
-	if settingsOf(opts).noWait {
+	switch s := settingsOf(opts); {
+	case s.noWait:
 		return fmt.Errorf("lead %q: %w: NoWait: Lead waits for the key; leave it out", key, ErrInvalid)
+	case s.shared:
+		return fmt.Errorf("lead %q: %w: Shared: every program would lead at once; leave it out", key, ErrInvalid)
+	case s.slots:
+		return fmt.Errorf("lead %q: %w: Slots: several programs would lead at once; leave it out, or call Do with it in a loop", key, ErrInvalid)
 	}
 	for {
 		term, err := leaseOf(ctx, "lead", l, key, opts)

@@ -261,6 +261,12 @@ func TestLeadErrors(t *testing.T) {
 		"NoWait": {nil, func(ctx context.Context, c *rowlock.Client) error {
 			return rowlock.Lead(ctx, c, "k", ran, rowlock.NoWait())
 		}, rowlock.ErrInvalid, "NoWait"},
+		"Shared": {nil, func(ctx context.Context, c *rowlock.Client) error {
+			return rowlock.Lead(ctx, c, "k", ran, rowlock.Shared())
+		}, rowlock.ErrInvalid, "Shared"},
+		"Slots": {nil, func(ctx context.Context, c *rowlock.Client) error {
+			return rowlock.Lead(ctx, c, "k", ran, rowlock.Slots(2))
+		}, rowlock.ErrInvalid, "Slots"},
 		"nil option":     {nil, func(ctx context.Context, c *rowlock.Client) error { return rowlock.Lead(ctx, c, "k", ran, nil) }, rowlock.ErrInvalid, "option 1"},
 		"empty Locker":   {nil, func(ctx context.Context, c *rowlock.Client) error { return rowlock.Lead(ctx, noLocker{}, "k", ran) }, rowlock.ErrInvalid, "noLocker"},
 		"lasting error":  {on("acquire", verdict{err: lasting}), func(ctx context.Context, c *rowlock.Client) error { return rowlock.Lead(ctx, c, "k", ran) }, rowlock.ErrSchema, "no table"},

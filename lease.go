@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
 )
 
@@ -18,14 +19,16 @@ type Lease struct {
 	began time.Duration // when the caller got it
 
 	mu        sync.Mutex
-	ended     error // nil while held
-	handedOff bool  // released, and the grant went on to another caller of the client
-	answer    error // of Release, once its answer was a loss
+	ended     error      // nil while held
+	handedOff bool       // released, and the grant went on to another caller of the client
+	local     bool       // of a handoff, or beside another reader's: constant
+	answer    *LostError // of Release, once its answer was a loss
 	done      chan struct{}
 	contexts  map[*leaseContext]struct{}
 	views     map[*Lease]struct{} // that have not ended
 	group     *Group              // that is told of the end
 	callSite  callSite
+	watched   *watched // nil: no observer was told of it
 
 	view *view // nil: it is the lease of a grant
 }
@@ -54,6 +57,9 @@ func (l *Lease) ends(err error, handedOff bool) bool {
 		return false
 	}
 	l.ended, l.handedOff = err, handedOff
+	if l.watched != nil {
+		l.watched.endsLocked(l, err, handedOff)
+	}
 	if l.done != nil {
 		close(l.done)
 	}
@@ -87,10 +93,30 @@ func (l *Lease) Key() string { return l.g.Hold.Key }
 // of a row its hold ID tells: Info.Hold, hold in log lines.
 func (l *Lease) Token() int64 { return l.token }
 
+// Slot is the number of the place that a lease of [Slots] has: 0 to n-1, and no other live hold
+// of the key has it. It can be used as the number of a worker, a shard or a port. A client gets
+// the one that it had last, if that is free. Without Slots it is -1.
+func (l *Lease) Slot() int {
+	if l.g.Hold.Mode != driver.Slot {
+		return -1
+	}
+	return l.g.Hold.Slot
+}
+
 // Until is the trust deadline by the wall clock, for display: it moves with every
 // renewal. After the end it is the last one. To know whether the lease is held, ask Err.
 func (l *Lease) Until() time.Time {
 	return time.Now().Add(l.g.Deadline() - l.c.now())
+}
+
+// Left is for how long from now on the lease is trusted if no renewal is acknowledged meanwhile,
+// by the monotonic clock that Err asks; 0 after the end. It is for those who must begin to
+// stop before the end, as a program that first asks a command to end and then ends it.
+func (l *Lease) Left() time.Duration {
+	if l.Err() != nil {
+		return 0
+	}
+	return max(l.g.Deadline()-l.c.now(), 0)
 }
 
 // Done is closed when the hold ends, released or lost. In a process that was

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,11 +65,11 @@ func TestALogHandlerThatCallsTheClient(t *testing.T) {
 		ctx := context.Background()
 		f := newFaultStore()
 		var c *rowlock.Client
-		var l *rowlock.Lease
+		var held atomic.Pointer[rowlock.Lease]
 		h := &logged{least: slog.LevelDebug, on: func(_ context.Context, r slog.Record) {
 			c.Stats()
 			c.Inspect(ctx, "k")
-			if l != nil {
+			if l := held.Load(); l != nil {
 				l.Err()
 				l.Until()
 				l.Renew(ctx)
@@ -83,7 +84,8 @@ func TestALogHandlerThatCallsTheClient(t *testing.T) {
 			}
 		}}
 		c = newClient(t, f, logTo(h))
-		l = acquire(t, c, "k", rowlock.TTL(5*time.Second))
+		l := acquire(t, c, "k", rowlock.TTL(5*time.Second))
+		held.Store(l)
 		acquire(t, c, "stays")
 		f.set(func(c call) verdict {
 			if c.op == "renew" || c.op == "acquire" && c.keys[0] == "other" {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // A lease that its holder forgot is renewed for as long as the program lives, and no other
@@ -44,7 +46,7 @@ func (l *Lease) logLongHold(now time.Duration) {
 		return
 	}
 	l.c.log.Info("a lease is held for long; if it was forgotten, release it, or set MaxHold",
-		"key", l.Key(), "token", l.token, "hold", l.g.Hold.ID, "for", now-l.began, "at", by.String())
+		logs.Attrs(l.Key(), l.g.Hold.Mode, "token", l.token, "hold", l.g.Hold.ID, "for", now-l.began, "at", by.String())...)
 }
 
 // String is the file and line of the call of Do, Acquire or TryAcquire: the first that

@@ -10,6 +10,10 @@ import (
 )
 
 // Leader says who leads: who has a key. See [Client.Observe].
+//
+// Leaders are exclusive holders. A key that is held with [Shared] or [Slots] is Held too, until
+// the last of those holds ends: without an Owner, and with the Token of them all, which
+// Info.Token is.
 type Leader struct {
 	Key string
 
@@ -246,7 +250,7 @@ func (s *observers) join(waited []probed, due []*observedKey) []probed {
 		return waited
 	}
 	for i := range waited {
-		if o := s.keys[waited[i].k.name]; o != nil && o.answered == o.sent {
+		if o := s.keys[waited[i].k.id.name]; o != nil && o.answered == o.sent {
 			s.send(o)
 			waited[i].o = o
 		}
@@ -323,6 +327,9 @@ func (o *observedKey) note(info driver.Info, err error, now time.Duration) (news
 		}
 		after = before // the row is gone, and with it the last term's name
 		after.Held = false
+	}
+	if info.InPhase() {
+		after.Owner = "" // there may be many, who come and go
 	}
 	if !after.Held {
 		after.Left = 0

@@ -509,3 +509,51 @@ func TestObserveBeginsWithTheStateNow(t *testing.T) {
 		}
 	})
 }
+
+// TestObserveOfModes: a key in a phase is held, by nobody in particular, as one term; a change in
+// any mode is seen at once where this client made it.
+func TestObserveOfModes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient(t, f, rowlock.Options{Owner: "c"}), newClient(t, f.Store, rowlock.Options{Owner: "other"})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		watch := newFollow(ctx, c, "k")
+		synctest.Wait()
+		soon := func(what, text string) {
+			t.Helper()
+			time.Sleep(300 * time.Millisecond) // two probes of a key are not closer than 250 ms
+			if watch.text() != text {
+				t.Errorf("%s: %q, want %q", what, watch.text(), text)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		reader := acquire(t, c, "k", rowlock.Shared())
+		soon("a reader of this client", "- ")
+		if s := watch.last(); !s.Held || s.Token != reader.Token() {
+			t.Errorf("a phase: %+v, want token %d", s, reader.Token())
+		}
+		slot := acquire(t, other, "k", rowlock.Slots(2))
+		more := acquire(t, other, "k", rowlock.Shared())
+		time.Sleep(5 * time.Second)
+		release(t, reader)
+		time.Sleep(5 * time.Second)
+		release(t, more)
+		time.Sleep(5 * time.Second)
+		soon("others come and go in the phase", "- ")
+		own := acquire(t, c, "k", rowlock.Slots(2))
+		release(t, slot)
+		time.Sleep(5 * time.Second)
+		release(t, own)
+		soon("the last of the phase has gone", "-  -")
+		writer := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		soon("an exclusive holder", "-  - c")
+		if s := watch.last(); s.Token != writer.Token() {
+			t.Errorf("the writer: %+v, want token %d", s, writer.Token())
+		}
+		release(t, writer)
+		time.Sleep(time.Second)
+		watch.rising(t)
+	})
+}

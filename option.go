@@ -62,6 +62,19 @@ type Options struct {
 	// Default host:pid.
 	Owner string
 
+	// Observers are told what the client does: for metrics and tracing. Each has its own
+	// place in the order in which they are told. None may be nil or there twice.
+	Observers []*Observer
+
+	// Name is that of the client among those of the program, for observers and, if it is set, for
+	// the Logger (attribute client). At most 255 bytes. Default: none.
+	Name string
+
+	// KeyName makes few names of many keys, for metrics: "import/42" is "import" by
+	// UpTo("/"). The same key has always the same name. It must not block, and is called by many at the same time. Where it panics
+	// it is switched off. Default: keys have no names.
+	KeyName func(key string) string
+
 	// Logger gets what happens in the background: a lost lease (Error), failed
 	// renewals or late releases (Warn), that they work again (Info), each step (Debug).
 	// What fails together shares a line, and there is at most one a second of each
@@ -119,6 +132,12 @@ func (o Options) fill(lim driver.Limits) (Options, error) {
 		}
 		o.Owner = fmt.Sprintf("%.200s:%d", host, os.Getpid())
 	}
+	if len(o.Name) > maxOwner {
+		return o, fmt.Errorf("%w: the Name has %d bytes: use at most %d", ErrInvalid, len(o.Name), maxOwner)
+	}
+	if err := checkObservers(o.Observers); err != nil {
+		return o, err
+	}
 	if o.Margin < 0 {
 		return o, fmt.Errorf("%w: Margin %v: use a positive time, or 0 for a tenth of the TTL", ErrInvalid, o.Margin)
 	}
@@ -133,6 +152,8 @@ type Option func(*settings)
 type settings struct {
 	grant.Terms
 	noWait, reentrant bool
+	shared, slots     bool // were asked for
+	fair              bool
 }
 
 // TTL sets the TTL of this lease; see [Options].TTL. It must be above Options.Margin, if
@@ -176,6 +197,48 @@ func Owner(who string) Option {
 	}
 }
 
+// Shared asks for a hold that others may have at the same time as long as they ask for
+// Shared, or Slots, too: a read lock. An exclusive hold excludes it, and it excludes an
+// exclusive one. While an exclusive Acquire waits no new ones come, so that it gets its turn;
+// readers that have waited have at least 100ms before the next exclusive one keeps them out.
+//
+// Each Shared hold is a lease of its own, with its own end. Lease.Token is that of the phase:
+// above every earlier exclusive token of the key, below every later one, and the same for all
+// readers that hold it together. Callers of one Client that ask with the same options within
+// Options.Handoff share one hold in the database, and so one loss. MinHold with Shared is
+// ErrInvalid, and so is Slots; a store that has no such holds gives ErrNotSupported.
+func Shared() Option { return func(s *settings) { s.shared = true } }
+
+// Slots asks for one of n places of the key: each such hold has a number, Lease.Slot, below its
+// n, and no two of them the same. So at most n hold at once. The number n is the call's: where
+// callers differ each gets a place below its own. An exclusive hold excludes it, and it
+// excludes an exclusive one; Shared holds may be beside it. n is 1 to 1000, other values are
+// ErrInvalid; a store that has no such holds gives ErrNotSupported.
+//
+// Lease.Token is the place's own: it rises from hold to hold of one place. A resource that
+// checks tokens keeps the largest for each place of a key, not for each key.
+func Slots(n int) Option {
+	return func(s *settings) { s.slots, s.Terms.Slots = true, n }
+}
+
+// Fair makes the programs that wait for a key get it in the order in which they first asked:
+// none that comes later passes one that waits. The callers of one program (of one Client)
+// stand in its own line, as ever; a program whose caller got the key asks anew for the next
+// one, behind those that wait then. It is for exclusive leases and Slots, whose callers have
+// one line for each key.
+//
+// All callers of the key must use it: who does not passes those who wait. A program that waits
+// keeps its place by a ticket in the database, which it renews; it decides whose turn it is, and
+// never who has the key. A program that dies keeps those behind it waiting for at most a
+// second, however many die together; one that could not renew its ticket for a second may be
+// passed until it does, and then has its place again. The order is that of the database's
+// clock; two that come within the time of a statement may be served in either order.
+//
+// A lease is handed off in memory only where no other program waits before. TryAcquire gets ErrHeld
+// while others wait, also if the key is free. In AcquireAll it orders the waits
+// for each key. Fair with Shared, and a store that keeps no order, give ErrNotSupported.
+func Fair() Option { return func(s *settings) { s.fair = true } }
+
 // settingsFor applies opts to the client's defaults.
 func (c *Client) settingsFor(opts []Option) (settings, error) {
 	s := settings{Terms: grant.Terms{TTL: c.opts.TTL, MaxHold: c.opts.MaxHold, Owner: c.opts.Owner}}
@@ -191,6 +254,18 @@ func (c *Client) settingsFor(opts []Option) (settings, error) {
 	}
 	if err := s.check(c.opts.Margin, c.store.Limits); err != nil {
 		return s, err
+	}
+	switch {
+	case s.shared:
+		s.Mode = driver.Shared
+	case s.slots:
+		s.Mode = driver.Slot
+	}
+	if s.fair && c.line.store == nil {
+		return s, fmt.Errorf("%w: Fair: the store (%T) keeps no order of those who wait", ErrNotSupported, c.store.Driver())
+	}
+	if s.Mode != driver.Exclusive && !c.store.Limits.Modes.Has(s.Mode) {
+		return s, fmt.Errorf("%w: mode %v: the store (%T) has no such holds", ErrNotSupported, s.Mode, c.store.Driver())
 	}
 	s.Margin = marginOf(s.TTL, c.opts.Margin)
 	return s, nil
@@ -222,6 +297,14 @@ func (s settings) check(margin time.Duration, lim driver.Limits) error {
 		return fmt.Errorf("%w: MinHold %v is over MaxHold %v", ErrInvalid, s.MinHold, s.MaxHold)
 	case len(s.Owner) > maxOwner:
 		return fmt.Errorf("%w: the Owner has %d bytes: use at most %d", ErrInvalid, len(s.Owner), maxOwner)
+	case s.shared && s.slots:
+		return fmt.Errorf("%w: Shared and Slots(%d) together: use one of them", ErrInvalid, s.Terms.Slots)
+	case s.slots && (s.Terms.Slots < 1 || s.Terms.Slots > driver.MaxSlots):
+		return fmt.Errorf("%w: Slots(%d): use 1 to %d", ErrInvalid, s.Terms.Slots, driver.MaxSlots)
+	case s.shared && s.fair:
+		return fmt.Errorf("%w: Fair with Shared: only exclusive leases and Slots are served in order; leave one of them out", ErrNotSupported)
+	case s.shared && s.MinHold > 0:
+		return fmt.Errorf("%w: MinHold %v with Shared: only exclusive holds and slots can be kept; leave it out", ErrInvalid, s.MinHold)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type probed struct {
 
 func (q probed) name() string {
 	if q.k != nil {
-		return q.k.name
+		return q.k.id.name
 	}
 	return q.o.name
 }
@@ -161,7 +161,7 @@ func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 		}
 		if k.Step(key.Event{Kind: key.Due}, now, k.env()).Do == key.Try { // renews the hint
 			tried++
-			k.do(key.Action{Do: key.Try})
+			k.act(key.Action{Do: key.Try})
 			if k.hints && c.hints == maxHints { // the next key that has no place gets this one
 				k.hints = false
 				c.hints--
@@ -185,21 +185,34 @@ func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 // the rest share a batch.
 func (p *prober) tried(n int) { p.budget -= float64(min(n, 2)) }
 
+// sentOthers notes statements that were sent about keys that callers wait for, beside probes.
+// Called under c.mu.
+func (p *prober) sentOthers(n int) {
+	if p.running {
+		p.budget -= float64(n)
+	}
+}
+
 // probe asks for the state of keys, and moves their machines.
 func (p *prober) probe(due []probed) {
 	c := p.c
-	keys := make([]string, len(due))
-	for i, q := range due {
-		keys[i] = q.name()
+	keys := make([]string, 0, len(due))
+	at := make(map[string]int, len(due)) // of a key in keys, which several entries may have
+	for _, q := range due {
+		name := q.name()
+		if _, found := at[name]; !found {
+			at[name] = len(keys)
+			keys = append(keys, name)
+		}
 	}
 	infos, err := c.store.Inspect(keys, probeTimeout)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tried := 0
-	for i, q := range due {
+	for _, q := range due {
 		info := driver.Info{}
 		if err == nil {
-			info = infos[i]
+			info = infos[at[q.name()]]
 		}
 		if q.o != nil {
 			c.observers.answer(q.o, info, err)

@@ -36,8 +36,12 @@ func (c *Client) reap(r driver.Reaper) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.open, reapPatience)
+		began := c.now()
 		n, err := r.Reap(ctx, reapGrace)
 		cancel()
+		if c.teller != nil && (err == nil || !c.isClosed()) {
+			c.teller.reaped(n, c.now()-began, err)
+		}
 		switch {
 		case err != nil && !c.isClosed():
 			c.log.Warn("reaping failed; trying again later", "err", err)

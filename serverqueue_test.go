@@ -31,16 +31,17 @@ func (s *turnStore) Limits() driver.Limits {
 	return l
 }
 
-func (s *turnStore) WaitTurn(ctx context.Context, _ string) (waited bool, end func(), err error) {
+func (s *turnStore) WaitTurn(ctx context.Context, _ driver.Ticket, _ driver.Place) (driver.Turn, error) {
 	mine := make(chan struct{})
 	s.mu.Lock()
 	s.asked++
 	s.queue = append(s.queue, mine)
-	if waited = len(s.queue) > 1; !waited {
+	waited := len(s.queue) > 1
+	if !waited {
 		close(mine)
 	}
 	s.mu.Unlock()
-	end = func() {
+	end := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		i := slices.Index(s.queue, mine)
@@ -54,10 +55,10 @@ func (s *turnStore) WaitTurn(ctx context.Context, _ string) (waited bool, end fu
 		if waited {
 			time.Sleep(s.far)
 		}
-		return waited, end, nil
+		return driver.Turn{Waited: waited, End: end}, nil
 	case <-ctx.Done():
 		end()
-		return waited, nil, ctx.Err()
+		return driver.Turn{}, ctx.Err()
 	}
 }
 
@@ -186,11 +187,11 @@ func TestTurnIsGivenUp(t *testing.T) {
 func TestTurnOfOneThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &turnStore{Store: memory.New()}
-		_, end, err := s.WaitTurn(context.Background(), "k")
+		turn, err := s.WaitTurn(context.Background(), driver.Ticket{Key: "k"}, driver.Place{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer end()
+		defer turn.End()
 		a, b := newClient(t, s), newClient(t, s)
 		first := acquire(t, a, "k")
 		got := make(chan *rowlock.Lease)

@@ -63,3 +63,38 @@ func TestP2_AHangingRenewalDelaysNoSignal(t *testing.T) {
 		}
 	})
 }
+
+// TestP2_LeftIsTheTrust: Left counts down to the trust deadline, a renewal moves it, and of a lease
+// that has ended nothing is left, also if its hold went on to another caller.
+func TestP2_LeftIsTheTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, newFaultStore(), rowlock.Options{Handoff: time.Minute})
+		want := func(l *rowlock.Lease, left time.Duration) {
+			t.Helper()
+			if got := l.Left(); got != left {
+				t.Errorf("P2: %v are left, want %v", got, left)
+			}
+		}
+		l := acquire(t, c, "k", rowlock.NoRenew())
+		want(l, 27*time.Second) // TTL - margin
+		time.Sleep(10 * time.Second)
+		want(l, 17*time.Second)
+		if err := l.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(l, 27*time.Second)
+		time.Sleep(27 * time.Second)
+		want(l, 0)
+		if l.Err() == nil {
+			t.Error("nothing is left of the lease, and Err is nil")
+		}
+
+		a, b := two(t, c, 5*time.Second, nil, nil)
+		want(a, 0)
+		if left := b.Left(); left <= 0 || left > 27*time.Second {
+			t.Errorf("P2: %v are left of the lease that was handed off", left)
+		}
+		var none *rowlock.Lease
+		want(none, 0)
+	})
+}

@@ -218,6 +218,44 @@ func TestP6_GrantedTooLate(t *testing.T) {
 	})
 }
 
+// TestP26_TheFirstRenewalHasTime: a grant that comes with less trust left than its first
+// renewal may take, by a server and a process that keep a live holder's lease, is no lease
+// yet: its caller gets one that lives.
+func TestP26_TheFirstRenewalHasTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient(t, f)
+		slow := true
+		f.set(func(c call) verdict {
+			switch {
+			case c.op == "acquire" && slow:
+				slow = false
+				return verdict{delay: 26 * time.Second, apply: true} // of 30: one second of trust is left
+			case c.op == "renew":
+				return verdict{delay: 5 * time.Second, apply: true} // a sixth of the TTL
+			}
+			return verdict{}
+		})
+		l, err := c.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := l.Err(); err != nil {
+			t.Errorf("P26: the lease that Acquire gave is lost: %v", err)
+		}
+		if err := l.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		// One that nobody renews is as good as its trust.
+		slow = true
+		l, err = c.TryAcquire(context.Background(), "other", rowlock.NoRenew())
+		if err != nil || l.Err() != nil {
+			t.Errorf("NoRenew: %v, %v", err, l.Err())
+		}
+	})
+}
+
 // TestUndoOfALostLeaseWaitsForTheMargin: the holder may need a moment to stop, so
 // the key stays taken until the margin has passed, and its MinHold is kept.
 func TestUndoOfALostLeaseWaitsForTheMargin(t *testing.T) {

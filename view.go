@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/rowlock/rowlock/driver"
 )
 
 // A view is a Lease that stands for another one of the same caller: it has that one's
@@ -19,7 +21,9 @@ import (
 // How the key is held was said when the first lease was acquired: TTL, MaxHold, NoRenew and
 // Owner beside Reentrant are for the case that ctx has no such lease, and a view ignores
 // them. What the first lease cannot give is ErrInvalid: Guarded where it was acquired
-// without, a MinHold longer than its own.
+// without, a MinHold longer than its own, Slots of fewer places than its own. An exclusive or
+// a Shared lease has views for Shared, one of Slots those for Slots, an exclusive one those
+// without an option; in another mode the caller would wait for the lease: ErrSelfDeadlock.
 //
 // Without the option the same Acquire is ErrSelfDeadlock, because most often it is a
 // mistake. Where ctx comes from no such lease it is an ordinary one.
@@ -57,6 +61,10 @@ func (c *Client) viewIn(ctx context.Context, key string, s settings) (*Lease, er
 		return nil, errNoLease
 	}
 	switch has := l.g.Terms; {
+	case s.Mode != has.Mode && !(s.Mode == driver.Shared && has.Mode == driver.Exclusive):
+		return nil, fmt.Errorf("acquire %q (%v): %w: the lease that the context comes from is %v", key, s.Mode, ErrSelfDeadlock, has.Mode)
+	case s.Slots < has.Slots:
+		return nil, fmt.Errorf("acquire %q: %w: Slots(%d) with Reentrant: the lease that the context comes from was acquired with Slots(%d): use at least as many", key, ErrInvalid, s.Slots, has.Slots)
 	case s.Guarded && !has.Guarded:
 		return nil, fmt.Errorf("acquire %q: %w: Guarded with Reentrant: the lease that the context comes from was acquired without Guarded: acquire that one with it", key, ErrInvalid)
 	case s.MinHold > has.MinHold:

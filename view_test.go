@@ -293,6 +293,36 @@ func TestP12_CloseWaitsForDoUnderAView(t *testing.T) {
 	})
 }
 
+// TestCloseEndsTheLeaseOfAView: a lease whose view was under a function of Do ends with Close, also
+// where the function returned after the other leases had been released.
+func TestCloseEndsTheLeaseOfAView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient(t, f)
+		l := acquire(t, c, "k")
+		done := make(chan error, 1)
+		go func() {
+			done <- rowlock.Do(l.Context(context.Background()), c, "k", func(context.Context, *rowlock.Lease) error {
+				time.Sleep(9 * time.Second)
+				return l.Err()
+			}, rowlock.Reentrant())
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("P12: the lease while the function ran: %v", err)
+		}
+		if got := reason(l.Err()); got != rowlock.ReasonClosed {
+			t.Errorf("P12: the first lease after Close: %v", l.Err())
+		}
+		free(t, f, "k")
+	})
+}
+
 // TestCloseGivesUpUnderAView: the key of a function that never returns is named once.
 func TestCloseGivesUpUnderAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

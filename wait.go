@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/batch"
 	"github.com/rowlock/rowlock/internal/call"
-	"github.com/rowlock/rowlock/internal/grant"
 	"github.com/rowlock/rowlock/internal/key"
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // waiter is one caller of Acquire or TryAcquire, and its attempt.
@@ -29,6 +29,9 @@ type waiter struct {
 	first     time.Duration // when the first attempt was sent
 
 	// Guarded by Client.mu.
+	watched *watched      // nil: there are no observers
+	since   time.Duration // when the caller began to wait
+
 	gone  bool // the caller has left
 	lease *Lease
 	err   error
@@ -41,22 +44,27 @@ type waiter struct {
 
 // newWaiter reuses one that was answered. (Not by a sync.Pool: a channel belongs
 // to its testing/synctest bubble, as the client does.) Called under Client.mu.
-func (c *Client) newWaiter(ctx context.Context, s settings) *waiter {
+func (c *Client) newWaiter(ctx context.Context, s settings, by *watched) *waiter {
+	var w *waiter
 	if n := len(c.free); n > 0 {
-		w := c.free[n-1]
+		w = c.free[n-1]
 		c.free = c.free[:n-1]
-		w.ctx, w.set = ctx, s
-		return w
+	} else {
+		w = &waiter{c: c, ready: make(chan struct{}, 1)}
 	}
-	return &waiter{c: c, ctx: ctx, set: s, ready: make(chan struct{}, 1)}
+	w.ctx, w.set = ctx, s
+	if by != nil {
+		w.ctx, w.watched = by.ctx, by
+	}
+	return w
 }
 
 // maxFree bounds the waiters kept for reuse.
 const maxFree = 64
 
 // wait gets key for one caller.
-func (c *Client) wait(ctx context.Context, name string, s settings, once bool) (*Lease, error) {
-	w := c.join(ctx, name, s, once)
+func (c *Client) wait(ctx context.Context, name string, s settings, once bool, by *watched) (*Lease, error) {
+	w := c.join(ctx, name, s, once, by)
 	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", name, ErrClosed)
 	}
@@ -95,28 +103,41 @@ func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, err
 		return nil, fmt.Errorf("acquire %q: %w", name, err)
 	}
 	if c.debug(ctx) {
-		c.log.DebugContext(ctx, "acquired", "key", name, "token", lease.token, "hold", lease.g.Hold.ID)
+		c.log.DebugContext(ctx, "acquired", logs.Attrs(name, lease.g.Hold.Mode, "token", lease.token, "hold", lease.g.Hold.ID)...)
 	}
 	return lease, nil
 }
 
 // join begins a wait; nil: the client is closed.
-func (c *Client) join(ctx context.Context, name string, s settings, once bool) *waiter {
+func (c *Client) join(ctx context.Context, name string, s settings, once bool, by *watched) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil
 	}
-	w := c.newWaiter(ctx, s)
+	w := c.newWaiter(ctx, s, by)
+	if s.Mode == driver.Shared {
+		if l := c.joinGrant(keyID{name, s.Mode}, s.Terms); l != nil {
+			w.answer(l, nil)
+			return w
+		}
+	}
 	if once {
-		c.submit(name, w, notPinned)
+		if err := c.othersFirst(keyID{name, s.Mode}, s); err != nil {
+			w.answer(nil, err)
+		} else {
+			c.submit(name, w, notPinned)
+		}
 		return w
 	}
-	c.waiting++
-	k := c.key(name)
-	w.key = k
+	k := c.key(keyID{name, s.Mode})
+	w.key, w.since = k, c.now()
+	if by != nil {
+		by.ahead = len(k.waiters)
+	}
 	k.waiters = append(k.waiters, w)
-	k.step(key.Event{Kind: key.Join})
+	k.waits(1)
+	k.act(k.Step(key.Event{Kind: key.Join}, w.since, k.env()))
 	return w
 }
 
@@ -129,11 +150,16 @@ func (c *Client) joinAll(ctx context.Context, keys []groupKey) []*waiter {
 		return nil
 	}
 	waiters := make([]*waiter, len(keys))
-	calls := make([]*batch.Call[driver.Request], len(keys))
+	calls := make([]*batch.Call[driver.Request], 0, len(keys))
 	for i, k := range keys {
-		w := c.newWaiter(ctx, k.set)
+		w := c.newWaiter(ctx, k.set, k.watched)
+		waiters[i] = w
+		if err := c.othersFirst(keyID{k.name, k.set.Mode}, k.set); err != nil {
+			w.answer(nil, err)
+			continue
+		}
 		c.ready(k.name, w, notPinned)
-		waiters[i], calls[i] = w, &w.try
+		calls = append(calls, &w.try)
 	}
 	c.acquires.Submit(calls...)
 	return waiters
@@ -148,7 +174,17 @@ func (c *Client) submit(name string, w *waiter, last pinning) {
 // ready makes an attempt of w that is about to be sent. Called under c.mu.
 func (c *Client) ready(name string, w *waiter, last pinning) {
 	c.attempts.add(w)
+	if w.watched != nil {
+		w.watched.attempts++
+	}
 	w.try = batch.Call[driver.Request]{Q: c.newRequest(name, w.set, last, w.key != nil), Class: w.set.TTL, Owner: (*attempt)(w)}
+	if w.key != nil {
+		w.key.phases(&w.try.Q, w)
+	}
+	c.showTicket(&w.try.Q, w.key)
+	if w.key != nil && w.key.first(c.now()) {
+		w.try.Q.Fair = false
+	}
 	w.by = c.acquires
 	if last != notPinned {
 		w.by = c.pinned
@@ -207,12 +243,12 @@ func (c *Client) leave(w *waiter) bool {
 		c.withdraw(w)
 		return true
 	}
-	if here := c.heldHere(k.name); here != nil {
+	if here := c.heldHere(k.id); here != nil {
 		w.last = here
 	} else if k.Mode == key.Queued && w.last == nil {
-		w.last = &HeldError{Key: k.name} // in the server's queue behind another client
+		w.last = &HeldError{Key: k.id.name} // in the server's queue behind another client
 	}
-	c.waiting--
+	k.waits(-1)
 	if i := slices.Index(k.waiters, w); i >= 0 {
 		k.waiters = slices.Delete(k.waiters, i, i+1)
 	}
@@ -232,7 +268,7 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 	c := w.c
 	lease, err := c.outcome(w.ctx, &w.try.Q, w.set, r, sent, got)
 	if w.key != nil {
-		w.key.answered(w.ctx, w.set, lease, err, got-sent)
+		w.key.answered(w.ctx, w.set, lease, err, gateOf(&w.try.Q, r), got-sent)
 		return
 	}
 	c.mu.Lock()
@@ -253,6 +289,6 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 	}
 	c.mu.Unlock()
 	if gone && lease != nil {
-		lease.g.End(grant.Unwanted, nil)
+		lease.g.EndUnwanted((*user)(lease))
 	}
 }

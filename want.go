@@ -10,7 +10,7 @@ import (
 // Want is one key of AcquireAll.
 type Want struct {
 	Key     string
-	Options []Option // for this key only: Guarded, MinHold, Owner
+	Options []Option // for this key only: Shared, Slots, Guarded, MinHold, Owner
 }
 
 // Keys are wants of keys without options.
@@ -24,11 +24,12 @@ func Keys(keys ...string) []Want {
 
 // groupKey is a key of AcquireAll.
 type groupKey struct {
-	name  string
-	at    int // in wants
-	set   settings
-	lease *Lease // nil: not held
-	err   error  // of the last attempt
+	name    string
+	at      int // in wants
+	set     settings
+	watched *watched // nil: there are no observers
+	lease   *Lease   // nil: not held
+	err     error    // of the last attempt
 }
 
 // groupKeys checks what can be checked before anything is sent, and puts the keys in order.

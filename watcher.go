@@ -113,8 +113,10 @@ func (w *watcher) set(live bool) {
 func (w *watcher) free(name string) {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	if k := w.c.keys[name]; k != nil {
-		k.step(key.Event{Kind: key.Woken})
+	for _, k := range w.c.entries(name) {
+		if k != nil {
+			k.step(key.Event{Kind: key.Woken})
+		}
 	}
 	w.c.observers.wake(name)
 }

@@ -83,4 +83,53 @@
 //
 //  14. A Store logs nothing and does not retry for long: errors come back raw,
 //     classified once by [Error].
+//
+// Of a Store that has the modes Shared and Slot (Limits.Modes):
+//
+//  15. Each Shared or Slot hold is one of its own, with its ID, TTL, renewal, release and undo;
+//     every rule above holds for each. It ends only by a write to it: a release, or that of an
+//     exclusive request that found it expired, after which a late renewal finds nothing. An
+//     exclusive request is granted when no hold is left that was not ended so, never because
+//     those that are left have expired. A request of slots gets a slot below its own number
+//     that no live hold has, the Request's Slot if that is free; calls that differ on the
+//     number of slots each get one below their own. Keep is for Exclusive and Slot.
+//
+//  16. A phase begins when the key is free, with a token above every earlier one of the key, the
+//     slots' among them; the beginning waits for guarded transactions of the exclusive hold
+//     before as every takeover does. Readers have the token of the phase: a guard of a reader
+//     names it. A slot's token (Result.Token) is above the phase's and above that of the
+//     last hold of that slot; a guard of a slot names both. The next exclusive token is above
+//     all of them, and its grant waits for the guarded transactions of the phase. Guards of
+//     holds that may be beside each other do not wait for each other, nor for joins, renewals
+//     and gates.
+//
+//  17. A gate is what a waiting exclusive request (Wants) leaves in a phase: no Shared or Slot
+//     hold is granted while it stands. It names the request, and ends after GateTime. One gate
+//     stands at a time: a request takes over the one that Request.Gate names, or leaves its
+//     own where none stands and GateAfter is over. The exclusive grant demands its own gate,
+//     so a look that says that nobody holds the key cannot be too old. A gate that is over is
+//     cleared by a write, never ignored. A grant ends it; a Release with Undo ends the gate of
+//     its ID, and so does a refused request without Wants that had to leave one for a moment.
+//
+//  18. A key that was never asked for in these modes costs what it costs without them:
+//     statements, commits and bytes. ForceRelease ends all holds of a key, and its gate; Reap,
+//     List and Inspect know all of them.
+//
+// Of a Store that has Tickets:
+//
+//  19. A Fair request is granted only where no live ticket of another stands before its own,
+//     as a look says that begins after the request came: others have another ID, and stand
+//     before it with a smaller Seq, or the same and a smaller ID. The look
+//     may be a statement of its own, so a ticket that comes meanwhile may be passed; none that
+//     was there is. One of a client that is the first for certain comes without Fair: nobody stood
+//     before its live ticket less than TicketTime ago. A refused request writes nothing for that. Requests that are not Fair, and
+//     calls without Fair ones, cost nothing more and ask for no tickets. ForceRelease leaves
+//     tickets where they are; Reap removes those that have been over for longer than its grace.
+//
+// # Beside the store
+//
+// What else must know of a new kind of database: migrations (its schema), testenv/kind.go and
+// internal/testserver (servers for tests), cmd/rowlock/rowlockcli (store.go, address.go), doctor
+// (a table of findings), verify/workload/backend.go (rounds with faults), bench/internal/lab.
+// Stores do alike what internal/storekit has; package memory is the plainest example.
 package driver

@@ -34,6 +34,7 @@ func (id HoldID) String() string { return hex.EncodeToString(id[:]) }
 type Request struct {
 	Key   string
 	ID    HoldID
+	Mode  Mode          // which other holds of the key may be beside this one
 	Owner string        // for people, at most 255 bytes; never trusted
 	TTL   time.Duration // how long the grant is good for, by the database's clock
 	Keep  time.Duration // MinHold: the key stays taken until the grant + Keep, after a release and after a crash; 0: none
@@ -59,7 +60,86 @@ type Request struct {
 	// Apart says that the last answer was Pinned with Result.Apart: the call has no keys
 	// but such and those that are Pinned, and the answer must be exact.
 	Apart bool
+
+	// Of Mode Slot: Slots is the number of slots, 1 to MaxSlots, and the grant is of one
+	// below it. Slot is the one to try first, which this client had last; -1: any.
+	Slots, Slot int
+
+	// Gate, of an Exclusive request that Wants, is the ID of the request before it of the
+	// same waiting client, which left a gate: this one takes it over. Zero: none did.
+	// GateTime is how long the gate stands.
+	Gate     HoldID
+	GateTime time.Duration
+
+	// Waited, of Mode Shared or Slot, says that its caller was refused before: if the
+	// request begins a phase, exclusive requests leave no gate in it for GateAfter.
+	Waited bool
+
+	// Fair, of Mode Exclusive or Slot, says that those who wait have tickets (Tickets): the
+	// request is refused (Held, with Ahead) while a live ticket of another stands before it. That
+	// of a client which was told less than TicketTime ago that none does may come without Fair.
+	// Ticket and Seq are its client's own; Seq 0: it has none yet, so all others stand before
+	// it. Ticket zero: it waits for nothing, and all stand before it.
+	Fair   bool
+	Ticket HoldID
+	Seq    int64
 }
+
+// Mode says which holds of a key may be beside each other:
+//
+//	             Exclusive   Shared   Slot
+//	Exclusive    no          no       no
+//	Shared       no          yes      yes
+//	Slot         no          yes      if it is another slot
+//
+// A time in which a key is held by Shared and Slot only is a phase. It has a token; see
+// rules 15 to 18.
+type Mode uint8
+
+const (
+	Exclusive Mode = iota
+	Shared         // a read lock
+	Slot           // one of n places
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Exclusive:
+		return "exclusive"
+	case Shared:
+		return "shared"
+	case Slot:
+		return "slot"
+	}
+	return "invalid mode"
+}
+
+// Modes is a set of modes.
+type Modes uint8
+
+// ModesOf is the set of these modes.
+func ModesOf(modes ...Mode) (set Modes) {
+	for _, m := range modes {
+		set |= 1 << m
+	}
+	return set
+}
+
+// Has reports whether m is in the set.
+func (s Modes) Has(m Mode) bool { return s&(1<<m) != 0 }
+
+const (
+	// MaxSlots is the largest number of slots of a key.
+	MaxSlots = 1000
+
+	// GateTime is how long a gate stands, by the database's clock, unless its client takes
+	// longer than that from attempt to attempt.
+	GateTime = 2 * time.Second
+
+	// GateAfter is the time after the beginning of a phase in which no gate is left, where
+	// the request that began the phase had Waited.
+	GateAfter = 100 * time.Millisecond
+)
 
 // Hold names one hold in Renew and Release.
 type Hold struct {
@@ -67,6 +147,10 @@ type Hold struct {
 	ID     HoldID
 	Token  int64 // the fencing token of the holder's lease
 	Stored int64 // the token under which the database keeps the hold (Result.Stored); a guard names this one
+
+	Mode  Mode  // the Request's
+	Slot  int   // Mode Slot: which one (Result.Slot); -1: not known, of an Undo whose attempt was not answered
+	Phase int64 // Mode Shared and Slot: the token of the phase (Result.Phase); a guard names this one too
 
 	TTL     time.Duration // Renew: the hold is good for this long from the server's now
 	MaxHold time.Duration // Renew: never past the grant + MaxHold; 0: no limit. The engine shortens TTL too
@@ -118,6 +202,19 @@ type Result struct {
 	Wanted Hint          // Released: the hint on the key, where the Hold Asks or it costs nothing. Granted: another's hint, where it costs nothing. None: nobody waits, as far as is known
 	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
 
+	Slot  int   // Granted, Mode Slot: which one
+	Phase int64 // Granted, Mode Shared and Slot: the token of the phase
+
+	// Ahead, of a Fair request that is Held: so many live tickets of others stand before it,
+	// which is why it was refused; Left is the time until the last of them is over by itself.
+	// 0: it is the key that is held.
+	Ahead int
+
+	// Shared, of a request that is Held: by readers or slots, or behind a gate. A Store with a
+	// Queue says so of every such request, another may of Exclusive ones only. Gated, of an
+	// Exclusive request that is Held or Pinned: its own gate stands, so no new ones come.
+	Shared, Gated bool
+
 	// Apart, of an acquire that is Pinned in a call of several keys: other keys of the
 	// call are, and it would take too long to find out which, while those that are
 	// not wait for their answers. The engine sends the key again at once, with Request.Apart.
@@ -137,12 +234,28 @@ type Info struct {
 	Kept   bool          // released, but MinHold keeps it from everybody for Left
 	Pinned bool          // free by its expiry or granted, but an open transaction of the old holder must end first
 	Owner  string        // the holder's, or the last one's
-	Hold   HoldID        // of a key that is Held: names the hold, in the row and in log lines; zero: not known
+	Hold   HoldID        // of a key that is Held: names the hold, in the row and in log lines; zero: not known, or of a phase
 	Token  int64         // of the last grant, as the row has it (Result.Stored); a lease's own may be larger: see rowlock.Lease.Token
 	Since  time.Time     // when it was granted; zero if not known
 	Left   time.Duration // until the key is free by itself; 0 if it is free
 	Wanted Hint          // a client that waits for the key, as far as is known
+
+	// Of a key that is Held in a phase: the live holds of each mode, the lowest slot that
+	// none of them has, and whether a gate keeps new ones out. Token is that of the phase,
+	// Since its beginning, Left the time until the last hold ends, Owner that of one of them.
+	Readers, Slots int
+	FreeSlot       int
+	Gated          bool
+
+	// Of a key for which programs wait with rowlock.Fair: how many, counted by their
+	// tickets, and since when the first of them does. A Client's Inspect and List, and the
+	// List and ForceRelease of a Store, tell of them; Store.Inspect, the probe, does not.
+	Waiting      int
+	WaitingSince time.Time
 }
+
+// InPhase reports whether the key is held by readers or slots.
+func (i Info) InPhase() bool { return i.Held && i.Readers+i.Slots > 0 }
 
 // Hint is what a client that waits for a key has left on the key's row: that it waits.
 // It decides nothing, and ends by itself. It tells the holder that another wants the key,
@@ -182,12 +295,15 @@ type Limits struct {
 	InFlight  int
 	SlowBatch time.Duration
 
+	// Modes are the modes that the Store has beside Exclusive. The engine sends no others.
+	Modes Modes
+
 	// Queue says that the Store's AcquireWait works: see Queuer. Turns says that its
 	// WaitTurn does: see Turner. A Store has one of them, or none.
 	Queue, Turns bool
 
-	// Heartbeat says that a hold also hangs on a session which the server ends
-	// when it is silent: Renew must come every min(TTL/10, 1s), and notices a
+	// Heartbeat says that an Exclusive hold also hangs on a session which the server ends
+	// when it is silent: Renew of one must come every min(TTL/10, 1s), and notices a
 	// session that was ended. Only the Store that was granted such a hold knows it
 	// as its own: to another one its acquire is Held, its renewal and release Unknown.
 	Heartbeat bool
@@ -197,7 +313,8 @@ type Limits struct {
 // each is one short atomic step for each key of the call. A slice of results has
 // the length of the request; an error for the whole call means Unknown for each
 // entry of it (unless it is an *Error that says NotApplied). No two entries of a
-// call have the same key.
+// call have the same key, but entries of Renew and Release that are all of Mode Shared or
+// Slot: those have different IDs.
 type Store interface {
 	// Acquire tries to take each key, once. Answers: Granted, Held, Pinned, Unknown.
 	Acquire(ctx context.Context, reqs []Request) ([]Result, error)

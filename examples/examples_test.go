@@ -200,6 +200,32 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// TestRW: nobody reads a torn list under a lock, and both sides get their turns.
+func TestRW(t *testing.T) {
+	program := build(t, "rw")
+	for kind, strategies := range map[string][]string{testserver.MySQL: {"version", "for-update"}, testserver.MariaDB: {"unique", "for-update"}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			for _, strategy := range strategies {
+				t.Run(strategy, func(t *testing.T) { pass(t, program, "-short", "-backend", kind, "-strategy", strategy) })
+			}
+		})
+	}
+}
+
+// TestSlots: the partner refuses no call, and a number returns from a process that was killed.
+func TestSlots(t *testing.T) {
+	program := build(t, "slots")
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB, testserver.Mongo} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testserver.DSN(t, kind)
+			pass(t, program, "-short", "-backend", kind)
+		})
+	}
+}
+
 // TestNoServers: without servers the examples say what to do.
 func TestNoServers(t *testing.T) {
 	var env []string
@@ -211,7 +237,7 @@ func TestNoServers(t *testing.T) {
 	for name, variable := range map[string]string{
 		"flashsale": "ROWLOCK_TEST_MONGO_URI", "cron": "ROWLOCK_TEST_MYSQL_DSN", "leader": "ROWLOCK_TEST_MYSQL_DSN", "fencedfiles": "ROWLOCK_TEST_MYSQL_DSN",
 		"nightly": "ROWLOCK_TEST_MYSQL_DSN", "outbox": "ROWLOCK_TEST_MYSQL_DSN", "mongo-orders": "ROWLOCK_TEST_MONGO_URI",
-		"transfer": "ROWLOCK_TEST_MYSQL_DSN",
+		"transfer": "ROWLOCK_TEST_MYSQL_DSN", "rw": "ROWLOCK_TEST_MYSQL_DSN", "slots": "ROWLOCK_TEST_MYSQL_DSN",
 	} {
 		out, err := run(t, env, build(t, name))
 		var exit *exec.ExitError

@@ -8,6 +8,10 @@
 // database, so it must know the shortest period of the jobs: option Period. The Elector
 // stands for election by Run (rowlock.Lead), and a tick asks only the clock.
 //
+// With a Locker the processes must be due at the same moment: take CronJob and the like. A
+// DurationJob counts from each process's start, so that each process would run it, unless
+// the lock is kept for nearly the time between two runs: option rowlock.MinHold after [Period].
+//
 // What is lost when a process dies:
 //
 //   - Locker: the run that it was in, which nobody repeats, and runs of the same job

@@ -2,8 +2,6 @@ package gocronlock_test
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -17,11 +15,11 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	gocronlock "github.com/rowlock/rowlock/gocron"
+	"github.com/rowlock/rowlock/internal/testdb"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/memory"
 	mysqllock "github.com/rowlock/rowlock/mysql"
@@ -50,19 +48,9 @@ func client(t *testing.T, store driver.Store, ttl time.Duration) *rowlock.Client
 // database makes one of the test's own, with the lock tables.
 func database(t *testing.T, kind string) (dsn string) {
 	t.Helper()
-	config, err := mysql.ParseDSN(testserver.DSN(t, kind))
-	must(t, err)
-	admin, err := sql.Open("mysql", config.FormatDSN())
-	must(t, err)
-	config.DBName = "g_" + strings.ToLower(rand.Text()[:12])
-	_, err = admin.Exec("CREATE DATABASE " + config.DBName)
-	must(t, err)
-	t.Cleanup(func() {
-		_, _ = admin.Exec("DROP DATABASE " + config.DBName)
-		_ = admin.Close()
-	})
-	must(t, open(t, config.FormatDSN()).Migrate(t.Context()))
-	return config.FormatDSN()
+	dsn = testdb.MySQL(t, kind).FormatDSN()
+	must(t, open(t, dsn).Migrate(t.Context()))
+	return dsn
 }
 
 func open(t *testing.T, dsn string) *mysqllock.Store {

@@ -7,23 +7,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/rowlock/rowlock"
-)
-
-const (
-	// defaultMinHold is more than clocks that are kept by NTP differ, and less than any
-	// sensible period of a job that many processes share.
-	defaultMinHold = 500 * time.Millisecond
-
-	// defaultTTL is the shortest for which a live holder's lease is promised to last
-	// (docs/guarantees.md, P26): what a dead process takes with it is what counts here.
-	defaultTTL = 3 * time.Second
-
-	// minTTL is SelectForUpdate's smallest, so that every store takes it.
-	minTTL = time.Second
-
-	// longest bounds both, so that a process that is killed in the job of a day does not
-	// keep it for a day.
-	longest = 30 * time.Second
+	"github.com/rowlock/rowlock/internal/period"
 )
 
 // NewLocker makes a Locker for gocron.WithDistributedLocker or
@@ -55,7 +39,7 @@ const (
 // another has the run; any other one means that nobody may have run it, and somebody
 // should look.
 func NewLocker(l rowlock.Locker, opts ...rowlock.Option) gocron.Locker {
-	return locker{l, append([]rowlock.Option{rowlock.MinHold(defaultMinHold), rowlock.TTL(defaultTTL)}, opts...)}
+	return locker{l, period.Before(opts)}
 }
 
 // Period is an option for NewLocker that sets the TTL and the MinHold by the shortest
@@ -64,16 +48,7 @@ func NewLocker(l rowlock.Locker, opts ...rowlock.Option) gocron.Locker {
 // it, where d is a second or more. The MinHold is d/2, at most 30 s: clocks may be
 // that far apart. Options after it override either. A d that is not positive is an
 // error of Lock that matches rowlock.ErrInvalid.
-func Period(d time.Duration) rowlock.Option {
-	if d <= 0 {
-		return rowlock.TTL(d) // refused
-	}
-	return both(rowlock.TTL(min(max(d, minTTL), longest)), rowlock.MinHold(min(d/2, longest)))
-}
-
-// both is one option that sets what two do. (What S stands for has no name outside of
-// its package.)
-func both[O ~func(S), S any](one, other O) O { return func(s S) { one(s); other(s) } }
+func Period(d time.Duration) rowlock.Option { return period.Option(d) }
 
 type locker struct {
 	locks rowlock.Locker

@@ -113,8 +113,9 @@ func hotKeys(t *testing.T, e *env) {
 }
 
 // crossedBatches takes, renews and releases overlapping sets of keys, each in an
-// order of its own, straight at the seam. A step that another transaction kept
-// waiting for too long may be answered Unknown; it is repeated, as the engine does.
+// order of its own, straight at the seam. A step that another transaction, or a busy
+// server, kept waiting for too long may be answered Unknown; it is repeated, as the
+// engine does.
 func crossedBatches(t *testing.T, e *env) {
 	const programs, nkeys, rounds = 4, 8, 12
 	var names []string
@@ -139,6 +140,9 @@ func crossedBatches(t *testing.T, e *env) {
 						reqs = append(reqs, driver.Request{Key: names[i], ID: newID(), Owner: "locktest", TTL: longTTL})
 					}
 					results, err := s.Acquire(context.Background(), reqs)
+					if err != nil && late(err) {
+						results, err = make([]driver.Result, len(reqs)), nil // all of them unknown
+					}
 					if err != nil || len(results) != len(reqs) {
 						t.Errorf("P8: acquire %d keys: %d answers, %v", len(reqs), len(results), err)
 						return

@@ -18,9 +18,10 @@ import (
 // env is a Harness with what the cases share.
 type env struct {
 	Harness
-	limits                 driver.Limits
-	reaper, lister, forcer bool
-	room                   int // for holds at a time; 0: any number
+	limits                         driver.Limits
+	reaper, lister, forcer, counts bool
+	tickets                        bool
+	room                           int // for holds at a time; 0: any number
 
 	id    string // begins the keys of this run
 	keys  atomic.Int64
@@ -37,6 +38,10 @@ const (
 
 	// patience bounds every wait for something that must happen.
 	patience = 45 * time.Second
+
+	// answerPatience bounds the wait for an answer to a step at the seam, which a busy
+	// server may have to be asked often: of a key's state it says nothing.
+	answerPatience = 3 * time.Minute
 )
 
 func randomHex() string {
@@ -129,9 +134,14 @@ func renew1(t testing.TB, lease *rowlock.Lease) error {
 // until waits until ok, and fails the test when that takes too long.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	untilFor(t, patience, what, ok)
+}
+
+func untilFor(t testing.TB, long time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(long); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after %v still not: %s", patience, what)
+			t.Fatalf("after %v still not: %s", long, what)
 		}
 	}
 }
@@ -208,7 +218,7 @@ func reasonOf(err error) rowlock.Reason {
 func (e *env) patiently(t testing.TB, try func(ttl time.Duration) error) {
 	t.Helper()
 	var err error
-	for ttl := e.ttl; ttl <= 8*e.ttl; ttl *= 2 {
+	for ttl := e.ttl; ttl <= 16*e.ttl; ttl *= 2 {
 		if err = try(ttl); err == nil {
 			return
 		}

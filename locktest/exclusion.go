@@ -105,11 +105,8 @@ func trustNeverOverlaps(t *testing.T, e *env) {
 						t.Errorf("acquire: %v", err)
 						return
 					}
-					hold := time.Now().Add(rand.N(2 * e.short))
 					s := span{token: lease.Token()}
-					for s.look(lease) && time.Now().Before(hold) {
-						time.Sleep(time.Millisecond)
-					}
+					s.watch(lease, rand.N(2*e.short))
 					_ = lease.Release(context.Background()) // often lost
 					mu.Lock()
 					spans = append(spans, s)

@@ -49,6 +49,17 @@ func frozenProcess(t *testing.T, e *env) {
 	release1(t, lease)
 }
 
+// freezeSome freezes one of them after the other, by chance, for longer than a lease lasts.
+func (e *env) freezeSome(children []*process, times int) {
+	for range times {
+		p := children[rand.IntN(len(children))]
+		time.Sleep(rand.N(e.short / 2))
+		p.freeze()
+		time.Sleep(e.short * 5 / 4)
+		p.thaw()
+	}
+}
+
 // frozenTrust freezes processes at random moments while they hand a key around.
 func frozenTrust(t *testing.T, e *env) {
 	const programs, freezes = 3, 6
@@ -57,13 +68,7 @@ func frozenTrust(t *testing.T, e *env) {
 	for range programs {
 		children = append(children, e.start(t, j))
 	}
-	for range freezes {
-		p := children[rand.IntN(programs)]
-		time.Sleep(rand.N(e.short / 2))
-		p.freeze()
-		time.Sleep(e.short * 5 / 4)
-		p.thaw()
-	}
+	e.freezeSome(children, freezes)
 	var spans []span
 	for _, p := range children {
 		for line := p.next(); line != "done"; line = p.next() {

@@ -33,6 +33,11 @@ type Harness struct {
 	// not look dead for long.
 	Block func(t testing.TB, key string) (unblock func())
 
+	// Guard begins a transaction, of the kind that users have, which a lease guards that a
+	// client on s was granted. commit commits it, or tells why it cannot be committed. Nil:
+	// the cases of P21 do not exist.
+	Guard func(t testing.TB, s driver.Store, lease *rowlock.Lease) (commit func() error, err error)
+
 	// Connections counts, on the server, the connections of the given Store.
 	Connections func(t testing.TB, s driver.Store) int
 

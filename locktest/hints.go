@@ -39,7 +39,7 @@ func wanted(t *testing.T, s driver.Store, key string, client uint32) {
 }
 
 // freed releases h.
-func freed(t *testing.T, s driver.Store, h driver.Hold) {
+func freed(t testing.TB, s driver.Store, h driver.Hold) {
 	t.Helper()
 	results, err := s.Release(context.Background(), []driver.Hold{h})
 	if err != nil || results[0].Status != driver.Released {

@@ -179,9 +179,7 @@ func everythingFlaky(t *testing.T, e *env) {
 						return
 					}
 					s := span{token: lease.Token()}
-					for hold := time.Now().Add(rand.N(e.ttl / 8)); s.look(lease) && time.Now().Before(hold); {
-						time.Sleep(time.Millisecond)
-					}
+					s.watch(lease, rand.N(e.ttl/8))
 					if err := lease.Release(context.Background()); err != nil && !errors.Is(err, rowlock.ErrLost) {
 						t.Errorf("release: %v", err)
 					}

@@ -33,6 +33,23 @@ type job struct {
 	Waiters int           // turns
 	File    string        // count: the number, as text
 	For     time.Duration // trust: how long to take leases
+	Shared  bool          // hold, trust: the mode
+	Slots   int
+	Fair    bool // hold
+}
+
+// options are those of the mode.
+func (j job) options(more ...rowlock.Option) []rowlock.Option {
+	if j.Shared {
+		more = append(more, rowlock.Shared())
+	}
+	if j.Slots > 0 {
+		more = append(more, rowlock.Slots(j.Slots))
+	}
+	if j.Fair {
+		more = append(more, rowlock.Fair())
+	}
+	return more
 }
 
 // Main is the TestMain of a backend with a Harness.Config: it runs the tests, or
@@ -139,7 +156,7 @@ func increment(file string) error {
 // is lost ("lost" with the reason and the span of looks that found it held), or
 // until it is told to release it ("released").
 func (j job) hold(ctx context.Context, c *rowlock.Client, input <-chan string) error {
-	lease, err := c.Acquire(ctx, j.Key, rowlock.MinHold(j.MinHold))
+	lease, err := c.Acquire(ctx, j.Key, j.options(rowlock.MinHold(j.MinHold))...)
 	if err != nil {
 		return err
 	}
@@ -167,15 +184,13 @@ func (j job) hold(ctx context.Context, c *rowlock.Client, input <-chan string) e
 // and says the span of each.
 func (j job) trust(ctx context.Context, c *rowlock.Client) error {
 	for end := time.Now().Add(j.For); time.Now().Before(end); {
-		lease, err := c.Acquire(ctx, j.Key)
+		lease, err := c.Acquire(ctx, j.Key, j.options()...)
 		if err != nil {
 			return err
 		}
 		var s span
 		s.token = lease.Token()
-		for hold := time.Now().Add(rand.N(j.TTL)); s.look(lease) && time.Now().Before(hold); {
-			time.Sleep(time.Millisecond)
-		}
+		s.watch(lease, rand.N(j.TTL))
 		if err := lease.Release(ctx); err != nil && !errors.Is(err, rowlock.ErrLost) {
 			return err
 		}
@@ -203,6 +218,13 @@ func (s *span) look(l *rowlock.Lease) bool {
 	}
 	s.last = now
 	return true
+}
+
+// watch looks again and again while the lease is held, for d at most.
+func (s *span) watch(l *rowlock.Lease, d time.Duration) {
+	for end := time.Now().Add(d); s.look(l) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (s span) String() string { return fmt.Sprint(s.token, s.first, s.last) }

@@ -15,9 +15,12 @@ func Run(t *testing.T, h Harness) {
 		tokens, stale, giveUp, lostReply, // P3, P5, P6, P7
 		deadlocks, keys, reaper, // P8, P9, P10
 		connections, release, closing, isolation, // P11, P12, P15
-		groups,  // P22
-		leading, // P24
+		groups,    // P22
+		fairCases, // P23
+		leading,   // P24
 		holdTimes, turns, seam, seamBatch, hints,
+		seamTickets,
+		seamShared, seamPhase, seamSlots, seamGate, modeCases, sharedCases, phaseCases, slotCases, sharedGuards, groupModes, // the modes Shared and Slot
 	)
 }
 
@@ -42,7 +45,14 @@ func dead(e *env) bool     { return e.Dead != nil && e.reaper }
 func reaping(e *env) bool  { return e.reaper }
 func listing(e *env) bool  { return e.lister }
 func forcing(e *env) bool  { return e.forcer }
+func tickets(e *env) bool  { return e.tickets }
 func guarding(e *env) bool { return e.forcer && e.InTx != nil }
+func shared(e *env) bool   { return e.limits.Modes.Has(driver.Shared) }
+func slots(e *env) bool    { return e.limits.Modes.Has(driver.Slot) }
+func modes(e *env) bool    { return shared(e) && slots(e) }
+func modesForcing(e *env) bool {
+	return modes(e) && forcing(e)
+}
 
 // atOnce is how many cases run at the same time. Most of them wait most of the
 // time, so it is more than there are cores.
@@ -88,9 +98,11 @@ func newEnv(t testing.TB, h Harness) *env {
 	_, e.reaper = s.(driver.Reaper)
 	_, e.lister = s.(driver.Lister)
 	_, e.forcer = s.(driver.Forcer)
+	_, e.tickets = s.(driver.Tickets)
 	if l, ok := s.(driver.HoldLimiter); ok {
 		e.room = l.HoldLimit()
 	}
+	_, e.counts = s.(driver.Counter)
 	e.ttl = max(normalTTL, e.limits.MinTTL)
 	e.short = max(shortTTL, e.limits.MinTTL)
 	return e

@@ -21,6 +21,7 @@ var seam = []testCase{
 	{name: "Store_KeepAndUndo", run: keepAndUndo},
 	{name: "Store_ExpiryByTheServersClock", run: serversClock},
 	{name: "Store_ForceRelease", run: forceRelease, needs: forcing},
+	{name: "Store_ForceReleaseIf", run: forceReleaseIf, needs: forcing},
 	{name: "Store_DeadContext", run: deadContext},
 	{name: "Store_Guarded", run: guardedHold},
 	{name: "Store_Closed", run: closedStore},
@@ -189,6 +190,58 @@ func forceRelease(t *testing.T, e *env) {
 	}
 	next = grantAfter(t, s, next, driver.Request{Key: h.Key, TTL: longTTL})
 	answer(t, s.Release, next, driver.Released)
+}
+
+// forceReleaseIf: a forced release of the hold that was seen ends it, whatever was renewed since, and
+// ends no other, held or kept.
+func forceReleaseIf(t *testing.T, e *env) {
+	s := e.Open(t)
+	forcer, ok := s.(driver.ForcerIf)
+	if !ok {
+		t.Skip("the store has no ForceReleaseIf")
+	}
+	refused := func(seen driver.Info) {
+		t.Helper()
+		if _, err := forcer.ForceReleaseIf(soon(t), seen); !errors.Is(err, driver.ErrChanged) || !driver.IsNotApplied(err) {
+			t.Errorf("force release of another hold: %v, want ErrChanged, not applied", err)
+		}
+	}
+	first := grant(t, s, driver.Request{Key: e.key(t), TTL: longTTL})
+	seen := inspect(t, s, first.Key)
+	refused(driver.Info{Key: e.key(t), Hold: seen.Hold, Token: seen.Token})
+	other := seen
+	other.Token++
+	refused(other)
+	other = seen
+	other.Hold = newID()
+	refused(other)
+	answer(t, s.Renew, first, driver.Alive)
+	answer(t, s.Release, first, driver.Released)
+	refused(seen)
+
+	next := grantAfter(t, s, first, driver.Request{Key: first.Key, TTL: longTTL, Owner: "next"})
+	refused(seen)
+	answer(t, s.Renew, next, driver.Alive)
+	seen = inspect(t, s, next.Key)
+	answer(t, s.Renew, next, driver.Alive)
+	if i, err := forcer.ForceReleaseIf(soon(t), seen); err != nil || !i.Held || i.Owner != "next" {
+		t.Errorf("force release of the hold that was seen: %+v, %v", i, err)
+	}
+	answer(t, s.Renew, next, driver.Forced)
+	refused(seen)
+
+	kept := grantAfter(t, s, next, driver.Request{Key: first.Key, TTL: longTTL, Keep: longTTL})
+	held := inspect(t, s, kept.Key)
+	answer(t, s.Release, kept, driver.Released)
+	if _, err := forcer.ForceReleaseIf(soon(t), inspect(t, s, kept.Key)); err != nil {
+		t.Errorf("force release of the kept key that was seen: %v", err)
+	}
+	if i := inspect(t, s, kept.Key); i.Held {
+		t.Errorf("a kept key after its force release: %+v", i)
+	}
+	last := grantAfter(t, s, kept, driver.Request{Key: first.Key, TTL: longTTL})
+	refused(held)
+	answer(t, s.Release, last, driver.Released)
 }
 
 // deadContext: nothing is sent on a context that has ended, and the error says so.

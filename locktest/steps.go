@@ -5,6 +5,7 @@ package locktest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -32,7 +33,7 @@ func one(t testing.TB, s driver.Store, q driver.Request) (r driver.Result) {
 	if q.Owner == "" {
 		q.Owner = "locktest"
 	}
-	until(t, fmt.Sprintf("an answer to the acquire of %q", q.Key), func() bool {
+	untilFor(t, answerPatience, fmt.Sprintf("an answer to the acquire of %q", q.Key), func() bool {
 		results, err := s.Acquire(soon(t), []driver.Request{q})
 		if err == nil && len(results) != 1 {
 			t.Fatalf("acquire %q: %d answers", q.Key, len(results))
@@ -69,7 +70,10 @@ func grant(t testing.TB, s driver.Store, q driver.Request) driver.Hold {
 }
 
 func holdOf(q driver.Request, r driver.Result) driver.Hold {
-	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}
+	return driver.Hold{
+		Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded,
+		Mode: q.Mode, Slot: r.Slot, Phase: r.Phase,
+	}
 }
 
 // step is Store.Renew or Store.Release.
@@ -95,6 +99,15 @@ func answerAll(t testing.TB, do step, holds []driver.Hold, want driver.Status) {
 	}
 }
 
+// late reports whether an error says no more than that time ran out: the context's, or
+// the server's own limit of a command, for which MongoDB has a code.
+func late(err error) bool {
+	const maxTimeExpired = 50
+	var timeout interface{ Timeout() bool }
+	var coded interface{ HasErrorCode(int) bool }
+	return errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, &coded) && coded.HasErrorCode(maxTimeExpired)
+}
+
 // settle makes a step, and again for the holds whose answer is unknown.
 func settle(t testing.TB, do step, holds []driver.Hold) []driver.Result {
 	t.Helper()
@@ -106,7 +119,7 @@ func settle(t testing.TB, do step, holds []driver.Hold) []driver.Result {
 	for i := range open {
 		open[i] = i
 	}
-	until(t, fmt.Sprintf("an answer for each of %d holds", len(holds)), func() bool {
+	untilFor(t, answerPatience, fmt.Sprintf("an answer for each of %d holds", len(holds)), func() bool {
 		var some []driver.Hold
 		for _, i := range open {
 			some = append(some, holds[i])

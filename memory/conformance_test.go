@@ -16,9 +16,25 @@ import (
 func harness(testing.TB) locktest.Harness {
 	space := New()
 	return locktest.Harness{
-		Open: func(testing.TB) driver.Store { return program{space, space, space, space, space, space} },
+		Open: func(testing.TB) driver.Store { return program{space, space, space, space, space, space, space, space} },
 		InTx: func(ctx context.Context, _ driver.Store, fn func(context.Context) error, leases ...*rowlock.Lease) error {
 			return space.InTx(ctx, leases[0], fn, leases[1:]...)
+		},
+		Guard: func(_ testing.TB, _ driver.Store, lease *rowlock.Lease) (func() error, error) {
+			open, end, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			go func() {
+				done <- space.InTx(context.Background(), lease, func(context.Context) error {
+					close(open)
+					<-end
+					return nil
+				})
+			}()
+			select {
+			case <-open:
+				return func() error { close(end); return <-done }, nil
+			case err := <-done:
+				return nil, err
+			}
 		},
 		Dead: func(t testing.TB, prefix string, n int) {
 			space.mu.Lock()
@@ -27,7 +43,7 @@ func harness(testing.TB) locktest.Harness {
 			for i := range n {
 				space.rows[fmt.Sprint(prefix, i)] = &row{
 					id: driver.HoldID{1}, owner: "dead", token: nextToken(0, ago),
-					acquiredAt: ago, expiresAt: ago, releasedAt: ago,
+					times: times{acquiredAt: ago, expiresAt: ago, releasedAt: ago},
 				}
 			}
 		},
@@ -41,8 +57,10 @@ type program struct {
 	driver.Reaper
 	driver.Lister
 	driver.Forcer
+	driver.ForcerIf
 	driver.Counter
 	driver.Clock
+	driver.Tickets
 }
 
 // Unwrap lets the lock space guard leases of the program.

@@ -18,7 +18,10 @@ import (
 const maxRun = 255
 
 // tx is one transaction.
-type tx struct{ effects []func() }
+type tx struct {
+	holds   []driver.Hold
+	effects []func()
+}
 
 type txKey struct{}
 
@@ -27,7 +30,8 @@ type txKey struct{}
 // commit. Otherwise the error matches rowlock.ErrLost or rowlock.ErrReleased, and
 // nothing of what fn gave to [OnCommit] is done. While fn runs nobody is granted the
 // key, also where the hold has expired: the key is pinned, as in a database. Only
-// [Store.Expire] ends that too.
+// [Store.Expire] ends that too. Under a lease of rowlock.Shared no exclusive hold is
+// granted meanwhile, under one of rowlock.Slots nor one of the same slot.
 //
 // fn's context ends with ctx and with the lease. fn is called once. Its error is
 // returned as it is, joined with the *rowlock.LostError if the lease was lost
@@ -78,9 +82,9 @@ func (s *Store) inTx(ctx context.Context, leases storekit.Leases, run string, fn
 	if err != nil {
 		return fmt.Errorf("memory: transaction: %w", err)
 	}
-	t := &tx{}
-	defer s.unpin(hs.Keys(), t)
-	if err := s.guard(ctx, hs, run, func() { s.pin(hs.Keys(), t) }); err != nil {
+	t := &tx{holds: hs.All}
+	defer s.unpin(t)
+	if err := s.guard(ctx, hs, run, func() { s.pin(t) }); err != nil {
 		return err
 	}
 	inner, cancel := context.WithCancel(ctx) // so that the leases forget their contexts
@@ -103,8 +107,8 @@ func (s *Store) inTx(ctx context.Context, leases storekit.Leases, run string, fn
 	return nil
 }
 
-// guard calls then if each hold is the newest of its key and the run has no mark, before
-// anything else can happen.
+// guard calls then if no newer hold was granted that excludes one of these, and the run has
+// no mark, before anything else can happen.
 func (s *Store) guard(ctx context.Context, hs storekit.Holds, run string, then func()) error {
 	key := hs.First.Key
 	_, err := s.begin(ctx)
@@ -113,8 +117,12 @@ func (s *Store) guard(ctx context.Context, hs storekit.Holds, run string, then f
 	}
 	defer s.mu.Unlock()
 	for _, h := range hs.All {
-		if r := s.rows[h.Key]; r == nil || r.id != h.ID {
-			return fmt.Errorf("memory: transaction under %q: %w", key, storekit.Lost(h, gone(r, h.ID)))
+		if r := s.rows[h.Key]; !r.newest(h) {
+			why := gone(r, h.ID)
+			if h.Mode != driver.Exclusive {
+				why = goneShare(r, h)
+			}
+			return fmt.Errorf("memory: transaction under %q: %w", key, storekit.Lost(h, why))
 		}
 	}
 	if s.runs[runID{key, run}] {
@@ -135,23 +143,23 @@ func (s *Store) mark(key, run string) {
 	}
 }
 
-// pin notes an open transaction: until it ends nobody is granted the key.
-func (s *Store) pin(keys []string, t *tx) {
-	for _, key := range keys {
-		if s.open[key] == nil {
-			s.open[key] = make(map[*tx]bool)
+// pin notes an open transaction: until it ends no hold is granted that one of its own excludes.
+func (s *Store) pin(t *tx) {
+	for _, h := range t.holds {
+		if s.open[h.Key] == nil {
+			s.open[h.Key] = make(map[*tx]bool)
 		}
-		s.open[key][t] = true
+		s.open[h.Key][t] = true
 	}
 }
 
-func (s *Store) unpin(keys []string, t *tx) {
+func (s *Store) unpin(t *tx) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		delete(s.open[key], t)
-		if len(s.open[key]) == 0 {
-			delete(s.open, key)
+	for _, h := range t.holds {
+		delete(s.open[h.Key], t)
+		if len(s.open[h.Key]) == 0 {
+			delete(s.open, h.Key)
 		}
 	}
 }

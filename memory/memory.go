@@ -10,8 +10,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"sort"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,28 +17,47 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// Store is a lock space in memory. It is safe for concurrent use.
+// Store is a lock space in memory. It is safe for concurrent use. Make it with New.
+//
+// # Methods for tests
+//
+// Expire ends a hold as if its program had stood still. InTx and Once are those of the
+// databases, in memory. ForceRelease, List and Reap are a Client's too. Statements counts
+// what a Client has asked.
+//
+// # Methods for the engine
+//
+// Acquire, Inspect, Limits, Lines, Now, PutTickets, Release, RemoveTickets and Renew
+// implement package driver: a rowlock.Client calls them.
 type Store struct {
 	mu         sync.Mutex
 	start      time.Time
 	rows       map[string]*row
 	runs       map[runID]bool          // that have had their effects
 	open       map[string]map[*tx]bool // transactions, by the key that they pin
+	tickets    map[string][]*ticket    // of those who wait in order, by key
+	lastSeq    int64                   // of the last ticket
 	closed     bool
 	statements atomic.Uint64
 }
 
 // row is one key. The zero hold ID is "ended by force".
 type row struct {
-	id         driver.HoldID
-	owner      string
-	token      int64
+	times
+	id       driver.HoldID
+	owner    string
+	token    int64
+	wantedBy uint32 // the hint
+	wantedTo time.Time
+	phase    *phase // nil: the last hold was exclusive
+}
+
+// times are those of one hold.
+type times struct {
 	acquiredAt time.Time
 	expiresAt  time.Time
 	keepUntil  time.Time
 	releasedAt time.Time // zero while held
-	wantedBy   uint32    // the hint
-	wantedTo   time.Time
 }
 
 // New makes an empty lock space.
@@ -48,12 +65,16 @@ func New() *Store {
 	return &Store{
 		start: time.Now(), rows: make(map[string]*row),
 		runs: make(map[runID]bool), open: make(map[string]map[*tx]bool),
+		tickets: make(map[string][]*ticket),
 	}
 }
 
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: time.Millisecond, InFlight: 2, SlowBatch: time.Millisecond}
+	return driver.Limits{
+		Batch: 1000, MinTTL: time.Millisecond, InFlight: 2, SlowBatch: time.Millisecond,
+		Modes: driver.ModesOf(driver.Shared, driver.Slot),
+	}
 }
 
 // Now implements driver.Clock.
@@ -84,13 +105,27 @@ func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
 	return time.Now(), nil
 }
 
-// until is when the key becomes free by itself.
-func (r *row) until() time.Time {
-	end := r.keepUntil
-	if r.releasedAt.IsZero() && r.expiresAt.After(end) {
-		end = r.expiresAt
+// until is when the hold is over by itself, and what keeps the key after it.
+func (t *times) until() time.Time {
+	end := t.keepUntil
+	if t.releasedAt.IsZero() && t.expiresAt.After(end) {
+		end = t.expiresAt
 	}
 	return end
+}
+
+// extend renews the hold, and says how long it goes on.
+func (t *times) extend(h driver.Hold, now time.Time) time.Duration {
+	end := now.Add(h.TTL)
+	if h.MaxHold > 0 {
+		if last := t.acquiredAt.Add(h.MaxHold); end.After(last) {
+			end = last
+		}
+	}
+	if end.After(t.expiresAt) {
+		t.expiresAt = end
+	}
+	return t.expiresAt.Sub(now)
 }
 
 // nextToken follows the stored token and the clock, so that a reaped key goes on
@@ -108,6 +143,10 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 	defer s.mu.Unlock()
 	results := make([]driver.Result, len(reqs))
 	for i, q := range reqs {
+		if ahead, left := s.ahead(q, now); ahead > 0 {
+			results[i] = driver.Result{Status: driver.Held, Ahead: ahead, Left: left}
+			continue
+		}
 		results[i] = s.acquire(q, now)
 	}
 	return results, nil
@@ -119,19 +158,28 @@ func (s *Store) acquire(q driver.Request, now time.Time) driver.Result {
 		r = &row{}
 		s.rows[q.Key] = r
 	}
+	if q.Mode != driver.Exclusive {
+		return s.join(r, q, now)
+	}
 	if r.id == q.ID && r.releasedAt.IsZero() && !r.acquiredAt.IsZero() {
 		return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
 	}
-	if left := r.until().Sub(now); left > 0 {
+	if r.phase != nil {
+		if result, refused := r.phase.refuses(q, now); refused {
+			r.want(q, now)
+			return result
+		}
+	} else if left := r.until().Sub(now); left > 0 {
 		r.want(q, now)
 		return driver.Result{Status: driver.Held, Left: left, Owner: r.owner}
 	}
 	if len(s.open[q.Key]) > 0 {
-		return driver.Result{Status: driver.Pinned, Owner: r.owner}
+		return driver.Result{Status: driver.Pinned, Owner: r.owner, Gated: r.phase != nil && r.phase.gate == q.ID}
 	}
 	hint := r.hint(now)
 	*r = row{
-		id: q.ID, owner: q.Owner, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now.Add(q.TTL),
+		times: times{acquiredAt: now, expiresAt: now.Add(q.TTL)},
+		id:    q.ID, owner: q.Owner, token: nextToken(r.top(), now),
 		wantedBy: r.wantedBy, wantedTo: r.wantedTo,
 	}
 	if hint.Client == q.Client {
@@ -166,20 +214,19 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	results := make([]driver.Result, len(holds))
 	for i, h := range holds {
 		r := s.rows[h.Key]
+		if h.Mode != driver.Exclusive {
+			if found := r.find(h); found == nil {
+				results[i].Status = goneShare(r, h)
+			} else {
+				results[i] = driver.Result{Status: driver.Alive, Left: found.extend(h, now)}
+			}
+			continue
+		}
 		if r == nil || r.id != h.ID || !r.releasedAt.IsZero() {
 			results[i].Status = gone(r, h.ID)
 			continue
 		}
-		end := now.Add(h.TTL)
-		if h.MaxHold > 0 {
-			if last := r.acquiredAt.Add(h.MaxHold); end.After(last) {
-				end = last
-			}
-		}
-		if end.After(r.expiresAt) {
-			r.expiresAt = end
-		}
-		results[i] = driver.Result{Status: driver.Alive, Left: r.expiresAt.Sub(now)}
+		results[i] = driver.Result{Status: driver.Alive, Left: r.extend(h, now)}
 	}
 	return results, nil
 }
@@ -195,6 +242,13 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	results := make([]driver.Result, len(holds))
 	for i, h := range holds {
 		r := s.rows[h.Key]
+		if h.Mode != driver.Exclusive {
+			results[i] = r.releaseShare(h, now)
+			continue
+		}
+		if h.Undo {
+			r.clearGate(h.ID)
+		}
 		if r == nil || r.id != h.ID || !r.releasedAt.IsZero() {
 			results[i] = driver.Result{Status: gone(r, h.ID)}
 			continue
@@ -225,120 +279,3 @@ func (r *row) want(q driver.Request, now time.Time) {
 		r.wantedBy, r.wantedTo = q.Client, now.Add(driver.HintTime)
 	}
 }
-
-func (s *Store) info(key string, r *row, now time.Time) driver.Info {
-	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.acquiredAt, Wanted: r.hint(now)}
-	if left := r.until().Sub(now); left > 0 {
-		i.Held, i.Kept, i.Left, i.Hold = true, !r.releasedAt.IsZero(), left, r.id
-	} else {
-		i.Pinned = len(s.open[key]) > 0
-	}
-	return i
-}
-
-// Inspect implements driver.Store.
-func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	infos := make([]driver.Info, len(keys))
-	for i, k := range keys {
-		infos[i].Key = k
-		if r := s.rows[k]; r != nil {
-			infos[i] = s.info(k, r, now)
-		}
-	}
-	return infos, nil
-}
-
-// List implements driver.Lister.
-func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
-	if limit < 1 {
-		return nil, fmt.Errorf("%w: limit %d of List: use at least 1", driver.ErrInvalid, limit)
-	}
-	now, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	var keys []string
-	for k := range s.rows {
-		if strings.HasPrefix(k, prefix) && k > after {
-			keys = append(keys, k)
-		}
-	}
-	sort.Strings(keys)
-	keys = keys[:min(limit, len(keys))]
-	infos := make([]driver.Info, len(keys))
-	for i, k := range keys {
-		infos[i] = s.info(k, s.rows[k], now)
-	}
-	return infos, nil
-}
-
-// ForceRelease implements driver.Forcer. A key without a hold is no error.
-func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return driver.Info{}, err
-	}
-	defer s.mu.Unlock()
-	r := s.rows[key]
-	if r == nil {
-		return driver.Info{Key: key}, nil
-	}
-	before := s.info(key, r, now)
-	if before.Held || r.id != (driver.HoldID{}) && r.releasedAt.IsZero() { // one that has expired could be renewed
-		r.id, r.token = driver.HoldID{}, nextToken(r.token, now)
-		r.releasedAt, r.keepUntil = now, time.Time{}
-	}
-	return before, nil
-}
-
-// Reap implements driver.Reaper. It takes any grace, because in memory no
-// statement waits with an old token.
-func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer s.mu.Unlock()
-	n := 0
-	for k, r := range s.rows {
-		death := r.until()
-		if r.releasedAt.After(death) {
-			death = r.releasedAt
-		}
-		if now.Sub(death) > olderThan && len(s.open[k]) == 0 {
-			delete(s.rows, k)
-			if n++; n == driver.MaxReap {
-				break
-			}
-		}
-	}
-	return n, nil
-}
-
-// Expire makes the database's clock run out for the present hold of key, as if
-// its holder had been frozen for longer than the TTL and another had held the key
-// meanwhile: the key is free for the next, and the holder learns of its loss at
-// its next renewal (Lease.Renew makes one at once), with the reason taken. An open
-// transaction under it (InTx, Once) does not pin the key any more and cannot commit. Use it
-// to test what a program does when it loses a lease. It reports whether there was
-// a hold to end.
-func (s *Store) Expire(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, now := s.rows[key], time.Now()
-	if r == nil || !r.releasedAt.IsZero() || !r.expiresAt.After(now) {
-		return false
-	}
-	delete(s.open, key)
-	*r = row{id: another, token: nextToken(r.token, now), acquiredAt: now, expiresAt: now, releasedAt: now}
-	return true
-}
-
-// another is the hold ID that Expire leaves: nobody's.
-var another = driver.HoldID{0: 0xff, 15: 0xff}

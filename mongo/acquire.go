@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
@@ -21,6 +24,11 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 	if err := s.enter(ctx, "acquire", len(reqs)); err != nil {
 		return nil, err
 	}
+	return storekit.Admit(ctx, reqs, s.line.Places, s.acquireAdmitted)
+}
+
+// acquireAdmitted makes an acquire of requests before which nobody waits.
+func (s *Store) acquireAdmitted(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if len(reqs) == 1 {
 		r := s.acquireOne(ctx, reqs[0])
 		if r.Status == driver.Unknown {
@@ -57,12 +65,19 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	if err != nil {
 		return unknown(&driver.Error{NotApplied: true, Err: s.cmd.Fail(ctx, what, err)})
 	}
-	r, err := s.attempt(ctx, sess, q, wait)
+	own, err := s.prepareFence(ctx, sess, q)
+	var r document.State
+	if err == nil {
+		r, err = s.attempt(ctx, sess, q, wait)
+	}
+	if own != nil && (err != nil || !r.Has(q)) {
+		defer s.dropFence(ctx, q, own)
+	}
 	if err == nil && sess.MayArrive {
-		if r.Hold == q.ID {
+		if r.Has(q) {
 			_, err = s.overtake(ctx, sess)
 		} else { // a sending that was late may have taken the key since
-			_, err = s.overtake(ctx, sess, driver.Hold{Key: q.Key, ID: q.ID})
+			_, err = s.overtake(ctx, sess, document.End(driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode}))
 		}
 	}
 	switch {
@@ -80,11 +95,11 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 			s.sessions.AddUnanswered(sess, q.ID)
 		}
 		return unknown(failed)
-	case r.Hold != q.ID:
+	case !r.Has(q):
 		s.sessions.Put(sess)
-		return r.Refused()
+		return r.RefusedTo(q)
 	}
-	answer := s.finishGrant(ctx, q, r, min(wait, blockWait))
+	answer := s.finishGrant(ctx, q, r, own, min(wait, blockWait))
 	if answer.Status == driver.Unknown {
 		s.sessions.AddUnanswered(sess, q.ID)
 	} else {
@@ -93,12 +108,35 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	return answer
 }
 
-// attempt sends the acquire until it is answered, with a document that has the
-// hold of q or is not free.
+// attempt sends the acquire until it is answered. An exclusive one that waits leaves its gate,
+// by a second command if the answer to the first is that there is a phase.
 func (s *Store) attempt(ctx context.Context, sess *command.Session, q driver.Request, wait time.Duration) (document.State, error) {
+	if q.Mode != driver.Exclusive {
+		return s.send(ctx, sess, q, document.Join(s.leases, q, s.cmd.Standalone()), wait)
+	}
+	if q.Gate == (driver.HoldID{}) {
+		r, err := s.send(ctx, sess, q, document.TakeOne(s.leases, q, s.cmd.Standalone()), wait)
+		if err != nil || r.Phase == 0 || r.Has(q) || !q.Wants {
+			return r, err
+		}
+	}
+	s.gates.add(q.ID, q.GateTime)
+	r, err := s.send(ctx, sess, q, document.TakeInPhase(s.leases, q, s.cmd.Standalone()), wait)
+	switch {
+	case err == nil && r.Gate == q.ID: // that of the attempt before is this one now
+		s.gates.forget(q.Gate)
+	case err == nil:
+		s.gates.forget(q.ID)
+	}
+	return r, err
+}
+
+// send sends the command of an acquire until it is answered with a document that has the
+// hold of q or is not free.
+func (s *Store) send(ctx context.Context, sess *command.Session, q driver.Request, cmd bson.D, wait time.Duration) (document.State, error) {
 	for tries := 0; ; tries++ {
 		start := time.Now()
-		reply, err := s.cmd.Write(ctx, sess, document.TakeOne(s.leases, q, s.cmd.Standalone()), s.cmd.One.Single(wait))
+		reply, err := s.cmd.Write(ctx, sess, cmd, s.cmd.One.Single(wait))
 		if command.Conflicted(err) && tries < 3 {
 			continue
 		}
@@ -110,7 +148,7 @@ func (s *Store) attempt(ctx context.Context, sess *command.Session, q driver.Req
 		r := document.Parse(doc)
 		r.At = command.OperationTime(reply.Raw)
 		switch {
-		case r.Hold == q.ID || r.Left > 0:
+		case r.Has(q) || r.Refuses():
 			return r, nil
 		case r.Corrupt != "":
 			return document.State{}, r.CorruptError("acquire")
@@ -124,8 +162,8 @@ func (s *Store) attempt(ctx context.Context, sess *command.Session, q driver.Req
 // in time.
 func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Result, bool) {
 	states, err := s.states(ctx, []string{q.Key}, nil)
-	if r, ok := states[q.Key]; err == nil && ok && r.Hold != q.ID && r.Left > 0 {
-		return r.Refused(), true
+	if r, ok := states[q.Key]; err == nil && ok && r.Left > 0 && r.Excludes(q) {
+		return r.RefusedTo(q), true
 	}
 	return driver.Result{}, false
 }
@@ -134,8 +172,8 @@ func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Res
 // that the key may have is raised. Where an open guarded transaction of an older
 // holder keeps it down, the hold is given back: it could not be used, and the next
 // acquire would have to wait for its end as well.
-func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.State, wait time.Duration) driver.Result {
-	g := r.Granted()
+func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.State, own *fence.Session, wait time.Duration) driver.Result {
+	g := r.GrantedTo(q)
 	if g.Status != driver.Granted {
 		return g
 	}
@@ -147,13 +185,16 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 		return g
 	}
 	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
-	own, err := s.txSession(q)
+	var err error
+	if own == nil {
+		own, err = s.txSession(q)
+	}
 	if err == nil {
-		err = s.fence.RaiseAsHolder(ctx, q.Key, r.Token, own, wait)
+		err = s.raiseFences(ctx, q, r, g, own, wait)
 	}
 	if err == nil {
 		s.txSessions.Add(q.ID, own)
-		return r.Granted()
+		return g
 	}
 	if !errors.Is(err, fence.ErrPinned) {
 		failed := s.cmd.Fail(ctx, what, err)
@@ -161,7 +202,13 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 		return unknown(&driver.Error{Lasting: failed.Lasting, Silent: failed.Silent, Err: failed.Err})
 	}
 	own.Discard()
-	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Undo: true}, blockWait)
+	if q.Mode == driver.Shared && q.Guarded {
+		s.fence.Remove(ctx, driver.Hold{Key: q.Key, ID: q.ID})
+	}
+	if q.Mode == driver.Exclusive && q.Wants && r.OfPhase {
+		return s.moveGate(ctx, q, document.BackToGate(q))
+	}
+	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode, Undo: true}, blockWait)
 	if back.Status == driver.Unknown {
 		return back
 	}

@@ -18,24 +18,47 @@ import (
 // token, so that its holder learns at its next renewal that it was forced. For
 // guarded leases it raises the fence too, so that guarded transactions of the old
 // holder that have not written their guard yet cannot commit; Pinned in the Info
-// says that one which has was still open, which is for the next grant to wait for.
+// says that one which has was still open, which is for the next grant to wait for. Programs that
+// wait with rowlock.Fair keep their places.
 //
 // The Info is the state before, by the server's clock; a key that was never held
 // has an empty one. Errors: ErrInvalid (key), ErrSchema, ErrClosed, ErrNotSupported
 // or the server's.
 func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
+	return s.force(ctx, key, nil)
+}
+
+// ForceReleaseIf is ForceRelease of seen.Key if the key still has the hold that seen, an answer
+// of Inspect or List, tells of: its Hold and its Token; see driver.ForcerIf for readers and slots.
+// Otherwise the error matches ErrChanged, and nothing was changed.
+func (s *Store) ForceReleaseIf(ctx context.Context, seen driver.Info) (driver.Info, error) {
+	return s.force(ctx, seen.Key, &seen)
+}
+
+func (s *Store) force(ctx context.Context, key string, seen *driver.Info) (driver.Info, error) {
 	if err := validKey(key); err != nil {
 		return driver.Info{}, err
 	}
 	if err := s.enter(ctx, "force", 1); err != nil {
 		return driver.Info{}, err
 	}
+	lines, err := s.line.Lines(ctx, []string{key})
+	if err != nil {
+		return driver.Info{}, err
+	}
+	info, err := s.endAny(ctx, key, seen)
+	lines[0].Inform(&info)
+	return info, err
+}
+
+// endAny ends whatever hold key has; with seen that one only.
+func (s *Store) endAny(ctx context.Context, key string, seen *driver.Info) (driver.Info, error) {
 	what := fmt.Sprintf("force %q", key)
 	sess, err := s.sessions.Get() // numbered, so that a repeat does not raise the token twice
 	if err != nil {
 		return driver.Info{}, s.cmd.Fail(ctx, what, err)
 	}
-	reply, err := s.cmd.WriteUntilDone(ctx, sess, document.Force(s.leases, key))
+	reply, err := s.cmd.WriteUntilDone(ctx, sess, document.Force(s.leases, key, seen))
 	if err == nil && sess.MayArrive { // where there was no document it could end a hold that comes later
 		_, err = s.overtake(ctx, sess)
 	}
@@ -45,6 +68,9 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 	s.sessions.Put(sess)
 	doc, ok := reply.Lookup("value").DocumentOK()
 	if !ok {
+		if seen != nil {
+			return driver.Info{Key: key}, &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrChanged}
+		}
 		return driver.Info{Key: key}, nil
 	}
 	before := document.Parse(doc)
@@ -53,9 +79,16 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		// server kept, without what fields adds to it; its logical clock is close enough.
 		before.Judge(doc, int64(at.T)*1000)
 	}
+	if before.Phase > 0 {
+		if err := s.voidPhase(ctx, &before); err != nil {
+			failed := s.cmd.Fail(ctx, what+": remove its readers and slots", err)
+			failed.NotApplied = false // their holds are ended
+			return before.Info(key), failed
+		}
+	}
 	info := before.Info(key)
 	if before.Fenced {
-		err := s.fence.RaiseUntilDone(ctx, key, document.Above(before.Token))
+		err := s.fence.RaiseUntilDone(ctx, fencesToEnd(before)...)
 		switch {
 		case err == nil:
 		case errors.Is(err, fence.ErrPinned):
@@ -67,6 +100,25 @@ func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, erro
 		}
 	}
 	return info, nil
+}
+
+// voidPhase removes the holds of a phase that was ended by force, which say who was in it.
+func (s *Store) voidPhase(ctx context.Context, r *document.State) error {
+	sess, err := s.sessions.Get()
+	if err != nil {
+		return err
+	}
+	reply, err := s.cmd.WriteUntilDone(ctx, sess, document.VoidPhase(s.leases, r.Key))
+	if err != nil {
+		return err
+	}
+	if !sess.MayArrive {
+		s.sessions.Put(sess)
+	}
+	if doc, ok := reply.Lookup("value").DocumentOK(); ok {
+		r.TakePhase(doc)
+	}
+	return nil
 }
 
 // List returns the keys that begin with prefix and come after the key after, in
@@ -95,7 +147,11 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 		}
 		after = last
 	}
-	return infos, nil
+	listed := make([]*driver.Info, len(infos))
+	for i := range infos {
+		listed[i] = &infos[i]
+	}
+	return infos, s.line.Inform(ctx, listed...)
 }
 
 // page reads limit documents, of which those that are no keys are left out. last is the
@@ -123,12 +179,19 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 		return nil, "", false, err
 	}
 	states := make(map[string]document.State, len(docs))
+	var found []string
 	for _, doc := range docs {
 		last, _ = doc.Lookup("name").StringValueOK()
 		if r := document.Parse(doc); r.Key != "" {
 			states[r.Key] = r
-			infos = append(infos, r.Info(r.Key))
+			found = append(found, r.Key)
 		}
+	}
+	if err := s.completePhases(ctx, states); err != nil {
+		return nil, "", false, err
+	}
+	for _, key := range found {
+		infos = append(infos, states[key].Info(key))
 	}
 	return infos, last, len(docs) == limit && last > after, s.markPinned(ctx, infos, states)
 }

@@ -27,9 +27,11 @@ import (
 // then it is the second that took what such an undo ends.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
-	var ordinary, apart, pinned []int
+	var ordinary, apart, pinned, modes []int
 	for _, i := range split.Order(len(reqs), func(i int) string { return reqs[i].Key }) {
 		switch q := reqs[i]; {
+		case q.Mode != driver.Exclusive || q.Gate != (driver.HoldID{}):
+			modes = append(modes, i)
 		case q.Apart: // it may be pinned, and keep the others waiting
 			apart = append(apart, i)
 		case q.Pinned:
@@ -38,7 +40,7 @@ func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]drive
 			ordinary = append(ordinary, i)
 		}
 	}
-	if len(apart)+len(pinned) == 0 {
+	if len(apart)+len(pinned)+len(modes) == 0 {
 		if err := b.run(ctx, ordinary); err != nil {
 			return nil, err
 		}
@@ -50,11 +52,14 @@ func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]drive
 		}
 	}
 	steps := []func(){
-		func() {
-			b.singly(command.ForPinned(ctx), b.s.stillPinned(command.ForPinned(ctx), reqs, pinned, b.results))
-		},
 		func() { run(command.ForPinned(ctx), apart) },
 		func() { run(ctx, ordinary) },
+		func() { b.inPhases(ctx, modes) },
+	}
+	if len(pinned) > 0 {
+		steps = append(steps, func() {
+			b.singly(command.ForPinned(ctx), b.s.stillPinned(command.ForPinned(ctx), reqs, pinned, b.results))
+		})
 	}
 	split.InParallel(len(steps), len(steps), func(i int) { steps[i]() })
 	return b.results, nil
@@ -109,7 +114,7 @@ func (b *batch) Resend(ctx context.Context, entries []int, _ time.Duration) erro
 // that has no document stopped nothing. One that is taken but for its fence is sent
 // again with a number, because it was sent before.
 func (b *batch) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	states, known := b.s.afterStop(ctx, stop, keysAt(b.reqs, entries))
+	states, known := b.s.afterStop(ctx, stop, b.holdsAt(entries))
 	if !known {
 		return nil, nil, false
 	}
@@ -216,11 +221,21 @@ func (b *batch) assign(entries []int, states map[string]document.State) (missing
 			fenced = append(fenced, i)
 		case r.Hold == b.reqs[i].ID:
 			b.results[i], b.done[i] = r.Granted(), true
+		case r.Left > 0 && r.Phase > 0 && b.reqs[i].Wants: // it leaves its gate
 		case r.Left > 0:
-			b.results[i], b.done[i] = r.Refused(), true
+			b.results[i], b.done[i] = r.RefusedTo(b.reqs[i]), true
 		}
 	}
 	return missing, fenced
+}
+
+// holdsAt lists the holds that entries ask for.
+func (b *batch) holdsAt(entries []int) []driver.Hold {
+	holds := make([]driver.Hold, len(entries))
+	for n, i := range entries {
+		holds[n] = driver.Hold{Key: b.reqs[i].Key, ID: b.reqs[i].ID, Mode: b.reqs[i].Mode}
+	}
+	return holds
 }
 
 // numbered takes keys by one command in a session of its own, with a statement for each
@@ -243,7 +258,7 @@ func (b *batch) numbered(ctx context.Context, entries []int, create bool) error 
 	ids := make([]driver.HoldID, len(entries))
 	for n, i := range entries {
 		q := b.reqs[i]
-		updates[n] = bson.D{{Key: "q", Value: document.ByKey(q.Key)}, {Key: "u", Value: bson.A{document.Taking(q, s.cmd.Standalone())}}, {Key: "upsert", Value: create}}
+		updates[n] = bson.D{{Key: "q", Value: document.ByKey(q.Key)}, {Key: "u", Value: bson.A{document.Acquiring(q, s.cmd.Standalone())}}, {Key: "upsert", Value: create}}
 		ids[n] = q.ID
 	}
 	_, err = s.cmd.Write(ctx, sess, bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: false}}, wait)

@@ -77,21 +77,26 @@ func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
 	if err != nil {
 		return nil, s.cmd.Fail(ctx, "check: reach the server", err)
 	}
+	return hello, s.checkHello(ctx, hello)
+}
+
+// checkHello looks at what the server says of itself.
+func (s *Store) checkHello(ctx context.Context, hello bson.Raw) error {
 	if wire, _ := hello.Lookup("maxWireVersion").AsInt64OK(); wire < wireVersion51 {
-		return nil, s.unsupported(fmt.Sprintf("this is MongoDB %s, locks need 5.1 or newer", s.version(ctx)))
+		return s.unsupported(fmt.Sprintf("this is MongoDB %s, locks need 5.1 or newer", s.version(ctx)))
 	}
 	if writable, _ := hello.Lookup("isWritablePrimary").BooleanOK(); !writable {
-		return nil, &driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: check: the server of %s is no writable primary at the moment", s)}
+		return &driver.Error{NotApplied: true, Err: fmt.Errorf("mongo: check: the server of %s is no writable primary at the moment", s)}
 	}
 	set, _ := hello.Lookup("setName").StringValueOK()
 	msg, _ := hello.Lookup("msg").StringValueOK()
 	standalone := set == "" && msg != "isdbgrid"
 	if standalone && !s.o.AllowStandalone {
-		return nil, s.unsupported("a standalone server has no clock that never goes back (tokens), no transactions (guard) and no retryable writes (undo): " +
+		return s.unsupported("a standalone server has no clock that never goes back (tokens), no transactions (guard) and no retryable writes (undo): " +
 			"make it a replica set of one node (mongod --replSet, then rs.initiate()), or set Options.AllowStandalone for development")
 	}
 	s.cmd.SetStandalone(standalone)
-	return hello, nil
+	return nil
 }
 
 // version is for messages; it may need a right that the user does not have.
@@ -129,7 +134,7 @@ func (s *Store) checkKill(ctx context.Context) error {
 // checkCollections looks for options that break locks without an error: a capped
 // collection drops its oldest documents, a TTL index deletes by a clock of its own.
 func (s *Store) checkCollections(ctx context.Context) error {
-	names := bson.A{s.leases, s.fences, s.runs, s.txs}
+	names := bson.A{s.leases, s.fences, s.runs, s.txs, s.waits}
 	docs, err := s.cmd.Documents(ctx, bson.D{
 		{Key: "listCollections", Value: 1},
 		{Key: "filter", Value: document.Op("name", document.Op("$in", names))},

@@ -97,7 +97,7 @@ func TestMigrateByManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	names, err := db.ListCollectionNames(t.Context(), bson.D{})
-	if err != nil || len(names) != 4 {
+	if err != nil || len(names) != 5 {
 		t.Errorf("collections %v, %v", names, err)
 	}
 }
@@ -276,7 +276,8 @@ func TestServerGone(t *testing.T) {
 	mustErr(t, err, mongo.ErrClientDisconnected, true)
 }
 
-// A user with find, insert, update and remove runs everything but Migrate.
+// A user with find, insert, update and remove, and changeStream where the leases are, runs everything but Migrate. Without
+// changeStream waiters are not woken, and that is all.
 func TestSmallRights(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("cm93bG9ja3Jvd2xvY2tyb3dsb2Nr"), 0o600); err != nil {
@@ -295,14 +296,18 @@ func TestSmallRights(t *testing.T) {
 		return connect(t, srv.DSN(), options.Client().SetAuth(options.Credential{Username: user, Password: password, AuthSource: "admin"}))
 	}
 	root := as("root", "secret")
-	privileges := bson.A{}
-	for _, c := range []string{"locks", "locks_fence", "locks_runs", "locks_tx"} {
+	privileges, stream := bson.A{}, bson.A{bson.D{
+		{Key: "resource", Value: bson.D{{Key: "db", Value: "app"}, {Key: "collection", Value: "locks"}}},
+		{Key: "actions", Value: bson.A{"changeStream"}},
+	}}
+	for _, c := range []string{"locks", "locks_fence", "locks_runs", "locks_tx", "locks_wait"} {
 		privileges = append(privileges, bson.D{
 			{Key: "resource", Value: bson.D{{Key: "db", Value: "app"}, {Key: "collection", Value: c}}},
 			{Key: "actions", Value: bson.A{"find", "insert", "update", "remove"}},
 		})
 	}
 	run(root, bson.D{{Key: "createRole", Value: "locker"}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: bson.A{}}})
+	run(root, bson.D{{Key: "createRole", Value: "watcher"}, {Key: "privileges", Value: stream}, {Key: "roles", Value: bson.A{}}})
 	run(root, bson.D{{Key: "createUser", Value: "app"}, {Key: "pwd", Value: "app"}, {Key: "roles", Value: bson.A{"locker"}}})
 	run(root, bson.D{{Key: "createUser", Value: "nobody"}, {Key: "pwd", Value: "nobody"}, {Key: "roles", Value: bson.A{}}})
 
@@ -328,6 +333,16 @@ func TestSmallRights(t *testing.T) {
 	}
 	if _, err := s.List(t.Context(), "", "", 10); err != nil {
 		t.Error(err)
+	}
+	err = s.Watch(t.Context(), func() {}, func(string) {})
+	if !driver.IsLasting(err) || !strings.Contains(err.Error(), "the user needs find and changeStream on locks of database app") {
+		t.Errorf("watch without the right: %v", err)
+	}
+	run(root, bson.D{{Key: "grantRolesToUser", Value: "app"}, {Key: "roles", Value: bson.A{"watcher"}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := false
+	if err := s.Watch(ctx, func() { ready = true; cancel() }, func(string) {}); !ready {
+		t.Errorf("watch: %v", err)
 	}
 	writeDead(t, s, "d", 3)
 	if n, err := s.Reap(t.Context(), time.Hour); err != nil || n != 3 {

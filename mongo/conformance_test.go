@@ -19,6 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	testserver.Parallel(6)
 	testserver.Examples(testserver.Mongo)
 	locktest.Main(m, openChild)
 }
@@ -104,6 +105,15 @@ func harnessAt(t testing.TB, uri string) locktest.Harness {
 			return ownServer{srv}, own.open
 		},
 		Block: h.block,
+		Guard: func(t testing.TB, store driver.Store, lease *rowlock.Lease) (func() error, error) {
+			s := store.(*Store)
+			sess, ctx := begin(t, s)
+			if err := s.Guard(ctx, lease); err != nil {
+				_ = sess.AbortTransaction(ctx)
+				return nil, err
+			}
+			return func() error { return sess.CommitTransaction(ctx) }, nil
+		},
 		Connections: func(t testing.TB, s driver.Store) int {
 			h.mu.Lock()
 			app := h.apps[s]

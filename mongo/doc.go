@@ -21,6 +21,9 @@
 // and rises with every grant. A waiter that is refused leaves the number of its client in
 // wanted, as a hint on which nothing depends.
 //
+// Readers (rowlock.Shared) and slots (rowlock.Slots) are entries of the same document, in an
+// array: a hold of each is one findAndModify too. A key that was never shared has none of that.
+//
 // Every write asks for the write concern majority whatever the handle says: with
 // w:1 an acknowledged lock can be rolled back in a failover and granted twice.
 // Reads go to the primary.
@@ -31,7 +34,8 @@
 // cannot commit after a newer hold of the key was granted: [Store.InTx] and
 // [Store.Once] run one, [Store.Guard] and [Store.MarkRun] join the caller's, whose
 // session they find in the context. They write a second document of the key, the
-// fence, that renewals never touch; a guarded lease costs one write more for it.
+// fence, that renewals never touch; a guarded lease costs one write more for it. A
+// guarded reader has a fence of its own, made before its hold and removed after it: three more.
 // An open guarded transaction keeps the key from the next holder until it ends. One
 // of a dead process is ended by the next holder if InTx or Once ran it (and both
 // programs have the same database user), otherwise by the server after

@@ -87,6 +87,9 @@ var varying = []struct {
 	{regexp.MustCompile(`"txnNumber":[0-9]+`), `"txnNumber":1099511627777`},
 	{regexp.MustCompile(`"afterClusterTime":\{"\$timestamp":\{[^}]*\}\}`), `"afterClusterTime":{"$timestamp":{"t":1795229000,"i":1}}`},
 	{regexp.MustCompile(`"token":[0-9]{15,}`), `"token":839022931575111680`},
+	{regexp.MustCompile(`"seq":[0-9]{15,}`), `"seq":1763838313528000`},
+	{regexp.MustCompile(`"\$seq",[0-9]{15,}`), `"$seq",1763838313528000`},
+	{regexp.MustCompile(`"hold":[0-9]{15,}`), `"hold":839022931575111680`},
 	{regexp.MustCompile(`"\$token",[0-9]{15,}`), `"$token",839022931575111680`},
 	{regexp.MustCompile(`"base64":"[^"]*","subType":"04"`), `"base64":"Tnp0vY2HTCeaZXE2oVqf3g==","subType":"04"`},
 	{regexp.MustCompile(`"maxTimeMS":(9[0-9]{2}|1000)\b`), `"maxTimeMS":1000`}, // less the time of a trip
@@ -269,7 +272,32 @@ func tell(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	step("reap", func() bool { n, err := s.Reap(ctx, 24*time.Hour); return n == 1 && err == nil })
+	tickets(t, s, step, report)
+	phases(t, s, step)
+	sent["guarded shared"] = slices.Delete(sent["guarded shared"], 1, 2) // the join with other words
 	return sent
+}
+
+// tickets is the part of the story about those who wait in order.
+func tickets(t *testing.T, s *Store, step func(string, func() bool), report driver.Request) {
+	ctx, own := t.Context(), driver.Ticket{Key: report.Key, ID: report.ID}
+	put := func() bool {
+		places, err := s.PutTickets(ctx, []driver.Ticket{own})
+		if err == nil {
+			own.Seq = places[0].Seq
+		}
+		return err == nil
+	}
+	step("ticket", put)
+	step("renew ticket", put)
+	behind := report
+	behind.Fair, behind.Ticket = true, driver.HoldID{1}
+	step("behind", func() bool {
+		put()
+		r, err := s.Acquire(ctx, []driver.Request{behind})
+		return err == nil && r[0].Ahead == 1
+	})
+	step("remove ticket", func() bool { return s.RemoveTickets(ctx, []driver.Ticket{own}) == nil })
 }
 
 var shellCall = regexp.MustCompile(`(?s)^db\.(?:(\w+)\.)?(\w+)\((.*)\)\s*$`)
@@ -376,8 +404,11 @@ func TestDocsRole(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	text := docpage.One(t, operationsPage, "setup", "mongo role")
-	if n := strings.Count(text, `"actions": ["find", "insert", "update", "remove"]`); n != 4 {
+	if n := strings.Count(text, `"actions": ["find", "insert", "update", "remove"`); n != 5 {
 		t.Errorf("%d collections have the four rights", n)
+	}
+	if !strings.Contains(text, `"collection": "locks"}, "actions": ["find", "insert", "update", "remove", "changeStream"]`) {
+		t.Error("waiters cannot be woken")
 	}
 	for _, c := range []string{s.leases, s.fences, s.runs, s.txs} {
 		if !strings.Contains(text, `"collection": "`+c+`"`) {
@@ -386,4 +417,53 @@ func TestDocsRole(t *testing.T) {
 	}
 	t.Cleanup(func() { s.db.RunCommand(context.Background(), document.Op("dropRole", "rowlock")) })
 	shell(t, s.db, strings.ReplaceAll(text, `"app"`, `"`+s.db.Name()+`"`))
+}
+
+// phases is what is sent of readers, slots and gates.
+func phases(t *testing.T, s *Store, step func(string, func() bool)) {
+	ctx := t.Context()
+	reader := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
+		Mode: driver.Shared, Owner: "web-1:4711", TTL: 30 * time.Second, Client: 1701}
+	slot := reader
+	slot.ID = driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
+	slot.Mode, slot.Slots, slot.Slot = driver.Slot, 8, 3
+	writer := slot
+	writer.ID, writer.Mode, writer.Slots, writer.Slot = driver.HoldID{0x57}, driver.Exclusive, 0, 0
+	writer.Wants, writer.Gate, writer.GateTime = true, slot.ID, driver.GateTime // not the first attempt
+	// So that the first of them does not look for a fence.
+	release(t, s, granted(t, s, reader))
+	var hold, second driver.Hold
+	acquire := func(q driver.Request, want driver.Status, into *driver.Hold) bool {
+		results, err := s.Acquire(ctx, []driver.Request{q})
+		if err != nil || results[0].Status != want {
+			return false
+		}
+		if into != nil {
+			*into = holdOf(q, results[0])
+		}
+		return true
+	}
+	step("shared", func() bool { return acquire(reader, driver.Granted, &hold) })
+	step("slot", func() bool { return acquire(slot, driver.Granted, &second) })
+	step("gate", func() bool { return acquire(writer, driver.Held, nil) })
+	step("inspect a phase", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
+	step("renew shared", func() bool {
+		r, err := s.Renew(ctx, []driver.Hold{hold})
+		return err == nil && r[0].Status == driver.Alive
+	})
+	step("give up", func() bool {
+		_, err := s.Release(ctx, []driver.Hold{{Key: "report", ID: writer.ID, Undo: true}})
+		return err == nil
+	})
+	step("release shared", func() bool {
+		r, err := s.Release(ctx, []driver.Hold{hold})
+		return err == nil && r[0].Status == driver.Released
+	})
+	release(t, s, second)
+	step("guarded shared", func() bool {
+		q := reader
+		q.Guarded = true
+		return acquire(q, driver.Granted, &hold)
+	})
+	step("force a phase", func() bool { _, err := s.ForceRelease(ctx, "report"); return err == nil })
 }

@@ -270,3 +270,48 @@ func TestP2_FateThatNoMajorityHas(t *testing.T) {
 		t.Errorf("the hold is %v after the election: this test shows nothing", got)
 	}
 }
+
+// Readers through an election: one that was acknowledged goes on, and one whose reply was lost is
+// undone for good, whether the majority had it or only the primary that is gone.
+func TestP7_ReaderWhoseReplyIsLostInAnElection(t *testing.T) {
+	t.Parallel()
+	x := newTrio(t)
+	s := open(t, database(t, x.srv.DSN()), Options{})
+	reader := func() driver.Request {
+		q := readerOf("k")
+		q.TTL = long.TTL
+		return q
+	}
+	kept := granted(t, s, reader())
+	lost := reader()
+	sess, err := s.sessions.Get()
+	must(t, err)
+	_, err = s.cmd.Write(t.Context(), sess, document.Join(s.leases, lost, false), time.Minute)
+	must(t, err)
+	s.sessions.AddUnanswered(sess, lost.ID)
+	x.alone()
+	alone := reader()
+	if results, err := s.Acquire(soon(t), []driver.Request{alone}); err == nil {
+		t.Errorf("P7: a reader that no majority has: %+v", results)
+	}
+	x.elect(t)
+
+	if st := renew(t, s, kept); st != driver.Alive {
+		t.Errorf("P18: a reader that was granted before an election: %v", st)
+	}
+	for _, q := range []driver.Request{lost, alone} {
+		h := undoOf(q)
+		h.Mode = q.Mode
+		if r := release(t, s, h); !r.Final {
+			t.Errorf("P7: the undo of a reader whose reply was lost: %+v", r)
+		}
+	}
+	if i := inspect(t, s, "k"); i.Readers != 1 {
+		t.Errorf("P7: %+v, want the reader that was acknowledged alone", i)
+	}
+	denied(t, s, request("k"))
+	release(t, s, kept)
+	if w := granted(t, s, request("k")); w.Token < kept.Token+driver.TokenRange {
+		t.Errorf("P20: token %d after %d", w.Token, kept.Token)
+	}
+}

@@ -72,21 +72,26 @@ func ExampleStore_InTx() {
 	ctx := context.Background()
 	client, store, locks := connect(ctx)
 	defer client.Disconnect(ctx)
+	defer store.Close()
 	defer locks.Close(ctx)
 	stock := client.Database("app").Collection("stock")
 
 	err := rowlock.Do(ctx, locks, "stock", func(ctx context.Context, lease *rowlock.Lease) error {
-		return store.InTx(ctx, lease, func(ctx context.Context) error { // may be called again
+		err := store.InTx(ctx, lease, func(ctx context.Context) error { // may be called again
 			_, err := stock.UpdateOne(ctx, bson.M{"_id": "apples"}, bson.M{"$set": bson.M{"n": 3}}, options.UpdateOne().SetUpsert(true))
 			return err
 		})
+		switch { // the error of InTx, not that of Do: a lock that is lost after the commit is an error of Do
+		case errors.Is(err, rowlock.ErrLost):
+			fmt.Println("somebody else has the lock now; nothing was written")
+		case err == nil:
+			fmt.Println("written")
+		}
+		return err
 	}, rowlock.Guarded()) // without it InTx refuses the lease
-	if errors.Is(err, rowlock.ErrLost) {
-		fmt.Println("the lock was lost, and nothing was written")
-	} else if err != nil {
+	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("written")
 	// Output: written
 }
 
@@ -96,6 +101,7 @@ func ExampleStore_Once() {
 	ctx := context.Background()
 	client, store, locks := connect(ctx)
 	defer client.Disconnect(ctx)
+	defer store.Close()
 	defer locks.Close(ctx)
 	bills := client.Database("app").Collection("bills")
 	night := "2026-07-01 " + bson.NewObjectID().Hex() // a new one, so that this example can run twice
@@ -126,6 +132,7 @@ func ExampleStore_Guard() {
 	ctx := context.Background()
 	client, store, locks := connect(ctx)
 	defer client.Disconnect(ctx)
+	defer store.Close()
 	defer locks.Close(ctx)
 	stock := client.Database("app").Collection("stock")
 
@@ -157,6 +164,7 @@ func ExampleStore_LockTx() {
 	ctx := context.Background()
 	client, store, locks := connect(ctx)
 	defer client.Disconnect(ctx)
+	defer store.Close()
 	defer locks.Close(ctx)
 	stock := client.Database("app").Collection("stock")
 

@@ -151,10 +151,18 @@ func TestP4_InTxOverAGroup(t *testing.T) {
 	}
 }
 
-// insideGroup stays in a transaction of a group for ever.
-func (j txJob) insideGroup(t *testing.T, s *Store, c *rowlock.Client) {
-	leases := guardedGroup(t, c, "a", "b", "c").Leases()
-	err := s.InTx(context.Background(), leases[0], func(ctx context.Context) error {
+// insideGroup stays in a transaction of a group for ever: of exclusive leases, or of several
+// modes.
+func (j txJob) insideGroup(t *testing.T, s *Store, c *rowlock.Client, mixed bool) {
+	wants := rowlock.Keys("a", "b", "c")
+	if mixed {
+		wants[1].Options = []rowlock.Option{rowlock.Shared()}
+		wants[2].Options = []rowlock.Option{rowlock.Slots(1)}
+	}
+	g, err := c.AcquireAll(t.Context(), wants, rowlock.Guarded())
+	must(t, err)
+	leases := g.Leases()
+	err = s.InTx(context.Background(), leases[0], func(ctx context.Context) error {
 		must(t, add(ctx, s, "k"))
 		fmt.Println("inside", leases[0].Token())
 		<-ctx.Done()
@@ -168,14 +176,15 @@ func (j txJob) insideGroup(t *testing.T, s *Store, c *rowlock.Client) {
 func TestP4_InTxOverAGroupOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"c", "b", "a"} {
-		t.Run(key, func(t *testing.T) { inTxOfAKilledGroup(t, key) })
+		t.Run(key, func(t *testing.T) { inTxOfAKilledGroup(t, "inside group", key) })
+		t.Run(key+" of several modes", func(t *testing.T) { inTxOfAKilledGroup(t, "inside mixed group", key) })
 	}
 }
 
-func inTxOfAKilledGroup(t *testing.T, key string) {
+func inTxOfAKilledGroup(t *testing.T, role, key string) {
 	t.Parallel()
 	s := shared(t)
-	p := child(t, s, txJob{Role: "inside group", TTL: time.Second})
+	p := child(t, s, txJob{Role: role, TTL: time.Second})
 	p.says("inside")
 	must(t, p.Kill())
 	start := time.Now()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
@@ -12,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
 // Guard makes the transaction of the session in ctx depend on lease: it cannot
@@ -132,12 +132,9 @@ func guardOf(hs storekit.Holds) string {
 // many there were.
 func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs storekit.Holds) (matched int64, err error) {
 	fences := s.inside(sess, s.fences)
-	fenceOf := func(h driver.Hold) bson.D {
-		return bson.D{{Key: "_id", Value: document.KeyID(h.Key)}, {Key: "token", Value: h.Stored}}
-	}
 	write := document.Op("$inc", document.Op("n", int64(1)))
 	if len(hs.All) == 1 {
-		reply, err := fences.UpdateOne(ctx, fenceOf(hs.First), write)
+		reply, err := fences.UpdateOne(ctx, fence.Guard(hs.First), write)
 		if err != nil {
 			return 0, err
 		}
@@ -145,7 +142,7 @@ func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs storeki
 	}
 	models := make([]mongo.WriteModel, len(hs.All))
 	for i, h := range hs.All {
-		models[i] = mongo.NewUpdateOneModel().SetFilter(fenceOf(h)).SetUpdate(write)
+		models[i] = mongo.NewUpdateOneModel().SetFilter(fence.Guard(h)).SetUpdate(write)
 	}
 	reply, err := fences.BulkWrite(ctx, models)
 	if err != nil {
@@ -155,22 +152,17 @@ func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs storeki
 }
 
 // behind looks for the hold whose fence a transaction did not find. old: the fences of all
-// are there with the tokens of leases that live: the transaction shows what was before the
+// are there as the leases, which live, need them: the transaction shows what was before the
 // acquire.
 func (s *Store) behind(ctx context.Context, leases storekit.Leases, hs storekit.Holds) (outdated driver.Hold, old bool) {
 	if leases.Err() != nil {
 		return hs.First, false
 	}
-	tokens, err := s.fence.Tokens(ctx, hs.Keys())
+	h, missing, err := s.fence.Missing(ctx, hs.All)
 	if err != nil {
 		return hs.First, false
 	}
-	for _, h := range hs.All {
-		if token, there := tokens[h.Key]; !there || token != h.Stored {
-			return h, false
-		}
-	}
-	return driver.Hold{}, true
+	return h, !missing
 }
 
 // errTooOld has the label with which the driver begins a transaction again.
@@ -213,9 +205,9 @@ func (s *Store) outdated(ctx context.Context, leases storekit.Leases, h driver.H
 		return err
 	}
 	status := driver.Taken
-	if states, err := s.states(ctx, []string{h.Key}, nil); err == nil {
+	if states, err := s.statesOf(ctx, []driver.Hold{h}, nil); err == nil {
 		r, there := states[h.Key]
-		status = document.Fate(r, there, h)
+		status = document.Loss(r, there, h)
 	}
 	if status != driver.Alive {
 		return storekit.Lost(h, status)

@@ -85,7 +85,8 @@ func request(key string) driver.Request {
 }
 
 func holdOf(q driver.Request, r driver.Result) driver.Hold {
-	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}
+	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded,
+		Mode: q.Mode, Slot: r.Slot, Phase: r.Phase}
 }
 
 // patiently repeats a call that a server under load did not finish in time, as the
@@ -351,9 +352,6 @@ func mustAll(t *testing.T, s *Store, reqs []driver.Request, want driver.Status) 
 		if results, err = s.Acquire(t.Context(), reqs); err != nil {
 			t.Fatal(err)
 		}
-		late := func(r driver.Result) bool {
-			return r.Status == driver.Unknown && (driver.IsNotApplied(r.Err) || noTime(r.Err))
-		}
 		if try == 20 || !slices.ContainsFunc(results, late) {
 			break
 		}
@@ -364,6 +362,11 @@ func mustAll(t *testing.T, s *Store, reqs []driver.Request, want driver.Status) 
 		}
 	}
 	return results
+}
+
+// late reports whether a loaded server did not finish a step in time.
+func late(r driver.Result) bool {
+	return r.Status == driver.Unknown && (driver.IsNotApplied(r.Err) || noTime(r.Err))
 }
 
 func grantedAll(t *testing.T, s *Store, reqs []driver.Request) []driver.Hold {
@@ -464,6 +467,13 @@ func (f *inFlight) add(n int) {
 	defer f.mu.Unlock()
 	f.now += n
 	f.most = max(f.most, f.now)
+}
+
+// none reports whether there are none now.
+func (f *inFlight) none() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now == 0
 }
 
 func (f *inFlight) monitor() *event.CommandMonitor {

@@ -9,12 +9,12 @@ import (
 
 // Inspect implements driver.Store. It reads without waiting for anybody's
 // transaction, one command for all keys; a second one only if a guarded lease is
-// among them, to find out whether it is pinned.
+// among them, to find out whether it is pinned, and one if a phase is, to count its holds.
 func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
 	if err := s.enter(ctx, "inspect", len(keys)); err != nil {
 		return nil, err
 	}
-	states, err := s.states(ctx, keys, nil)
+	states, err := s.statesInPhases(ctx, keys)
 	if err != nil {
 		return nil, s.cmd.Fail(ctx, "inspect", err)
 	}
@@ -45,7 +45,11 @@ func (s *Store) markPinned(ctx context.Context, infos []driver.Info, states map[
 	}
 	for i := range infos {
 		if r := states[infos[i].Key]; r.Fenced && r.Held() {
-			infos[i].Pinned = fences[infos[i].Key] < r.Token
+			token := r.Token
+			if r.Phase > 0 {
+				token = r.Phase
+			}
+			infos[i].Pinned = fences[infos[i].Key] < token
 		}
 	}
 	return nil

@@ -256,7 +256,7 @@ func TestFenceNamesTheSession(t *testing.T) {
 		}
 	}
 	second := guarded(t, c, "k")
-	must(t, s.fence.Raise(t.Context(), "k", first.Token(), own)) // a ghost
+	must(t, s.fence.Raise(t.Context(), fence.OfKey("k", first.Token(), own))) // a ghost
 	secondHold, err := rowlock.BeginGuard(second, s)
 	must(t, err)
 	_, id = s.txSessions.Find(secondHold.ID).ID.Binary()

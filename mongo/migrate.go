@@ -20,11 +20,11 @@ const (
 )
 
 // Migrate creates what is missing: the lease collection and, beside it, those
-// with _fence, _runs and _tx after its name, the index on name that List needs,
+// with _fence, _runs, _tx and _wait after its name, the index on name that List needs,
 // and the number of the layout. It may be called by any number of processes at
 // once and again at any time. It needs the right to create collections and
 // indexes (the role readWrite has it); everything else needs find, insert, update
-// and remove only.
+// and remove only, and Watch changeStream on the lease collection.
 //
 // It fails with ErrSchema if the collection was written by a newer release of
 // this library, with ErrClosed, or with the server's error.
@@ -35,7 +35,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if _, err := s.checkServer(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{s.leases, s.fences, s.runs, s.txs} {
+	for _, name := range []string{s.leases, s.fences, s.runs, s.txs, s.waits} {
 		// An empty collection costs nothing, and later nothing has to be created in
 		// the middle of a transaction.
 		_, err := s.cmd.Write(ctx, nil, bson.D{{Key: "create", Value: name}}, ddlWait)

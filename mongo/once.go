@@ -86,6 +86,21 @@ func runID(key, run string) bson.D {
 	return bson.D{{Key: "name", Value: document.KeyID(key)}, {Key: "run", Value: document.Binary([]byte(run))}}
 }
 
+// runsOf matches the IDs of all runs of a key: documents compare field by field.
+func runsOf(key string) bson.D {
+	return bson.D{
+		{Key: "$gt", Value: bson.D{{Key: "name", Value: document.KeyID(key)}, {Key: "run", Value: bson.MinKey{}}}},
+		{Key: "$lt", Value: bson.D{{Key: "name", Value: document.KeyID(key)}, {Key: "run", Value: bson.MaxKey{}}}},
+	}
+}
+
+// runOf is the run of a mark's ID.
+func runOf(id bson.RawValue) string {
+	doc, _ := id.DocumentOK()
+	_, run, _ := doc.Lookup("run").BinaryOK()
+	return string(run)
+}
+
 // mark writes the mark in the transaction. It is no insert, because a duplicate key
 // would abort the transaction of the caller; where the mark is there, the update
 // changes nothing.

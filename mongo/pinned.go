@@ -15,7 +15,17 @@ import (
 // which would stop at the first that is kept down; and none is waited for of which it is
 // known that a transaction has written it, unless that could be ended.
 func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]document.State) {
+	var ofPhase []int
+	entries = slices.DeleteFunc(slices.Clone(entries), func(i int) bool {
+		r := states[b.reqs[i].Key]
+		if is := r.OfPhase || r.Fresh; is {
+			ofPhase = append(ofPhase, i)
+			return true
+		}
+		return false
+	})
 	raise, back, apart := b.partitionWritten(ctx, entries, states)
+	raise = append(slices.Clone(raise), ofPhase...)
 	holds := make([]driver.Hold, len(back))
 	all := make([]int, len(back))
 	for n, i := range back {
@@ -25,7 +35,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 		func() {
 			split.InParallel(len(raise), split.Parts, func(n int) {
 				i := raise[n]
-				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], states[b.reqs[i].Key], fenceWait), true
+				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], states[b.reqs[i].Key], nil, fenceWait), true
 			})
 		},
 		func() {
@@ -51,6 +61,9 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 // to the raise.
 func (b *batch) partitionWritten(ctx context.Context, entries []int, states map[string]document.State) (not, written []int, apart bool) {
 	s, keys := b.s, keysAt(b.reqs, entries)
+	if len(entries) == 0 {
+		return nil, nil, false
+	}
 	if some, err := s.fence.Written(ctx, keys...); err != nil || !some {
 		return entries, nil, false
 	}
@@ -91,9 +104,23 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	}
 	var fenced []int
 	for _, i := range entries {
-		switch r := states[reqs[i].Key]; {
-		case r.Left > 0 && r.Hold != reqs[i].ID:
-			results[i] = r.Refused()
+		switch q, r := reqs[i], states[reqs[i].Key]; {
+		case q.Mode == driver.Exclusive && q.Gate != (driver.HoldID{}):
+			if r.OfPhase && s.pinnedByPhase(ctx, q.Key) {
+				results[i] = s.moveGate(ctx, q, document.KeepGate(q))
+			} else {
+				rest = append(rest, i)
+			}
+		case r.Left > 0 && r.Excludes(reqs[i]):
+			results[i] = r.RefusedTo(reqs[i])
+		case reqs[i].Mode == driver.Slot: // which one, a try tells
+			rest = append(rest, i)
+		case r.Fenced && r.OfPhase && reqs[i].Mode == driver.Exclusive:
+			if s.pinnedByPhase(ctx, reqs[i].Key) {
+				results[i] = driver.Result{Status: driver.Pinned}
+			} else {
+				rest = append(rest, i)
+			}
 		case r.Fenced:
 			fenced = append(fenced, i)
 		default:

@@ -27,7 +27,7 @@ const txChildVariable = "ROWLOCK_MONGO_TX_CHILD"
 
 // txJob is what such a process does.
 type txJob struct {
-	Role string // inside, inside group, frozen or once
+	Role string // inside, inside group, inside mixed group, frozen or once
 	URI  string
 	DB   string
 	TTL  time.Duration
@@ -55,7 +55,9 @@ func TestTxChild(t *testing.T) {
 	case "inside":
 		j.inside(t, s, c)
 	case "inside group":
-		j.insideGroup(t, s, c)
+		j.insideGroup(t, s, c, false)
+	case "inside mixed group":
+		j.insideGroup(t, s, c, true)
 	case "frozen":
 		j.frozen(t, s, c)
 	case "once":

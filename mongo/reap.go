@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
-// Reap removes the documents of keys that have been free for longer than
-// olderThan, by the server's clock, at most 500 a call, and returns their number.
+// Reap removes the documents of keys that have been free, and the tickets of rowlock.Fair that
+// have been over, for longer than olderThan, by the server's clock, at most 500 a call, and returns their number.
 // It is housekeeping: without it a key that was used once stays as a document of
 // some 200 bytes. A key that is reaped goes on above its old tokens, because
 // tokens follow the clock of the replica set.
@@ -34,7 +34,12 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	if err := s.enter(ctx, "reap", 1); err != nil {
 		return 0, err
 	}
-	return s.reap(ctx, olderThan)
+	n, err := s.reap(ctx, olderThan)
+	if err != nil || n >= driver.MaxReap {
+		return n, err
+	}
+	tickets, err := s.line.Reap(ctx, olderThan, driver.MaxReap-n)
+	return n + tickets, err
 }
 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {
@@ -59,7 +64,7 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	down := make([]atomic.Bool, len(states)) // the fence could not be raised
 	split.InParallel(len(fenced), split.Parts, func(n int) {
 		r := states[fenced[n]]
-		down[fenced[n]].Store(s.fence.Raise(ctx, r.Key, document.Above(r.Token), nil) != nil)
+		down[fenced[n]].Store(s.fence.Raise(ctx, fencesToEnd(r)...) != nil)
 	})
 	deletes := bson.A{}
 	for i, r := range states {

@@ -13,7 +13,7 @@ import (
 )
 
 // Release implements driver.Store: one command for all holds, and one for each
-// undo whose attempt was not answered (see undo.go). A release does not wait for
+// undo whose attempt was not answered (see undo.go) or left a gate. A release does not wait for
 // the guarded transactions of the lease that are still open; the next grant does.
 func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := s.enter(ctx, "release", len(holds)); err != nil {
@@ -21,13 +21,15 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	}
 	ctx = command.Priority(ctx)
 	results := make([]driver.Result, len(holds))
-	var plain, undos, unordered []int
+	var plain, undos, gates, unordered []int
 	for i, h := range holds {
 		switch {
 		case !h.Undo:
 			plain = append(plain, i)
 		case s.sessions.FindUnanswered(h.ID) != nil:
 			undos = append(undos, i)
+		case h.Mode == driver.Exclusive && s.gates.has(h.ID):
+			gates = append(gates, i)
 		default:
 			unordered = append(unordered, i)
 		}
@@ -41,6 +43,12 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	}
 	for _, i := range undos {
 		commands = append(commands, func() { results[i] = s.undo(ctx, holds[i]) })
+	}
+	for _, i := range gates {
+		commands = append(commands, func() { results[i] = s.clearGate(ctx, holds[i]) })
+	}
+	if readers := guardedReaders(holds); len(readers) > 0 {
+		commands = append(commands, func() { s.fence.Remove(ctx, readers...) })
 	}
 	s.txSessions.Drop(holds...)
 	if ids := s.txSessions.TakeEnded(); ids != nil {
@@ -88,7 +96,7 @@ func (e *ending) Send(ctx context.Context, entries []int, wait time.Duration) er
 	var fates []driver.Status
 	if reply.Matched() >= int64(len(holds)) {
 		fates = slices.Repeat([]driver.Status{driver.Released}, len(holds))
-	} else if fates, err = s.fates(ctx, reply.Raw, holds); err != nil {
+	} else if fates, err = s.fates(ctx, reply.Raw, holds, document.Fate); err != nil {
 		return err
 	}
 	for n, i := range entries {
@@ -121,7 +129,7 @@ func (e *ending) notLost(entries []int) {
 }
 
 func (e *ending) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	states, known := e.s.afterStop(ctx, stop, keysOf(pick(e.holds, entries)))
+	states, known := e.s.afterStop(ctx, stop, pick(e.holds, entries))
 	if !known {
 		return nil, nil, false
 	}
@@ -166,7 +174,7 @@ func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driv
 			}
 			return r
 		case err == nil:
-			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h})
+			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h}, document.Fate)
 			if err != nil {
 				return unknown(s.cmd.Fail(ctx, what, err))
 			}

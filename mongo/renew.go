@@ -71,7 +71,7 @@ func (r *renewal) Send(ctx context.Context, entries []int, wait time.Duration) e
 		}
 		return nil
 	}
-	fates, err := r.s.fates(ctx, reply.Raw, holds)
+	fates, err := r.s.fates(ctx, reply.Raw, holds, document.Loss)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (r *renewal) Resend(ctx context.Context, entries []int, wait time.Duration)
 // later than any earlier command could have made it. How long they are good for is
 // what is left of it.
 func (r *renewal) Progress(ctx context.Context, stop error, entries []int) (single, rest []int, known bool) {
-	states, known := r.s.afterStop(ctx, stop, keysOf(pick(r.holds, entries)))
+	states, known := r.s.afterStop(ctx, stop, pick(r.holds, entries))
 	if !known {
 		return nil, nil, false
 	}
@@ -98,11 +98,11 @@ func (r *renewal) Progress(ctx context.Context, stop error, entries []int) (sing
 	for _, i := range entries {
 		h := r.holds[i]
 		doc, there := states[h.Key]
-		switch st := document.Fate(doc, there, h); {
+		switch st := document.Loss(doc, there, h); {
 		case st != driver.Alive:
 			r.results[i].Status = st
-		case doc.Left > h.TTL/2 && doc.Left >= h.TTL-since:
-			r.results[i] = driver.Result{Status: driver.Alive, Left: doc.Left}
+		case doc.LeftOf(h) > h.TTL/2 && doc.LeftOf(h) >= h.TTL-since:
+			r.results[i] = driver.Result{Status: driver.Alive, Left: doc.LeftOf(h)}
 		case single == nil:
 			single = []int{i}
 		default:
@@ -127,17 +127,17 @@ func (r *renewal) Fail(ctx context.Context, entries []int, err error) {
 	}
 }
 
-// fates reads what became of holds, at the majority and not before the moment of
+// fates reads what became of holds, by fate, at the majority and not before the moment of
 // reply. A standalone server has no such moment, and no other node either.
-func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold) ([]driver.Status, error) {
-	states, err := s.states(ctx, keysOf(holds), command.OperationTime(reply))
+func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold, fate func(document.State, bool, driver.Hold) driver.Status) ([]driver.Status, error) {
+	states, err := s.statesOf(ctx, holds, command.OperationTime(reply))
 	if err != nil {
 		return nil, err
 	}
 	fates := make([]driver.Status, len(holds))
 	for i, h := range holds {
 		r, ok := states[h.Key]
-		fates[i] = document.Fate(r, ok, h)
+		fates[i] = fate(r, ok, h)
 	}
 	return fates, nil
 }

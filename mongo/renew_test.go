@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -33,25 +34,34 @@ func TestRenewalNeverShortens(t *testing.T) {
 func TestRenewalOfManyTTLs(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
+	start := time.Now()
 	holds := grantedAll(t, s, requests("k", 6))
 	for i := range holds {
 		holds[i].TTL = time.Duration(i/2+2) * time.Minute
 	}
 	holds[0].MaxHold = 90 * time.Second
-	sent := s.Statements()
-	results, err := s.Renew(t.Context(), holds)
-	if err != nil {
-		t.Fatal(err)
+	// A server under load may not finish it in time: then it is sent again, in parts.
+	var results []driver.Result
+	inOne := func() bool {
+		before := s.Statements()
+		var err error
+		if results, err = s.Renew(t.Context(), holds); err != nil && !command.Blocked(err) {
+			t.Fatal(err)
+		}
+		late := slices.ContainsFunc(results, func(r driver.Result) bool { return r.Status == driver.Unknown })
+		return err == nil && !late && s.Statements()-before == 1
 	}
-	if n := s.Statements() - sent; n != 1 {
-		t.Errorf("%d commands, want 1", n)
+	for tries := 1; !inOne(); tries++ {
+		if tries == 20 {
+			t.Fatalf("%d times not all were renewed with one command: %+v", tries, results)
+		}
 	}
 	for i, r := range results {
 		want := holds[i].TTL
 		if i == 0 {
 			want = holds[0].MaxHold
 		}
-		if left := inspect(t, s, holds[i].Key).Left; r.Status != driver.Alive || left > want || left < want-10*time.Second {
+		if left := inspect(t, s, holds[i].Key).Left; r.Status != driver.Alive || left > want || left < want-time.Since(start)-time.Second {
 			t.Errorf("%q: %v with %v left, want %v", holds[i].Key, r.Status, left, want)
 		}
 	}

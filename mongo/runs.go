@@ -12,6 +12,41 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
+// Marks are the marks of the runs of key, the newest first, at most limit (at least 1) of them:
+// when each was made, by the server's clock. One whose transaction is still open is not there.
+// Errors: ErrInvalid, ErrSchema, ErrClosed or the server's.
+func (s *Store) Marks(ctx context.Context, key string, limit int) ([]driver.Mark, error) {
+	if limit < 1 {
+		return nil, &driver.Error{Lasting: true, NotApplied: true,
+			Err: fmt.Errorf("%w: limit %d of Marks: use at least 1", driver.ErrInvalid, limit)}
+	}
+	if err := validKey(key); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx, "marks", 1); err != nil {
+		return nil, err
+	}
+	docs, err := s.cmd.Documents(ctx, bson.D{
+		{Key: "find", Value: s.runs},
+		{Key: "filter", Value: bson.D{{Key: "_id", Value: runsOf(key)}, {Key: "at", Value: document.Op("$type", "date")}}},
+		{Key: "projection", Value: bson.D{{Key: "token", Value: 1}, {Key: "at", Value: 1}, {Key: "now", Value: document.Now}}},
+		{Key: "sort", Value: bson.D{{Key: "at", Value: -1}, {Key: "_id", Value: 1}}},
+		{Key: "limit", Value: int32(min(limit, maxBatch))},
+		{Key: "batchSize", Value: int32(min(limit, maxBatch))},
+		{Key: "singleBatch", Value: true},
+	})
+	if err != nil {
+		return nil, s.cmd.Fail(ctx, fmt.Sprintf("marks of %q", key), err)
+	}
+	marks := make([]driver.Mark, len(docs))
+	for i, doc := range docs {
+		at, now := doc.Lookup("at").Time(), doc.Lookup("now").Time()
+		token, _ := doc.Lookup("token").AsInt64OK()
+		marks[i] = driver.Mark{Key: key, Run: runOf(doc.Lookup("_id")), Token: token, At: at.UTC(), Age: now.Sub(at)}
+	}
+	return marks, nil
+}
+
 // ReapRuns removes the marks of runs that were made longer than olderThan ago, by
 // the server's clock, at most 500 a call, and returns their number. It is the only
 // thing that removes a mark: call it now and then, with far more than the time in

@@ -2,9 +2,11 @@ package mongolock
 
 import (
 	"context"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/split"
@@ -13,10 +15,65 @@ import (
 // states reads the documents of keys. With a moment in time it reads what the
 // majority has, not before that moment.
 func (s *Store) states(ctx context.Context, keys []string, after *bson.Timestamp) (map[string]document.State, error) {
+	return s.statesWith(ctx, document.Fields, keys, after)
+}
+
+// statesOf is states, where the answer is about holds.
+func (s *Store) statesOf(ctx context.Context, holds []driver.Hold, after *bson.Timestamp) (map[string]document.State, error) {
+	var shared []driver.Hold
+	for _, h := range holds {
+		if h.Mode != driver.Exclusive {
+			shared = append(shared, h)
+		}
+	}
+	fields := document.Fields
+	if len(shared) > 0 {
+		fields = document.EntryFields(shared)
+	}
+	return s.statesWith(ctx, fields, keysOf(holds), after)
+}
+
+// statesInPhases is states, with what is known of phases. Only where there is one it takes a
+// second command.
+func (s *Store) statesInPhases(ctx context.Context, keys []string) (map[string]document.State, error) {
+	states, err := s.states(ctx, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	return states, s.completePhases(ctx, states)
+}
+
+// completePhases reads those of the states again that have a phase.
+func (s *Store) completePhases(ctx context.Context, states map[string]document.State) error {
+	var keys []string
+	for key, r := range states {
+		if r.Phase > 0 {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	slices.Sort(keys)
+	again, err := s.statesWith(ctx, document.PhaseFields(), keys, nil)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if r, there := again[key]; there {
+			states[key] = r
+		} else {
+			delete(states, key)
+		}
+	}
+	return nil
+}
+
+func (s *Store) statesWith(ctx context.Context, fields bson.D, keys []string, after *bson.Timestamp) (map[string]document.State, error) {
 	cmd := bson.D{
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: document.ByKeys(keys)},
-		{Key: "projection", Value: document.Fields},
+		{Key: "projection", Value: fields},
 		{Key: "batchSize", Value: int32(len(keys))},
 		{Key: "singleBatch", Value: true},
 	}
@@ -38,17 +95,17 @@ func (s *Store) states(ctx context.Context, keys []string, after *bson.Timestamp
 	return states, nil
 }
 
-// afterStop reads, after a command was stopped, the documents of keys as the majority
+// afterStop reads, after a command was stopped, the documents of holds as the majority
 // has them, not before the moment of the stop. false: it could not. A standalone
 // server has no such moment, and no other node either.
-func (s *Store) afterStop(ctx context.Context, stop error, keys []string) (map[string]document.State, bool) {
+func (s *Store) afterStop(ctx context.Context, stop error, holds []driver.Hold) (map[string]document.State, bool) {
 	after := command.ErrorTime(stop)
 	if after == nil && !s.cmd.Standalone() {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, undoWait) // the majority may be far behind
 	defer cancel()
-	states, err := s.states(ctx, keys, after)
+	states, err := s.statesOf(ctx, holds, after)
 	return states, err == nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
+	"github.com/rowlock/rowlock/mongo/internal/line"
 )
 
 const (
@@ -40,9 +41,20 @@ const (
 	undoWait = 250 * time.Millisecond
 )
 
-// Store keeps locks in a collection. It implements driver.Store, driver.Reaper,
-// driver.Lister, driver.Forcer, driver.Closer, driver.Counter, driver.Waiter and
-// driver.Explainer, and is safe for concurrent use.
+// Store keeps locks in a collection. It is safe for concurrent use; the clients of one
+// process share one. Make it with New.
+//
+// # Methods for programs
+//
+// Migrate, Check and Close. Guard, InTx, Once, MarkRun and ReapRuns, for transactions under a
+// lease; LockTx and WaitTx, for transactions without one. List, ForceRelease and Reap,
+// which a Client has too.
+//
+// # Methods for the engine
+//
+// Acquire, Explain, Inspect, Limits, Lines, PutTickets, Release, RemoveTickets, Renew,
+// Statements and Watch implement package driver: a rowlock.Client calls them, and
+// nobody else needs to.
 type Store struct {
 	cmd    *command.Runner
 	db     *mongo.Database
@@ -50,6 +62,7 @@ type Store struct {
 	fences string
 	runs   string
 	txs    string
+	waits  string
 	o      Options
 
 	firstUse   *storekit.FirstUse
@@ -57,25 +70,30 @@ type Store struct {
 	sessions   *command.Sessions
 	txSessions fence.Sessions // in which InTx and Once run
 	fence      *fence.Fences
+	line       *line.Line // the tickets of those who wait in order
+	gates      gates
 	limits     struct{ renew, release, acquire, numbered command.Limit }
 }
 
 var (
-	_ driver.Store   = (*Store)(nil)
-	_ driver.Reaper  = (*Store)(nil)
-	_ driver.Lister  = (*Store)(nil)
-	_ driver.Forcer  = (*Store)(nil)
-	_ driver.Closer  = (*Store)(nil)
-	_ driver.Counter = (*Store)(nil)
-	_ driver.Waiter  = (*Store)(nil)
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Reaper     = (*Store)(nil)
+	_ driver.Lister     = (*Store)(nil)
+	_ driver.Forcer     = (*Store)(nil)
+	_ driver.ForcerIf   = (*Store)(nil)
+	_ driver.MarkLister = (*Store)(nil)
+	_ driver.Closer     = (*Store)(nil)
+	_ driver.Counter    = (*Store)(nil)
+	_ driver.Waiter     = (*Store)(nil)
+	_ driver.Tickets    = (*Store)(nil)
 
 	_ driver.Explainer = (*Store)(nil)
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
-// New makes a Store on coll and three collections beside it, named like coll with
-// _fence, _runs and _tx after it; [Store.Migrate] creates them. It does no I/O:
+// New makes a Store on coll and four collections beside it, named like coll with
+// _fence, _runs, _tx and _wait after it; [Store.Migrate] creates them. It does no I/O:
 // the first use checks the server, see [Store.Check]. Two Stores exclude each
 // other if and only if they name the same collection of the same cluster.
 //
@@ -102,12 +120,14 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		fences:   name + "_fence",
 		runs:     name + "_runs",
 		txs:      name + "_tx",
+		waits:    name + "_wait",
 		o:        o,
 		firstUse: storekit.NewFirstUse(),
-		cmd:      command.New(coll.Database(), name, name+"_fence", name+"_runs", name+"_tx"),
+		cmd:      command.New(coll.Database(), name, name+"_fence", name+"_runs", name+"_tx", name+"_wait"),
 		sessions: command.NewSessions(coll.Database().Client()),
 	}
 	s.fence = fence.New(s.cmd, s.sessions, s.fences)
+	s.line = line.New(s.cmd, s.waits)
 	return s, nil
 }
 
@@ -115,6 +135,7 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 func (s *Store) Limits() driver.Limits {
 	return driver.Limits{
 		Batch: maxBatch, Renewals: maxRenewals, MinTTL: 20 * time.Millisecond, LockWait: time.Second,
+		Modes:    driver.ModesOf(driver.Shared, driver.Slot),
 		InFlight: 1, SlowBatch: 50 * time.Millisecond, // one batch at a time is best: the server is busy with documents, not with waiting
 	}
 }

@@ -27,24 +27,30 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 	if k == nil || s.sessions.FindUnanswered(h.ID) != k || s.cmd.Standalone() { // undone meanwhile
 		return s.end(ctx, h, blockWait)
 	}
-	reply, err := s.overtake(ctx, k.Session, h)
+	ends := []bson.D{document.End(h)}
+	gate := h.Mode == driver.Exclusive && s.gates.has(h.ID)
+	if gate {
+		ends = append(ends, document.ClearGate(h))
+	}
+	reply, err := s.overtake(ctx, k.Session, ends...)
 	if err != nil {
 		return unknown(s.cmd.Fail(ctx, what, err))
 	}
 	s.sessions.Undone(h.ID)
+	s.gates.forget(h.ID)
 	if command.Matched(reply.Raw) > 1 {
 		return driver.Result{Status: driver.Released, Final: true}
 	}
 	return driver.Result{Status: driver.Removed, Final: true}
 }
 
-// overtake writes with the next number of sess, and ends the hold of an attempt that
-// went out in sess. Once the majority has it, nothing that was sent in sess before can
+// overtake writes with the next number of sess, and ends what attempts that went out in sess
+// may have left. Once the majority has it, nothing that was sent in sess before can
 // take effect any more.
-func (s *Store) overtake(ctx context.Context, sess *command.Session, attempt ...driver.Hold) (command.Answer, error) {
+func (s *Store) overtake(ctx context.Context, sess *command.Session, ends ...bson.D) (command.Answer, error) {
 	updates := bson.A{bson.D{{Key: "q", Value: document.Op("_id", document.Barrier)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}, {Key: "upsert", Value: true}}}
-	if len(attempt) > 0 {
-		updates = append(updates, bson.D{{Key: "q", Value: document.ByHolds(attempt)}, {Key: "u", Value: document.Removal(true)}})
+	for _, end := range ends {
+		updates = append(updates, end)
 	}
 	cmd := bson.D{{Key: "update", Value: s.leases}, {Key: "updates", Value: updates}, {Key: "ordered", Value: true}}
 	for tries := 0; ; tries++ {

@@ -17,15 +17,19 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
-// releases passes the events after which a key may be free: a hold that went, a
-// document that was deleted, and those that end the stream. A grant, a renewal and
-// a refusal, also one that leaves a hint, do not pass. A release is logged as an update or, when the server
+// releases passes the events after which a key may be free: a hold that went, a slot that was
+// freed, the last hold before a gate and the gate itself, a document that was deleted, and
+// those that end the stream. A grant, a renewal and a refusal, also one that leaves a hint, do
+// not pass, nor does the release of a reader beside others. A release is logged as an update or, when the server
 // found that shorter, as a whole document.
 var releases = mongo.Pipeline{
 	bson.D{{Key: "$match", Value: document.Op("$or", bson.A{
 		document.Op("operationType", document.Op("$in", bson.A{"delete", "drop", "rename", "dropDatabase", "invalidate"})),
 		bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription.removedFields", Value: "hold"}},
+		bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription.updatedFields.freed", Value: document.Op("$exists", true)}},
+		bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription.removedFields", Value: "gate"}, {Key: "updateDescription.updatedFields.hold", Value: document.Op("$exists", false)}},
 		bson.D{{Key: "operationType", Value: "replace"}, {Key: "fullDocument.hold", Value: document.Op("$exists", false)}},
+		bson.D{{Key: "operationType", Value: "replace"}, {Key: "fullDocument.freed", Value: document.Op("$exists", true)}},
 	})}},
 	bson.D{{Key: "$project", Value: bson.D{{Key: "operationType", Value: 1}, {Key: "documentKey", Value: 1}}}},
 }

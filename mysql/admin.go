@@ -20,24 +20,53 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	return conn.Detached(ctx, s.db, "list", func(ctx context.Context) ([]driver.Info, error) { return s.strategy.List(ctx, prefix, after, limit) })
+	return conn.Detached(ctx, s.db, "list", func(ctx context.Context) ([]driver.Info, error) {
+		infos, err := s.strategy.List(ctx, prefix, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		keys := make([]*driver.Info, len(infos))
+		for i := range infos {
+			keys[i] = &infos[i]
+		}
+		return infos, s.line.Inform(ctx, keys...)
+	})
 }
 
 // ForceRelease ends whatever hold the key has, also one that has expired but was
 // not taken yet, and MinHold. It raises the token, so that guarded transactions of
 // the old holder that begin later fail; the holder itself learns of it at its next
 // renewal, with the reason forced. The Info is the state before. A key without a
-// hold is no error.
+// hold is no error. Programs that wait with rowlock.Fair keep their places.
 //
 // An open guarded transaction of the holder must end first: it is waited for until
 // ctx ends, at most for a second, in a way that stops nobody; the error then says
 // so. A key that many clients fight for is tried for five seconds.
 func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
+	return s.force(ctx, key, nil)
+}
+
+// ForceReleaseIf is ForceRelease of seen.Key if the key still has the hold that seen, an answer
+// of Inspect or List, tells of: its Hold and its Token; see driver.ForcerIf for readers and slots.
+// Otherwise the error matches rowlock.ErrChanged, and nothing was changed.
+func (s *Store) ForceReleaseIf(ctx context.Context, seen driver.Info) (driver.Info, error) {
+	return s.force(ctx, seen.Key, &seen)
+}
+
+func (s *Store) force(ctx context.Context, key string, seen *driver.Info) (driver.Info, error) {
 	if err := s.ready(ctx); err != nil {
 		return driver.Info{}, err
 	}
 	if len(key) < 1 || len(key) > driver.MaxKey {
 		return driver.Info{}, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: force release of a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
 	}
-	return conn.Detached(ctx, s.db, fmt.Sprintf("force release of %q", key), func(ctx context.Context) (driver.Info, error) { return s.strategy.Force(ctx, key) })
+	return conn.Detached(ctx, s.db, fmt.Sprintf("force release of %q", key), func(ctx context.Context) (driver.Info, error) {
+		lines, err := s.line.Lines(ctx, []string{key})
+		if err != nil {
+			return driver.Info{}, err
+		}
+		info, err := s.strategy.Force(ctx, key, seen)
+		lines[0].Inform(&info)
+		return info, err
+	})
 }

@@ -27,7 +27,8 @@ const (
 // MariaDB 10.6 or newer and not read-only, and the tables are there, with the
 // columns and indexes of this version, in InnoDB. The first use does it once by
 // itself, but takes a server that is read-only for one that will not be for long, as
-// in a failover; call it at the start of a program to fail early.
+// in a failover; call it at the start of a program to fail early. SelectForUpdate is refused where several servers take
+// writes, see Options.SingleWriter; what else a cluster keeps or forgets is for [Store.Cluster].
 //
 // Errors that match rowlock.ErrSchema name the table and say to run Migrate;
 // rowlock.ErrNotSupported: a server or table that cannot be used as it is; others
@@ -55,13 +56,16 @@ func (s *Store) check(ctx context.Context) error {
 		tables := make(chan error, 1)
 		go func() {
 			tables <- s.db.Slow(ctx, func(c *conn.Conn) error {
-				return conn.NotSent("check", checkTables(ctx, c, s.strategy.Layout(), "run Migrate"))
+				return conn.NotSent("check", checkTables(ctx, c, s.layout(), "run Migrate"))
 			})
 		}()
 		err := s.db.Read(ctx, func(c *conn.Conn) error {
 			err := checkServer(ctx, c)
 			if err == nil {
 				err = s.checkLog(ctx, c)
+			}
+			if err == nil {
+				err = s.checkWriters(ctx, c)
 			}
 			c.Broken = c.Broken || conn.IsElsewhere(err)
 			return conn.NotSent("check", err)
@@ -199,18 +203,24 @@ func readTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice s
 // checkPrivileges has the server check them as it would for the statements, which
 // EXPLAIN does not run.
 func (s *Store) checkPrivileges(ctx context.Context, c *conn.Conn) error {
-	for _, t := range s.strategy.Layout() {
-		for _, statement := range []string{
-			"INSERT INTO " + t.Table + " SELECT * FROM " + t.Table + " WHERE 1=0",
-			"UPDATE " + t.Table + " SET name=name WHERE 1=0",
-			"DELETE FROM " + t.Table + " WHERE 1=0",
-		} {
-			if _, err := conn.Query(ctx, c, 0, "EXPLAIN "+statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
+	for _, t := range s.layout() {
+		for _, needs := range privileges(t.Table) {
+			if _, err := conn.Query(ctx, c, 0, "EXPLAIN "+needs.statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// privileges are those that a table's statements need, but SELECT, each with a
+// statement that needs it too and changes no row.
+func privileges(table string) []struct{ privilege, statement string } {
+	return []struct{ privilege, statement string }{
+		{"INSERT", "INSERT INTO " + table + " SELECT * FROM " + table + " WHERE 1=0"},
+		{"UPDATE", "UPDATE " + table + " SET name=name WHERE 1=0"},
+		{"DELETE", "DELETE FROM " + table + " WHERE 1=0"},
+	}
 }
 
 // made is how tables were made, by their names.

@@ -235,8 +235,8 @@ func TestMigrateAtOnce(t *testing.T) {
 		}
 		var tables int
 		must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE()").Scan(&tables))
-		if tables != 4*9 {
-			t.Errorf("%d tables, want 4 times 9", tables)
+		if tables != 4*10 {
+			t.Errorf("%d tables, want 4 times 10", tables)
 		}
 	})
 }
@@ -260,9 +260,17 @@ func TestPlainUser(t *testing.T) {
 
 		exec(t, l.db, "GRANT SELECT ON "+l.table()+" TO "+user+"@'%'")
 		_, err = s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
+		refused(t, err, nil, true, l.shares(), "grant SELECT, INSERT, UPDATE and DELETE")
+		exec(t, l.db, "GRANT SELECT ON "+l.shares()+" TO "+user+"@'%'")
+		_, err = s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
+		refused(t, err, nil, true, "rowlock_wait", "grant SELECT, INSERT, UPDATE and DELETE")
+		exec(t, l.db, "GRANT SELECT ON rowlock_wait TO "+user+"@'%'")
+		_, err = s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
 		refused(t, err, nil, true, l.table(), "grant SELECT, INSERT, UPDATE and DELETE")
 
 		exec(t, l.db, "GRANT INSERT, UPDATE, DELETE ON "+l.table()+" TO "+user+"@'%'")
+		exec(t, l.db, "GRANT INSERT, UPDATE, DELETE ON "+l.shares()+" TO "+user+"@'%'")
+		exec(t, l.db, "GRANT INSERT, UPDATE, DELETE ON rowlock_wait TO "+user+"@'%'")
 		own := *l
 		own.strategy = l.strategy
 		c := client{t: t, Store: s}
@@ -273,6 +281,12 @@ func TestPlainUser(t *testing.T) {
 			})
 		}
 		c.t = t
+		for _, q := range []driver.Request{reader("shared", time.Minute), slotOf("shared", 2, time.Minute)} {
+			h := c.grant(q)
+			c.alive("renewal", h)
+			c.wants("release", c.release(h)[0].Status, driver.Released)
+		}
+		c.wants("exclusive", c.acquire(request("shared", time.Minute))[0].Status, driver.Granted)
 		pin(l, c, "pinned") // needs a KILL
 		c.wants("pinned", c.acquire(request("pinned", time.Minute))[0].Status, driver.Pinned)
 		if s.db.CannotKill.Load() {

@@ -153,8 +153,8 @@ func TestP26_DistantServer(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		const ttl, kept, workers, cycles = 10 * time.Second, 8, 8, 5
 		s, d := l.distant(farAway)
-		_, lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
 		busy := premise(t, l)
+		_, lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
 		c, err := rowlock.New(s, rowlock.Options{TTL: ttl})
 		must(t, err)
 		defer func() { must(t, c.Close(within(t, time.Minute))) }()

@@ -11,6 +11,6 @@
 // there are replicas.
 //
 // The library's statements run in autocommit on connections of its own, which
-// nobody else ever gets; they never join a transaction of the caller. Only a hold
-// of the strategy SelectForUpdate is itself a transaction, of a session of its own.
+// nobody else ever gets; they never join a transaction of the caller. Only an
+// exclusive hold of the strategy SelectForUpdate is itself a transaction, of a session of its own.
 package mysqllock

@@ -14,6 +14,11 @@ import (
 
 var (
 	aToken      = regexp.MustCompile(`\b1[0-9]{18}\b`)
+	aServer     = regexp.MustCompile(`server=x'[0-9a-f]+'`)
+	aStart      = regexp.MustCompile(`(started=TIMESTAMP'1970-01-01 00:00:00'\+INTERVAL )[0-9]+ SECOND`)
+	aSlack      = regexp.MustCompile(`BETWEEN 1[0-9]{9} AND 1[0-9]{9}`)
+	aPhase      = regexp.MustCompile(`x'0{16}[1-9a-f0][0-9a-f]*[1-9a-f][0-9a-f]*'`)
+	aPlace      = regexp.MustCompile(`\b1[0-9]{15}\b`)
 	aConnection = regexp.MustCompile(`(KILL [A-Z]+ |conn_id=)[0-9]+`)
 )
 
@@ -22,6 +27,11 @@ func same(s string) string {
 	if report, sync := "x'7265706f7274'", "x'73796e63'"; !strings.Contains(s, report) || !strings.Contains(s, sync) {
 		s = strings.NewReplacer(sync, report, "x'ffeeddccbbaa99887766554433221100'", "x'00112233445566778899aabbccddeeff'").Replace(s)
 	}
+	s = aPhase.ReplaceAllString(s, "x'00112233445566778899aabbccddeeff'")
+	s = strings.ReplaceAll(s, "x'ff112233445566778899aabbccddeeff'", "x'00112233445566778899aabbccddeeff'") // of a phase
+	s = strings.NewReplacer("strategy=x'756e69717565'", "strategy=x'76657273696f6e'", "strategy=x'666f722d757064617465'", "strategy=x'76657273696f6e'",
+		"(x'756e69717565',", "(x'76657273696f6e',", "(x'666f722d757064617465',", "(x'76657273696f6e',").Replace(s) // tickets are the same everywhere
+	s = aPlace.ReplaceAllString(s, "1763838313528534")
 	s = strings.Replace(s, "AND token=0 AND", "AND token=1838313528534700032 AND", 1)
 	s = aToken.ReplaceAllStringFunc(s, func(n string) string {
 		if n == "1152921504606846976" {
@@ -29,6 +39,9 @@ func same(s string) string {
 		}
 		return "1838313528534700032"
 	})
+	s = aServer.ReplaceAllString(s, "server=x'64622d31'")
+	s = aStart.ReplaceAllString(s, "${1}1795374000 SECOND")
+	s = aSlack.ReplaceAllString(s, "BETWEEN 1795373998 AND 1795374002")
 	return aConnection.ReplaceAllString(s, "${1}42")
 }
 
@@ -112,9 +125,9 @@ func tell(t *testing.T, l *lab) map[string][]string {
 		})
 	} else {
 		step("turn", func() {
-			_, end, err := s.WaitTurn(ctx, report.Key)
+			turn, err := s.WaitTurn(ctx, driver.Ticket{Key: report.Key}, driver.Place{})
 			must(t, err)
-			end()
+			turn.End()
 			eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
 		})
 		l.hintIsNumber("report", "NULL")
@@ -174,6 +187,13 @@ func tell(t *testing.T, l *lab) map[string][]string {
 		_, err := s.ForceRelease(ctx, "report")
 		must(t, err)
 	})
+	if sessions {
+		exec(t, l.db, "UPDATE rowlock_session SET wanted=NULL")
+	} else {
+		exec(t, l.db, "DELETE FROM "+l.table())
+	}
+	tellPhase(t, c, l, step, report)
+	tellTickets(t, s, step, report, syncing)
 	exec(t, l.db, "DELETE FROM "+l.table())
 	exec(t, l.db, fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ('report',x'01','',1,'2020-01-01','1970-01-02','2020-01-01')", l.table()))
 	step("reap", func() {
@@ -184,6 +204,125 @@ func tell(t *testing.T, l *lab) map[string][]string {
 		}
 	})
 	return sent
+}
+
+// tellTickets is the part of the story about those who wait in order.
+func tellTickets(t *testing.T, s *Store, step func(string, func()), report, syncing driver.Request) {
+	ctx := within(t, patience)
+	tickets := []driver.Ticket{{Key: report.Key, ID: report.ID}, {Key: syncing.Key, ID: syncing.ID}}
+	put := func(some []driver.Ticket) {
+		t.Helper()
+		places, err := s.PutTickets(ctx, some)
+		must(t, err)
+		for i, p := range places {
+			some[i].Seq = p.Seq
+		}
+	}
+	step("ticket", func() { put(tickets[:1]) })
+	step("renew ticket", func() { put(tickets[:1]) })
+	step("several tickets", func() { put(tickets) })
+	behind := report
+	behind.Fair, behind.Ticket = true, syncing.ID
+	step("behind", func() {
+		if r, err := s.Acquire(ctx, []driver.Request{behind}); err != nil || r[0].Ahead != 1 {
+			t.Fatalf("an acquire behind another: %+v, %v", r, err)
+		}
+	})
+	step("line", func() { _, err := s.Lines(ctx, []string{report.Key}); must(t, err) })
+	step("remove ticket", func() { must(t, s.RemoveTickets(ctx, tickets[:1])) })
+	step("remove several tickets", func() { must(t, s.RemoveTickets(ctx, tickets)) })
+
+	first, second := driver.Ticket{Key: report.Key, ID: report.ID}, driver.Ticket{Key: report.Key, ID: syncing.ID}
+	places, err := s.PutTickets(ctx, []driver.Ticket{first})
+	must(t, err)
+	first.Seq = places[0].Seq
+	if !s.Limits().Turns {
+		step("first in line", func() {
+			turn, err := s.locks.Follow(ctx, report.Key, s.place(first, places[0]))
+			must(t, err)
+			turn.End()
+			eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
+		})
+		must(t, s.RemoveTickets(ctx, []driver.Ticket{first}))
+		return
+	}
+	places, err = s.PutTickets(ctx, []driver.Ticket{second})
+	must(t, err)
+	second.Seq = places[0].Seq
+	must(t, s.RemoveTickets(ctx, []driver.Ticket{first}))
+	step("line of turns", func() {
+		turn, err := s.WaitTurn(ctx, second, places[0])
+		must(t, err)
+		before := s.Statements()
+		must(t, s.RemoveTickets(ctx, []driver.Ticket{second}))
+		eventually(t, "the lock of the ticket is let go of", func() bool { return s.Statements() >= before+2 })
+		turn.End()
+		eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
+	})
+}
+
+// tellPhase is the part of the story about readers and slots.
+func tellPhase(t *testing.T, c client, l *lab, step func(string, func()), report driver.Request) {
+	granted := func(q driver.Request) (h driver.Hold) {
+		t.Helper()
+		h = c.grant(q)
+		return h
+	}
+	first := report
+	first.Mode, first.ID = driver.Shared, newID()
+	reader, slot, writer := report, report, report
+	reader.Mode = driver.Shared
+	slot.Mode, slot.Slots, slot.Slot = driver.Slot, 3, -1
+	writer.Wants = true
+	var holds [2]driver.Hold
+	step("begin", func() { holds[0] = granted(reader) })
+	c.release(holds[0])
+	firstHold := granted(first)
+	step("join", func() { holds[0] = granted(reader) })
+	step("renew reader", func() { c.wants("renew", c.renew(holds[0])[0].Status, driver.Alive) })
+	step("inspect phase", func() { c.inspect("report") })
+	step("release reader", func() { c.wants("release", c.release(holds[0])[0].Status, driver.Released) })
+	slot.Slots = 1
+	step("slot", func() { holds[1] = granted(slot) })
+	step("release slot", func() { c.wants("release", c.release(holds[1])[0].Status, driver.Released) })
+	slot.Slot = 0
+	step("same slot", func() { holds[1] = granted(slot) })
+	c.release(holds[1])
+	step("gate", func() { c.wants("acquire", c.acquire(writer)[0].Status, driver.Held) })
+	step("gated", func() { c.wants("join", c.acquire(reader)[0].Status, driver.Held) })
+	exec(t, l.db, "UPDATE "+l.table()+" SET gate_until='2020-01-01'")
+	step("gate over", func() { holds[0] = granted(reader) })
+	c.release(holds[0], firstHold)
+	c.wants("acquire", c.acquire(writer)[0].Status, driver.Granted)
+	c.release(driver.Hold{Key: "report", ID: writer.ID})
+	granted(reader)
+	l.ageShares("report", time.Hour)
+	l.hintIsNumber("report", "NULL")
+	step("bury", func() { c.wants("acquire", c.acquire(writer)[0].Status, driver.Granted) })
+	c.release(driver.Hold{Key: "report", ID: writer.ID})
+	granted(reader)
+	step("undo of a gate", func() {
+		c.acquire(writer)
+		c.release(driver.Hold{Key: "report", ID: writer.ID, Undo: true})
+	})
+	step("force phase", func() {
+		_, err := c.ForceRelease(within(t, patience), "report")
+		must(t, err)
+	})
+	more := []driver.Request{reader, reader}
+	more[1].Key, more[1].ID = "sync", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
+	several := func() (holds []driver.Hold) {
+		for i, r := range c.acquire(more...) {
+			c.wants("several", r.Status, driver.Granted)
+			holds = append(holds, driver.Hold{Key: more[i].Key, ID: more[i].ID, Mode: driver.Shared, Token: r.Token, Stored: r.Stored, Phase: r.Phase, TTL: report.TTL})
+		}
+		return holds
+	}
+	c.release(several()...)
+	var some []driver.Hold
+	step("join several", func() { some = several() })
+	step("release several readers", func() { c.release(some...) })
+	exec(t, l.db, "DELETE FROM "+l.shares())
 }
 
 // behindAnother is a wait in a queue of the server that ends in a grant.

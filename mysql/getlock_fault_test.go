@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/getlock"
@@ -123,18 +124,18 @@ func TestTurnsGiveUpAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		_, stores := waiters(t, l, 2, 1)
-		_, end, err := stores[0].WaitTurn(t.Context(), "k")
+		turn, err := stores[0].WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{})
 		must(t, err)
-		defer end()
-		_, end, err = stores[1].WaitTurn(t.Context(), "another") // opens the session
+		defer turn.End()
+		other, err := stores[1].WaitTurn(t.Context(), driver.Ticket{Key: "another"}, driver.Place{}) // opens the session
 		must(t, err)
-		end()
+		other.End()
 		for i := range 40 {
 			eventually(t, "the session rests", func() bool { return rests(stores[1], 1) })
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Duration(i)*50*time.Microsecond, cancel)
 			start := time.Now()
-			if _, _, err := stores[1].WaitTurn(ctx, "k"); !errors.Is(err, context.Canceled) {
+			if _, err := stores[1].WaitTurn(ctx, driver.Ticket{Key: "k"}, driver.Place{}); !errors.Is(err, context.Canceled) {
 				t.Fatalf("gave up with %v", err)
 			}
 			if took := time.Since(start); took > getlock.WaitSeconds*time.Second/2 {
@@ -202,10 +203,10 @@ func TestTurnIsHeardOf(t *testing.T) {
 			s := stores[0]
 			s.locks.KeepAliveEvery(every)
 			turn := func() (*getlock.Turn, func()) {
-				_, end, err := s.WaitTurn(t.Context(), "k")
+				given, err := s.WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{})
 				must(t, err)
 				turns, _ := turnsOf(s)
-				return turns[0], end
+				return turns[0], given.End
 			}
 			for range 3 { // each leaves its timer
 				session, end := turn()
@@ -249,9 +250,9 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		s := stores[0]
 		turn := func(key string) func() {
 			t.Helper()
-			_, end, err := s.WaitTurn(t.Context(), key)
+			given, err := s.WaitTurn(t.Context(), driver.Ticket{Key: key}, driver.Place{})
 			must(t, err)
-			return end
+			return given.End
 		}
 		before, after := turn("before"), turn("after")
 		before()

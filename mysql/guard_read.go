@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
@@ -21,12 +22,15 @@ type holdState struct {
 
 // leaseRow is the row of one hold.
 type leaseRow struct {
-	key      string
+	at       rowOf
 	row      row.Row
 	token    conn.Int
 	database string
 	marked   bool
 }
+
+// rowOf names the row of a hold: that of its key, or of the key's reader or slot.
+type rowOf struct{ key, slot string }
 
 // readHolds reads the rows of holds, and the mark of a run of the first if one is named, on a
 // connection of the Store: no statement is sent in the caller's transaction for a
@@ -34,47 +38,33 @@ type leaseRow struct {
 func (s *Store) readHolds(ctx context.Context, hs storekit.Holds, run string) (holdState, error) {
 	st := holdState{hold: hs.First}
 	l, _ := s.strategy.Guards(hs.First)
-	t := conn.NewText(500 + 100*len(hs.All)).Add("SELECT name,hold,token,released_at IS NULL,IFNULL(DATABASE(),'')")
-	if run != "" {
-		t.Add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").Key(hs.First.Key).Add(" AND r.run=").Key(run).Add(")")
-	} else {
-		t.Add(",0")
-	}
-	t.Add(" FROM ", l.Name, " FORCE INDEX (PRIMARY) WHERE name")
-	if len(hs.All) == 1 {
-		t.Add("=").Key(hs.First.Key)
-	} else {
-		t.Add(" IN (")
-		for i, h := range hs.All {
-			if i > 0 {
-				t.Add(",")
-			}
-			t.Key(h.Key)
-		}
-		t.Add(")")
-	}
-	text := t.String()
+	text := s.readText(l, hs, run)
 	found, err := conn.Detached(ctx, s.db, l.What("guard"), func(ctx context.Context) (found []leaseRow, err error) {
 		err = s.db.StepAgain(ctx, s.db.Acquires, func(c *conn.Conn) (err error) {
 			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (r leaseRow, err error) {
-				var key, id sql.RawBytes
-				err = rows.Scan(&key, &id, &r.token, &r.row.Live, &r.database, &r.marked)
-				r.key = string(key)
+				var id sql.RawBytes
+				err = rows.Scan(&r.at.key, &r.at.slot, &id, &r.token, &r.row.Live, &r.database, &r.marked)
 				copy(r.row.ID[:], id)
 				return r, err
 			})
-			return err
+			if err != nil || !c.Left() {
+				return err
+			}
+			rows := byRow(found)
+			if slices.ContainsFunc(hs.All, func(h driver.Hold) bool { return row.Doubtful(c, s.statusOf(h, rows)) }) {
+				return conn.ErrLeft
+			}
+			return nil
 		})
 		return found, err
 	})
 	if err != nil {
 		return st, conn.Classify(l.What("guard"), err)
 	}
-	rows := make(map[string]leaseRow, len(found))
 	for _, r := range found {
-		rows[r.key] = r
 		st.database, st.marked = r.database, r.marked
 	}
+	rows := byRow(found)
 	for _, h := range hs.All {
 		if st.lost = storekit.Lost(h, s.statusOf(h, rows)); st.lost != nil {
 			break
@@ -83,10 +73,47 @@ func (s *Store) readHolds(ctx context.Context, hs storekit.Holds, run string) (h
 	return st, nil
 }
 
+func byRow(found []leaseRow) map[rowOf]leaseRow {
+	rows := make(map[rowOf]leaseRow, len(found))
+	for _, r := range found {
+		rows[r.at] = r
+	}
+	return rows
+}
+
+// readText is one read of the rows of the exclusive holds, and one of those of readers and slots.
+func (s *Store) readText(l *row.Table, hs storekit.Holds, run string) string {
+	var parts [2][]driver.Hold
+	for _, h := range hs.All {
+		if h.Mode == driver.Exclusive {
+			parts[0] = append(parts[0], h)
+		} else {
+			parts[1] = append(parts[1], h)
+		}
+	}
+	t := conn.NewText(600 + 100*len(hs.All))
+	for i, holds := range parts {
+		if len(holds) == 0 {
+			continue
+		}
+		if i > 0 && len(parts[0]) > 0 {
+			t.Add(" UNION ALL ")
+		}
+		t.Add("SELECT ", l.HoldColumns(holds[0]), ",IFNULL(DATABASE(),'')")
+		if run != "" {
+			t.Add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").Key(hs.First.Key).Add(" AND r.run=").Key(run).Add(")")
+		} else {
+			t.Add(",0")
+		}
+		t.Part(l.HoldRows(holds))
+	}
+	return t.String()
+}
+
 // statusOf is what the row of a hold says of it: driver.Alive while it has the hold.
-func (s *Store) statusOf(h driver.Hold, rows map[string]leaseRow) driver.Status {
-	r, there := rows[h.Key]
-	_, live := s.strategy.Guards(h)
+func (s *Store) statusOf(h driver.Hold, rows map[rowOf]leaseRow) driver.Status {
+	l, live := s.strategy.Guards(h)
+	r, there := rows[rowOf{h.Key, l.SlotColumn(h)}]
 	switch {
 	case !there:
 		return driver.Removed

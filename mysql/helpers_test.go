@@ -261,7 +261,44 @@ func (c client) grant(q driver.Request) driver.Hold {
 	if r.Token < row.GrantedFrom || r.Stored > r.Token {
 		c.t.Fatalf("acquire %q: token %d, stored %d", q.Key, r.Token, r.Stored)
 	}
-	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded}
+	return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL, Keep: q.Keep, Guarded: q.Guarded, Mode: q.Mode, Slot: r.Slot, Phase: r.Phase}
+}
+
+// reader and slotOf are requests of the other modes.
+func reader(key string, ttl time.Duration) driver.Request {
+	q := request(key, ttl)
+	q.Mode = driver.Shared
+	return q
+}
+
+func slotOf(key string, n int, ttl time.Duration) driver.Request {
+	q := request(key, ttl)
+	q.Mode, q.Slots, q.Slot = driver.Slot, n, -1
+	return q
+}
+
+// waiting makes an exclusive request one of a caller that waits.
+func waiting(q driver.Request) driver.Request {
+	q.Wants, q.GateTime = true, time.Minute
+	return q
+}
+
+// shares is the table of readers and slots of the lab's strategy.
+func (l *lab) shares() string {
+	switch l.strategy {
+	case UniqueInsert:
+		return "rowlock_share_unique"
+	case SelectForUpdate:
+		return "rowlock_share_session"
+	}
+	return "rowlock_share"
+}
+
+// ageShares moves the times of a key's readers and slots into the past.
+func (l *lab) ageShares(key string, d time.Duration) {
+	l.t.Helper()
+	exec(l.t, l.db, fmt.Sprintf("UPDATE %s SET acquired_at=acquired_at-INTERVAL %[2]d MICROSECOND, expires_at=expires_at-INTERVAL %[2]d MICROSECOND, released_at=released_at-INTERVAL %[2]d MICROSECOND WHERE name=x'%[3]x'",
+		l.shares(), d.Microseconds(), key))
 }
 
 func (c client) wants(what string, got driver.Status, want driver.Status) {

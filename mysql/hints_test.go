@@ -430,3 +430,24 @@ func TestHintBetweenReadAndDelete(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotReleaseTellsTheHint: the release of a slot that asks for it is answered with the
+// hint of a program that was refused one.
+func TestSlotReleaseTellsTheHint(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		h := c.grant(slotOf("k", 1, time.Minute))
+		eventually(t, "the refused program's hint is there", func() bool {
+			other := slotOf("k", 1, time.Minute)
+			other.Client, other.Wants = clientB, true
+			c.wants("the only slot", c.acquire(other)[0].Status, driver.Held)
+			return c.inspect("k").Wanted.Client == clientB
+		})
+		l.hintIs("k", clientB, 9*time.Second)
+		h.Asks = true
+		r := c.release(h)[0]
+		c.wants("release", r.Status, driver.Released)
+		c.hint("the answer to the release of a wanted slot", r.Wanted, clientB)
+	})
+}

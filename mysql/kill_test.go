@@ -73,6 +73,24 @@ func TestP15_KillAfterAFailover(t *testing.T) {
 	})
 }
 
+// TestP15_ControlConnectionComesFirst: a control connection that was ended is there again
+// with the next statement, before one has to be ended. One that is opened when a statement
+// waits is younger than the last answer of its session, so nothing shows whose that is.
+func TestP15_ControlConnectionComesFirst(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		for range 5 { // a statement that takes long on a busy machine opens one to look at its session
+			c.release(c.granted("quiet", time.Minute))
+			c.db.Control.CloseIdle()
+			time.Sleep(conn.WarmEvery)
+			h := c.granted("quiet", time.Minute)
+			eventually(t, "the control connection is there again", func() bool { return len(c.db.Control.Idle()) > 0 })
+			c.release(h)
+		}
+	})
+}
+
 // TestP14_KillBehindASharedConnection: a proxy that shares the server's connections
 // among its clients may lead a statement to another session than the one whose number
 // was read. What a stranger runs there is not ended; the lock wait is the bound, and

@@ -83,8 +83,8 @@ func TestP26_BlockedReleases(t *testing.T) {
 		for i, r := range c.acquire(reqs...) {
 			holds[i] = driver.Hold{Key: keys[i], ID: reqs[i].ID, Token: r.Token, Stored: r.Stored, TTL: time.Minute, Guarded: true}
 		}
-		_, lost := keepAlive(t, s, 20, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
 		busy := premise(t, l)
+		_, lost := keepAlive(t, s, 20, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
 		end := l.lockRows(keys...)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup

@@ -52,7 +52,7 @@ func (s *Store) migrate(ctx context.Context, statements []string) error {
 				return err
 			}
 		}
-		return checkTables(ctx, c, s.strategy.Layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
+		return checkTables(ctx, c, s.layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
 	})
 }
 

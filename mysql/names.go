@@ -1,9 +1,9 @@
 package mysqllock
 
 // names are the names of the tables, quoted.
-type names struct{ version, unique, session, sessionRow, tx, run string }
+type names struct{ version, share, unique, shareUnique, shareSession, session, sessionRow, tx, run, wait string }
 
 func newNames(prefix string) names {
 	name := func(n string) string { return "`" + prefix + "_" + n + "`" }
-	return names{version: name("version"), unique: name("unique"), session: name("session"), sessionRow: name("session_row"), tx: name("tx"), run: name("run")}
+	return names{version: name("version"), share: name("share"), unique: name("unique"), shareUnique: name("share_unique"), shareSession: name("share_session"), session: name("session"), sessionRow: name("session_row"), tx: name("tx"), run: name("run"), wait: name("wait")}
 }

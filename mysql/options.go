@@ -19,11 +19,17 @@ type Options struct {
 	// 40 letters, digits and underscores. Two prefixes are two lock spaces.
 	Prefix string
 
+	// SingleWriter says that of several servers which all take writes (Galera, a group of several primaries) this
+	// Store and all others are led to one, and that connections to the one before are cut when that changes.
+	// Without it SelectForUpdate refuses such servers, because their row locks are local to each: a key would be
+	// granted twice. Guards, Shared, Slots and LockTx need the same there, and cannot tell. No effect elsewhere.
+	SingleWriter bool
+
 	// Connections is the most connections this Store uses, at least 4; 8 by default.
 	// One of them ends statements that wait too long and reads for Inspect, one
 	// carries renewals only, two releases (one where there are fewer than 6), the rest
 	// acquires; pinned keys, reaping and force release share one of the rest. SelectForUpdate needs one more for each key that
-	// is held or waited for, and each InTx or Once one while it runs.
+	// is held exclusively or waited for, and each InTx or Once one while it runs.
 	Connections int
 
 	// WakeupConns is how many more connections may be used to wake those who wait for a key
@@ -33,7 +39,8 @@ type Options struct {
 	// which they came. Keys beyond that number are probed for. It only wakes: who has the key
 	// is still decided by its row, and a process without it gets the key too, later. A pool
 	// given to New that has no room for them gives fewer by default. SelectForUpdate has
-	// the server's queue and needs none.
+	// the server's queue: it uses them only while callers wait with rowlock.Fair, and has none
+	// on a pool that is bounded.
 	WakeupConns int
 }
 
@@ -50,10 +57,11 @@ const (
 	UniqueInsert
 
 	// SelectForUpdate keeps a row lock on a session of its own, so that a holder whose
-	// process dies frees the key at once. Each held key costs a connection beyond
-	// Options.Connections, at most 16 more are on their way, and each is kept for up to 20
-	// seconds after its key was released; a pool given to New bounds the keys. The
-	// smallest TTL is a second. A session that the server or the network ends frees the
+	// process dies frees the key at once. Each key that is held exclusively costs a connection
+	// beyond Options.Connections, at most 16 more are on their way, and each is kept for up to
+	// 20 seconds after its key was released; a pool given to New bounds the keys. Readers and
+	// slots (rowlock.Shared, rowlock.Slots) are rows that expire, as of the other strategies: they
+	// cost no connection, and after a crash end by their TTL. The smallest TTL is a second. A session that the server or the network ends frees the
 	// key too, and its holder learns of that at its next heartbeat only, at most
 	// min(TTL/10, 1s) later: guarded transactions are safe meanwhile, other work is not.
 	SelectForUpdate
@@ -112,7 +120,7 @@ func (o Options) fill() (Options, error) {
 	if o.Connections < minConnections {
 		return o, fmt.Errorf("%w: Connections is %d: at least %d are needed", driver.ErrInvalid, o.Connections, minConnections)
 	}
-	if o.WakeupConns < 0 || o.Strategy == SelectForUpdate {
+	if o.WakeupConns < 0 {
 		o.WakeupConns = -1
 	}
 	return o, nil

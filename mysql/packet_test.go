@@ -37,8 +37,8 @@ func TestP26_SmallPackets(t *testing.T) {
 			t.Parallel()
 			eachPacket(t, size, func(t *testing.T, l *lab) {
 				const leases, ttl = 1000, 20 * time.Second // time for the large statements of a busy machine
-				c, lost := keepAlive(t, l.store(), leases, longKey, ttl)
 				busy := premise(t, l)
+				c, lost := keepAlive(t, l.store(), leases, longKey, ttl)
 				for end := time.Now().Add(2 * ttl); c.Stats().Renewals < leases && time.Now().Before(end); {
 					conn.Sleep(t.Context(), 50*time.Millisecond)
 				}

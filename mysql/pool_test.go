@@ -19,6 +19,7 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 		c, err := rowlock.New(l.store(), rowlock.Options{TTL: ttl, ReapInterval: -1})
 		must(t, err)
 		defer c.Close(t.Context())
+		busy := premise(t, l)
 		var leases []*rowlock.Lease
 		for _, key := range []string{"a", "b", "c"} {
 			lease, err := c.Acquire(t.Context(), key)
@@ -30,7 +31,6 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 			must(t, err)
 			defer tx.Rollback()
 		}
-		busy := premise(t, l)
 		lost, n := 0, 0
 		release := func(lease *rowlock.Lease) {
 			n++

@@ -10,7 +10,8 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// Reap removes the rows of keys that have been free for longer than olderThan, at
+// Reap removes the rows of keys that have been free for longer than olderThan, and tickets of
+// rowlock.Fair that have been over for as long, at
 // most 500 a call, and tells how many; as many as 500 means that there may be
 // more. It is housekeeping: rows that stay cost disk, nothing else. olderThan is
 // at least an hour, otherwise the error matches rowlock.ErrInvalid. A row that
@@ -23,5 +24,12 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	return conn.Detached(ctx, s.db, "reap", func(ctx context.Context) (int, error) { return s.strategy.Reap(ctx, olderThan) })
+	return conn.Detached(ctx, s.db, "reap", func(ctx context.Context) (int, error) {
+		n, err := s.strategy.Reap(ctx, olderThan)
+		if err != nil || n >= driver.MaxReap {
+			return n, err
+		}
+		tickets, err := s.line.Reap(ctx, olderThan, driver.MaxReap-n)
+		return n + tickets, err
+	})
 }

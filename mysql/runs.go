@@ -89,6 +89,39 @@ func (s *Store) marked(ctx context.Context, c *conn.Conn, key, run string) (toke
 	return token, err
 }
 
+// Marks are the marks of the runs of key, the newest first, at most limit (at least 1) of them:
+// when each was made, by the server's clock. One whose transaction is still open is not there. It
+// reads without locks.
+func (s *Store) Marks(ctx context.Context, key string, limit int) ([]driver.Mark, error) {
+	switch {
+	case limit < 1:
+		return nil, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: limit %d of Marks: use at least 1", driver.ErrInvalid, limit)}
+	case len(key) < 1 || len(key) > driver.MaxKey:
+		return nil, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: marks of a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	question := conn.NewText(300).Add("SELECT run,token,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',at),"+row.NowMicros+" FROM ", s.names.run, " FORCE INDEX (PRIMARY) WHERE name=").
+		Key(key).Add(" ORDER BY at DESC,run LIMIT ").Int(int64(limit)).String()
+	marks, err := conn.Detached(ctx, s.db, "marks", func(ctx context.Context) (marks []driver.Mark, err error) {
+		err = s.db.Read(ctx, func(c *conn.Conn) error {
+			marks, err = conn.Query(ctx, c, 0, question, func(rows *sql.Rows) (driver.Mark, error) {
+				m := driver.Mark{Key: key}
+				var run sql.RawBytes
+				var token conn.Int
+				var at, now int64
+				err := rows.Scan(&run, &token, &at, &now)
+				m.Run, m.Token, m.At, m.Age = string(run), token.N, time.UnixMicro(at).UTC(), time.Duration(now-at)*time.Microsecond
+				return m, err
+			})
+			return err
+		})
+		return marks, err
+	})
+	return marks, conn.Classify("marks in table "+s.names.run, err)
+}
+
 // ReapRuns removes marks that are older than olderThan, at most 500 a call, and
 // tells how many; as many as 500 means that there may be more. A run whose mark was
 // removed can take effect again: keep marks for longer than anybody may try a run

@@ -47,16 +47,16 @@ func TestP26_GuardsOnASharedPool(t *testing.T) {
 		for _, verb := range []string{"Guard", "MarkRun", "LockTx"} {
 			t.Run(verb, func(t *testing.T) {
 				pool, s, user := l.sharedPool(t, 20, Options{})
+				pool.SetMaxIdleConns(-1) // so that all sessions of before the workers are the Store's
 				const ttl = 15 * time.Second
 				p := l.programOn(t, s, rowlock.Options{TTL: ttl})
 				ctx := within(t, 2*patience)
 				const workers = 30
+				busy := premise(t, l)
 				leases := make([]*rowlock.Lease, workers)
 				for i := range leases {
 					leases[i] = p.lock(t, fmt.Sprint("k", i))
 				}
-
-				busy := premise(t, l)
 				ofStore := sessionsOf(t, l, user)
 				ended := make(chan struct{})
 				var all sync.WaitGroup

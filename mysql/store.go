@@ -14,17 +14,31 @@ import (
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/getlock"
+	"github.com/rowlock/rowlock/mysql/internal/line"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
 // the clients of one process share one. Make it with Open or New.
+//
+// # Methods for programs
+//
+// Migrate, Check and Close. Guard, InTx, Once, MarkRun and ReapRuns, for transactions under a
+// lease; LockTx, LockTxNoWait and LockTxWait, for transactions without one. List,
+// ForceRelease and Reap, which a Client has too.
+//
+// # Methods for the engine
+//
+// Acquire, AcquireWait, Explain, HoldLimit, Inspect, Limits, Lines, PutTickets, Release,
+// RemoveTickets, Renew, Statements and WaitTurn implement package driver: a
+// rowlock.Client calls them, and nobody else needs to.
 type Store struct {
 	db       *conn.DB
 	options  Options
 	names    names
 	strategy strategy
+	line     *line.Line     // the tickets of those who wait in order
 	locks    *getlock.Locks // nil: waiters have no turns
 
 	transactions *conn.Pool // of InTx and Once, one for each that runs
@@ -42,7 +56,7 @@ type strategy interface {
 	Release(context.Context, []driver.Hold) ([]driver.Result, error)
 	Inspect(context.Context, []string) ([]driver.Info, error)
 	List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error)
-	Force(ctx context.Context, key string) (driver.Info, error)
+	Force(ctx context.Context, key string, seen *driver.Info) (driver.Info, error) // seen: only that hold; nil: any
 	Reap(ctx context.Context, grace time.Duration) (int, error)
 	Limits() driver.Limits
 	Layout() []row.Layout // the tables it uses
@@ -54,16 +68,20 @@ type strategy interface {
 }
 
 var (
-	_ driver.Store   = (*Store)(nil)
-	_ driver.Reaper  = (*Store)(nil)
-	_ driver.Lister  = (*Store)(nil)
-	_ driver.Forcer  = (*Store)(nil)
-	_ driver.Closer  = (*Store)(nil)
-	_ driver.Counter = (*Store)(nil)
-	_ driver.Queuer  = (*Store)(nil)
-	_ driver.Turner  = (*Store)(nil)
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Reaper     = (*Store)(nil)
+	_ driver.Lister     = (*Store)(nil)
+	_ driver.Forcer     = (*Store)(nil)
+	_ driver.ForcerIf   = (*Store)(nil)
+	_ driver.MarkLister = (*Store)(nil)
+	_ driver.Closer     = (*Store)(nil)
+	_ driver.Counter    = (*Store)(nil)
+	_ driver.Queuer     = (*Store)(nil)
+	_ driver.Turner     = (*Store)(nil)
+	_ driver.Explainer  = (*Store)(nil)
 
 	_ driver.HoldLimiter = (*Store)(nil)
+	_ driver.Tickets     = (*Store)(nil)
 )
 
 // Open makes a Store with a small pool of its own on the server that dsn names,
@@ -76,6 +94,24 @@ var (
 // A DSN or an option that cannot be used is an error that matches
 // rowlock.ErrInvalid.
 func Open(dsn string, o Options) (*Store, error) {
+	config, err := poolConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := conn.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
+	}
+	pool := sql.OpenDB(connector)
+	s, err := newStore(pool, true, o)
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	return s, nil
+}
+
+// poolConfig is how a Store's own pool connects.
+func poolConfig(dsn string) (*mysql.Config, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
@@ -89,16 +125,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
 	}
-	connector, err := conn.NewConnector(config)
-	if err != nil {
-		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
-	}
-	pool := sql.OpenDB(connector)
-	s, err := newStore(pool, true, o)
-	if err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
-	return s, nil
+	return config, nil
 }
 
 // New makes a Store on the caller's pool. It takes up to Options.Connections and
@@ -137,7 +164,11 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	most, need := pool.Stats().MaxOpenConnections, o.Connections+max(o.WakeupConns, 0)+spareConnections
+	most := pool.Stats().MaxOpenConnections
+	if most != 0 && o.Strategy == SelectForUpdate {
+		o.WakeupConns = -1 // all that there is room for is for keys
+	}
+	need := o.Connections + max(o.WakeupConns, 0) + spareConnections
 	if most != 0 && most < need {
 		return nil, fmt.Errorf("%w: the pool allows %d connections, but Options.Connections and WakeupConns make %d and %d more are left for your own transactions: SetMaxOpenConns(%d) or more, or fewer Connections",
 			driver.ErrInvalid, most, need-spareConnections, spareConnections, need)
@@ -150,13 +181,14 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	s := &Store{options: o, names: newNames(o.Prefix), first: storekit.NewFirstUse()}
 	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Acquires: o.acquireConnections(), Releases: o.releaseConnections()})
 	s.transactions = newTransactions(s.db)
+	s.line = line.New(s.db, s.names.wait, o.Strategy.String())
 	switch o.Strategy {
 	case VersionColumn:
-		s.strategy = row.NewVersion(s.db, s.names.version)
+		s.strategy = row.NewVersion(s.db, s.names.version, s.names.share)
 	case UniqueInsert:
-		s.strategy = row.NewUnique(s.db, s.names.unique)
+		s.strategy = row.NewUnique(s.db, s.names.unique, s.names.shareUnique)
 	case SelectForUpdate:
-		if s.strategy, err = session.NewForUpdate(s.db, session.Config{Leases: s.names.session, Rows: s.names.sessionRow, Connections: o.Connections, Spare: spareConnections}); err != nil {
+		if s.strategy, err = session.NewForUpdate(s.db, session.Config{Leases: s.names.session, Rows: s.names.sessionRow, Shares: s.names.shareSession, Connections: o.Connections, Spare: spareConnections}); err != nil {
 			return nil, err
 		}
 	default:
@@ -182,6 +214,9 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
+// Explain implements driver.Explainer: the program's pool has no connection to give.
+func (s *Store) Explain() error { return s.db.Explain() }
+
 // Statements implements driver.Counter: the statements sent to the server since
 // the Store was made.
 func (s *Store) Statements() uint64 { return s.db.Statements.Load() }
@@ -189,11 +224,11 @@ func (s *Store) Statements() uint64 { return s.db.Statements.Load() }
 // Limits implements driver.Store.
 func (s *Store) Limits() driver.Limits {
 	l := s.strategy.Limits()
-	l.Turns = s.locks != nil
+	l.Turns = s.locks != nil && !l.Queue
 	return l
 }
 
-// HoldLimit implements driver.HoldLimiter: a hold of SelectForUpdate is a connection, so the
+// HoldLimit implements driver.HoldLimiter: an exclusive hold of SelectForUpdate is a connection, so the
 // pool that was given to New bounds their number.
 func (s *Store) HoldLimit() int {
 	if f, ok := s.strategy.(*session.ForUpdate); ok {
@@ -217,7 +252,7 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 		case <-ctx.Done(): // which the attempt sees
 		}
 	}
-	return s.strategy.Acquire(ctx, reqs)
+	return s.admitted(ctx, reqs, s.strategy.Acquire)
 }
 
 // Renew implements driver.Store.

@@ -32,7 +32,7 @@ type transaction struct {
 	work   context.Context // the caller's, and ends with each of the leases
 	free   context.CancelFunc
 	open   bool // end has something to do
-	stale  bool // the server is not the primary any more
+	stale  bool // the server is not the primary any more, or may not be
 }
 
 const (
@@ -93,12 +93,13 @@ func (s *Store) begin(ctx context.Context, leases storekit.Leases, run string) (
 		// more, and nothing has happened yet.
 		again := (t.c.Broken || t.stale) && try < 3 && t.work.Err() == nil
 		t.end()
+		if again {
+			continue
+		}
 		if errors.Is(err, errNotLocked) {
 			err = orEnded(leases, s.whyNot(within, hs))
 		}
-		if !again {
-			return nil, wrapped(err)
-		}
+		return nil, wrapped(err)
 	}
 }
 
@@ -128,6 +129,7 @@ func (t *transaction) start() (err error) {
 	case err != nil:
 		return t.judge(err)
 	case !locked:
+		t.stale = t.c.Left()
 		return errNotLocked
 	}
 	return t.exec(t.work, "SAVEPOINT rowlock_guarded")

@@ -47,20 +47,22 @@ func ExampleStore_InTx() {
 	defer db.Close()
 
 	err := rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
-		return store.InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error {
+		err := store.InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, "INSERT INTO example_reports (text) VALUES ('in a transaction')")
 			return err
 		})
+		switch { // the error of InTx, not that of Do: a lock that is lost after the commit is an error of Do
+		case errors.Is(err, rowlock.ErrLost):
+			fmt.Println("somebody else has the lock now; nothing was written")
+		case errors.Is(err, rowlock.ErrConflict):
+			fmt.Println("another transaction was in the way; nothing was written, try again")
+		case err == nil:
+			fmt.Println("written")
+		}
+		return err
 	})
-	switch {
-	case errors.Is(err, rowlock.ErrLost):
-		fmt.Println("somebody else has the lock now; nothing was written")
-	case errors.Is(err, rowlock.ErrConflict):
-		fmt.Println("another transaction was in the way; nothing was written, try again")
-	case err != nil:
+	if err != nil {
 		log.Fatal(err)
-	default:
-		fmt.Println("written")
 	}
 	// Output: written
 }

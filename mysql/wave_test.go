@@ -34,11 +34,11 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 			wg.Wait()
 			return leases
 		}
+		busy := premise(t, l)
 		living, ending := take("stays", others), take("ends", wave)
 		if t.Failed() {
 			return
 		}
-		busy := premise(t, l)
 		before := store.Statements()
 		var wg sync.WaitGroup
 		for _, lease := range ending {

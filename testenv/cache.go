@@ -38,6 +38,15 @@ func cacheDir() (string, error) {
 // Provision fetches the server programs of these kinds into the cache, those that are there excepted. It first says on
 // log what it fetches and how much. Several processes may do it at once.
 func Provision(ctx context.Context, log io.Writer, kinds ...Kind) error {
+	products := make([]string, len(kinds))
+	for i, k := range kinds {
+		products[i] = k.product()
+	}
+	return provision(ctx, log, products...)
+}
+
+// provision fetches programs by the names of their folders in the cache.
+func provision(ctx context.Context, log io.Writer, products ...string) error {
 	if err := canProvision(); err != nil {
 		return err
 	}
@@ -50,11 +59,7 @@ func Provision(ctx context.Context, log io.Writer, kinds ...Kind) error {
 		return err
 	}
 	defer unlock()
-	args := []string{"-s", "--", cache}
-	for _, k := range kinds {
-		args = append(args, k.product())
-	}
-	cmd := exec.CommandContext(ctx, "bash", args...)
+	cmd := exec.CommandContext(ctx, "bash", append([]string{"-s", "--", cache}, products...)...)
 	cmd.Stdin = bytes.NewReader(provisionScript)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes what it has begun

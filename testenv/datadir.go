@@ -14,12 +14,12 @@ import (
 // fillDataDir makes dir a fresh data folder: a copy of a template in the cache, which takes a tenth of a second where
 // the set-up itself takes several.
 func fillDataDir(kind Kind, p program, dir string) error {
-	build := initMySQL
-	if kind == MariaDB {
-		build = initMariaDB
+	build, product := initMySQL, MySQL
+	if kind.isMariaDB() {
+		build, product = initMariaDB, MariaDB
 	}
 	// The number counts our changes to what a template holds.
-	template, err := once(fmt.Sprintf("template-%s-%s-2", kind, p.version), func(dir string) error { return build(p, dir) })
+	template, err := once(fmt.Sprintf("template-%s-%s-2", product, p.version), func(dir string) error { return build(p, dir) })
 	if err != nil {
 		return fmt.Errorf("template data folder: %w", err)
 	}

@@ -34,6 +34,9 @@ func startDocker(ctx context.Context, kind Kind, o order) (*Server, error) {
 	if delay, _ := SlowSync(); delay > 0 {
 		return nil, fmt.Errorf("%w: %s is for local servers", ErrUnavailable, slowSyncVariable)
 	}
+	if kind.Clustered() {
+		return nil, fmt.Errorf("%w: a cluster is made of server programs of this machine", ErrUnavailable)
+	}
 	if o.trouble {
 		return nil, fmt.Errorf("%w: a clock and a disk of a server's own are for local servers", ErrUnavailable)
 	}

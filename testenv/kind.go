@@ -15,10 +15,16 @@ const (
 	Mongo           Kind = "mongo"            // a replica set of one node
 	MongoStandalone Kind = "mongo-standalone" // no replica set: no transactions, no change streams
 	Mongo3          Kind = "mongo3"           // a replica set of three nodes; fails over in about two seconds
+
+	// Clusters, from server programs of this machine only: see [Server.Switch] and its neighbours.
+	MySQLSemiSync  Kind = "mysql-semisync"  // a primary and two replicas, of which one acknowledges each commit
+	MySQLAsync     Kind = "mysql-async"     // a primary and a replica that nobody waits for: a failover forgets commits
+	MySQLGroup3    Kind = "mysql-gr3"       // Group Replication of three, one of them writable
+	MariaDBGalera3 Kind = "mariadb-galera3" // Galera of three, all of them writable
 )
 
 // Kinds lists every kind.
-var Kinds = []Kind{MySQL, MariaDB, Mongo, MongoStandalone, Mongo3}
+var Kinds = []Kind{MySQL, MariaDB, Mongo, MongoStandalone, Mongo3, MySQLSemiSync, MySQLAsync, MySQLGroup3, MariaDBGalera3}
 
 // ParseKind returns the kind of that name, or an error that names the known ones.
 func ParseKind(name string) (Kind, error) {
@@ -47,8 +53,13 @@ func (k Kind) Variable() string {
 
 // product is the server program's name: the folder in the cache, the name of the image variable.
 func (k Kind) product() string {
-	if k == MongoStandalone || k == Mongo3 {
+	switch k {
+	case MongoStandalone, Mongo3:
 		return string(Mongo)
+	case MySQLSemiSync, MySQLAsync, MySQLGroup3:
+		return string(MySQL)
+	case MariaDBGalera3:
+		return "galera" // MariaDB with Galera's library beside it
 	}
 	return string(k)
 }
@@ -56,10 +67,26 @@ func (k Kind) product() string {
 // isMongo tells the two protocols apart.
 func (k Kind) isMongo() bool { return k.product() == string(Mongo) }
 
+// isMariaDB tells the two servers apart that speak MySQL's protocol.
+func (k Kind) isMariaDB() bool { return k == MariaDB || k == MariaDBGalera3 }
+
+// Clustered reports whether several servers of this kind replicate to each other behind an address that follows the one
+// that takes writes: then Switch, Promote and Rejoin work.
+func (k Kind) Clustered() bool {
+	switch k {
+	case MySQLSemiSync, MySQLAsync, MySQLGroup3, MariaDBGalera3:
+		return true
+	}
+	return false
+}
+
 // members is the number of server processes.
 func (k Kind) members() int {
-	if k == Mongo3 {
+	switch k {
+	case Mongo3, MySQLSemiSync, MySQLGroup3, MariaDBGalera3:
 		return 3
+	case MySQLAsync:
+		return 2
 	}
 	return 1
 }

@@ -73,34 +73,20 @@ func launch(ctx context.Context, kind Kind, p program, o order) (*Server, error)
 	}
 	s := &Server{kind: kind, source: Local, cleanup: remove}
 	for i := range kind.members() {
-		port, err := freePort()
+		n, err := newLocalNode(kind, p, filepath.Join(dir, fmt.Sprint(i)), o)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
-		}
-		n := &localNode{program: p.path, env: p.env, port: port, dir: filepath.Join(dir, fmt.Sprint(i))}
-		n.log = n.dir + ".log"
-		n.args = append(n.args, p.args...)
-		if kind.isMongo() {
-			err = os.Mkdir(n.dir, 0o750)
-			n.args = append(n.args, mongodArgs(kind, n.dir, port)...)
-		} else {
-			err = fillDataDir(kind, p, n.dir)
-			n.args = append(n.args, mysqldArgs(n.dir, port)...)
-		}
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		n.args = append(n.args, o.args...)
-		if o.trouble {
-			n.trouble = n.dir + ".trouble"
-			n.env = append(slices.Clone(n.env), "ROWLOCK_TROUBLE="+n.trouble)
-			if err := troubleFile(n.trouble); err != nil {
-				return nil, errors.Join(err, s.Close())
-			}
 		}
 		s.nodes = append(s.nodes, n)
 	}
-	s.address()
+	if kind.Clustered() {
+		err = s.cluster(p, dir)
+	} else {
+		s.address()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	s, err = s.begin(ctx)
 	if err != nil {
 		return s, err
@@ -116,13 +102,42 @@ func launch(ctx context.Context, kind Kind, p program, o order) (*Server, error)
 	return s, nil
 }
 
+// newLocalNode makes the data folder of a server process, on a port of its own. It is not started yet.
+func newLocalNode(kind Kind, p program, dir string, o order) (*localNode, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	n := &localNode{program: p.path, env: slices.Clone(p.env), port: port, dir: dir, log: dir + ".log"}
+	n.args = append(n.args, p.args...)
+	if kind.isMongo() {
+		err = os.Mkdir(n.dir, 0o750)
+		n.args = append(n.args, mongodArgs(kind, n.dir, port)...)
+	} else {
+		err = fillDataDir(kind, p, n.dir)
+		n.args = append(n.args, mysqldArgs(n.dir, port)...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.args = append(n.args, o.args...)
+	if o.trouble {
+		n.trouble = n.dir + ".trouble"
+		n.env = append(n.env, "ROWLOCK_TROUBLE="+n.trouble)
+		err = troubleFile(n.trouble)
+	}
+	return n, err
+}
+
 // localNode is a server process.
 type localNode struct {
 	program string
 	args    []string
 	env     []string // beside this process's
 	port    int
-	dir     string // its data
+	peer    int      // the port at which the other members reach it; 0: port
+	once    []string // arguments for the next start only
+	dir     string   // its data
 	log     string
 	trouble string // the file that its clock and its disk obey; empty: the machine's
 
@@ -134,7 +149,9 @@ func (n *localNode) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.port) }
 
 func (n *localNode) start() (err error) {
 	n.paused = false
-	n.p, err = startProcess(n.log, n.program, n.args, n.env)
+	args := append(slices.Clone(n.args), n.once...)
+	n.once = nil
+	n.p, err = startProcess(n.log, n.program, args, n.env)
 	return err
 }
 

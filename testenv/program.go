@@ -12,9 +12,11 @@ import (
 // program is a server program and how to call it.
 type program struct {
 	path    string
+	prefix  string   // the folder that it is installed in: above sbin, share and lib
 	args    []string // before all others: the loader's, and where the program finds its files
 	share   []string // MySQL and MariaDB: folders that may hold the files to set up a data folder
 	version string
+	galera  string   // Galera's library; for that kind only
 	preload []string // libraries for the server to load first
 	env     []string // beside this process's, while it serves
 }
@@ -23,6 +25,7 @@ type program struct {
 var programNames = map[string][]string{
 	"mysql":   {"sbin/mysqld"},
 	"mariadb": {"sbin/mariadbd", "sbin/mysqld"},
+	"galera":  {"sbin/mariadbd"},
 	"mongo":   {"bin/mongod"},
 }
 
@@ -43,8 +46,8 @@ func findProgram(kind Kind) (program, error) {
 		if err != nil {
 			continue
 		}
-		p := program{path: path}
 		prefix := filepath.Dir(filepath.Dir(path))
+		p := program{path: path, prefix: prefix}
 		if !kind.isMongo() {
 			p.args = []string{"--no-defaults"}
 			p.share = []string{prefix + "/share/mysql", prefix + "/share/mariadb", "/usr/share/mysql", "/usr/share/mariadb"}
@@ -58,9 +61,25 @@ func findProgram(kind Kind) (program, error) {
 
 // unpacked is a program in a folder of unpacked packages. It runs through the loader and the libraries of that folder.
 func unpacked(tree, name string) (program, error) {
+	path, args, err := unpackedProgram(tree, name)
+	if err != nil {
+		return program{}, err
+	}
+	p := program{path: path, prefix: tree + "/usr", args: args}
+	if filepath.Base(name) != "mongod" {
+		share := tree + "/usr/share/mysql"
+		p.share = []string{share}
+		p.args = append(p.args, "--no-defaults", "--basedir="+tree+"/usr", "--lc-messages-dir="+share,
+			"--character-sets-dir="+share+"/charsets", "--plugin-dir="+tree+"/usr/lib/mysql/plugin")
+	}
+	return p, nil
+}
+
+// unpackedProgram is how a program in a folder of unpacked packages is called.
+func unpackedProgram(tree, name string) (path string, args []string, err error) {
 	file := filepath.Join(tree, "usr", name)
 	if _, err := os.Stat(file); err != nil {
-		return program{}, err
+		return "", nil, err
 	}
 	var libs, loaders []string
 	for _, pattern := range []string{"lib/*-linux-gnu", "usr/lib/*-linux-gnu"} {
@@ -70,16 +89,9 @@ func unpacked(tree, name string) (program, error) {
 		loaders = append(loaders, found...)
 	}
 	if len(loaders) == 0 {
-		return program{}, fmt.Errorf("no loader below %s", tree)
+		return "", nil, fmt.Errorf("no loader below %s", tree)
 	}
-	p := program{path: loaders[0], args: []string{"--library-path", strings.Join(libs, ":"), file}}
-	if filepath.Base(name) != "mongod" {
-		share := tree + "/usr/share/mysql"
-		p.share = []string{share}
-		p.args = append(p.args, "--no-defaults", "--basedir="+tree+"/usr", "--lc-messages-dir="+share,
-			"--character-sets-dir="+share+"/charsets", "--plugin-dir="+tree+"/usr/lib/mysql/plugin")
-	}
-	return p, nil
+	return loaders[0], []string{"--library-path", strings.Join(libs, ":"), file}, nil
 }
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
@@ -90,9 +102,27 @@ func (p program) check(kind Kind) (program, error) {
 	if err != nil {
 		return p, fmt.Errorf("%s --version: %w\n%s", p.path, err, out)
 	}
-	if isMaria := strings.Contains(string(out), "MariaDB"); isMaria != (kind == MariaDB) {
+	if isMaria := strings.Contains(string(out), "MariaDB"); isMaria != kind.isMariaDB() {
 		return p, fmt.Errorf("%w: %s is not %s", ErrUnavailable, p.path, kind)
 	}
 	p.version = versionNumber.FindString(string(out))
+	if kind == MariaDBGalera3 {
+		if p.galera, err = galeraLibrary(p.prefix); err != nil {
+			return p, err
+		}
+	}
 	return p, nil
+}
+
+// galeraLibrary finds the library by which nodes replicate, in a package's place below the server's prefix.
+func galeraLibrary(prefix string) (string, error) {
+	for _, dir := range []string{prefix, "/usr"} {
+		for _, place := range []string{"lib/galera", "lib64/galera-4", "lib/galera-4"} {
+			file := filepath.Join(dir, place, "libgalera_smm.so")
+			if _, err := os.Stat(file); err == nil {
+				return file, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: no lib/galera/libgalera_smm.so below %s or /usr (Debian: package galera-4)", ErrUnavailable, prefix)
 }

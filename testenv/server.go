@@ -21,6 +21,7 @@ type Server struct {
 	mu      sync.Mutex
 	nodes   []node
 	ready   func(ctx context.Context, up []node) error // waits until the nodes that are up can be used
+	members *members                                   // of a cluster; nil: it is none
 	cleanup func() error                               // after the last node is gone; may be nil
 	closed  bool
 }
@@ -62,8 +63,11 @@ func (s *Server) Resume(members ...int) error { return s.each("resume", members,
 func (s *Server) Kill(members ...int) error { return s.each("kill", members, node.kill) }
 
 // Restart starts a killed server again, on the same port and data, and returns when it can be used. A server that
-// still runs is killed first.
+// still runs is killed first. Members of a cluster have to be named, and are brought back as Rejoin does.
 func (s *Server) Restart(ctx context.Context, members ...int) error {
+	if s.kind.Clustered() {
+		return s.restartMembers(ctx, members)
+	}
 	err := s.each("restart", members, func(n node) error {
 		if err := n.kill(); err != nil {
 			return err
@@ -100,6 +104,9 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
+	if s.members != nil {
+		s.members.close()
+	}
 	var errs []error
 	for _, n := range s.nodes {
 		errs = append(errs, n.kill(), n.remove())
@@ -141,13 +148,17 @@ func (s *Server) each(verb string, members []int, do func(node) error) error {
 // begin starts the nodes, waits until the server is ready and learns its version. On failure it closes the server.
 func (s *Server) begin(ctx context.Context) (*Server, error) {
 	var err error
-	for _, n := range s.nodes {
-		if err == nil {
-			err = n.start()
+	if s.members != nil {
+		err = s.form(ctx)
+	} else {
+		for _, n := range s.nodes {
+			if err == nil {
+				err = n.start()
+			}
 		}
-	}
-	if err == nil {
-		err = s.waitReady(ctx)
+		if err == nil {
+			err = s.waitReady(ctx)
+		}
 	}
 	if err == nil {
 		s.version, err = versionOf(ctx, s.kind, s.dsn)

@@ -13,6 +13,9 @@ import (
 // runs this test for Docker too.
 func TestServer(t *testing.T) {
 	for _, kind := range testenv.Kinds {
+		if kind.Clustered() {
+			continue // see TestCluster
+		}
 		t.Run(string(kind), func(t *testing.T) {
 			data := t.TempDir()
 			t.Setenv("ROWLOCK_TEST_DATA", data)

@@ -22,15 +22,21 @@ import (
 func troubled(t *testing.T, kind testenv.Kind) *testenv.Server {
 	t.Helper()
 	s, err := testenv.StartTroubled(t.Context(), kind)
-	if errors.Is(err, testenv.ErrUnavailable) && os.Getenv("ROWLOCK_TEST_MUST_RUN") == "" {
-		t.Skip(err)
-	}
+	skipUnavailable(t, err)
 	must(t, "start", err)
 	t.Cleanup(func() { must(t, "close", s.Close()) })
 	if !s.Troubled() {
 		t.Error("not prepared for trouble")
 	}
 	return s
+}
+
+// skipUnavailable skips where this machine cannot have such a server, unless everything must run.
+func skipUnavailable(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, testenv.ErrUnavailable) && os.Getenv("ROWLOCK_TEST_MUST_RUN") == "" {
+		t.Skip(err)
+	}
 }
 
 // clockOf asks the server for its time.

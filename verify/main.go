@@ -4,7 +4,7 @@
 // docs/guarantees.md tells which faults there are and what came of them.
 //
 //	make verify               every server, ten minutes each
-//	make verify SHORT=1       the same in less than four minutes
+//	make verify SHORT=1       little of it in less than five minutes, and no cluster of MySQL
 //	make verify ARGS="-servers mysql -duration 1h"
 //
 //	verify [run] [flags]      rounds of faults (verify run -help)
@@ -82,31 +82,42 @@ type plan struct {
 	parallel int           // servers at once
 	lines    int
 	gap      time.Duration
+	ttl      time.Duration // 0: each round draws its own
 	hot      int
 	light    int
+	modes    int
 	bug      string
+	other    string
 	keep     bool
 	out      string
 	docs     string
 }
 
-var kinds = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo, testenv.Mongo3}
+// kinds are the servers of a run that names none, and those that it can name beside them. On MySQLAsync violations are
+// what is to be found.
+var (
+	kinds = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo, testenv.Mongo3, testenv.MySQLSemiSync}
+	more  = []testenv.Kind{testenv.MySQLGroup3, testenv.MariaDBGalera3, testenv.MySQLAsync}
+)
 
 func parse(args []string) (p plan, err error) {
 	flags := flag.NewFlagSet("verify run", flag.ContinueOnError)
-	servers := flags.String("servers", join(kinds), "the servers")
+	servers := flags.String("servers", "", "the servers; also "+join(more)+" (default "+join(kinds)+"; with -short no cluster of MySQL, whose rounds take half a minute more than their faults)")
 	faults := flags.String("faults", "", "only these faults (see verify faults); none: no faults")
 	seed := flags.String("seed", "", "of the first round, as a round shows it (default: another one each time)")
-	short := flags.Bool("short", false, "little of everything, in less than four minutes")
+	short := flags.Bool("short", false, "little of everything, in less than five minutes")
 	flags.DurationVar(&p.duration, "duration", 0, "for each server (default 10m, with -short 1m)")
 	flags.DurationVar(&p.round, "round", 0, "faults of one round (default 1m, with -short 15s)")
 	flags.IntVar(&p.rounds, "rounds", 0, "so many rounds for each server, however long they take")
 	flags.IntVar(&p.parallel, "parallel", 0, "so many servers at once (default 1, with -short 2)")
 	flags.IntVar(&p.lines, "lines", 3, "so many faults at once, at most: each round draws its number")
 	flags.DurationVar(&p.gap, "gap", 500*time.Millisecond, "between the end of a fault and the next one in its place, at most")
+	flags.DurationVar(&p.ttl, "ttl", 0, "of the leases (default: each round draws one of 1.5 to 3 s)")
 	flags.IntVar(&p.hot, "hot", 8, "workers of each client and space that fight for the hot keys")
 	flags.IntVar(&p.light, "light", 24, "workers of each client and space with keys of their own")
+	flags.IntVar(&p.modes, "modes", 4, "workers of each client and space that want keys in several modes; half as many want groups, as many keys in order, and one leads")
 	flags.StringVar(&p.bug, "break", "", "put a deliberate bug before the stores, which must be found: "+strings.Join(workload.Bugs, ", "))
+	flags.StringVar(&p.other, "other", "", "another build of this program, of an older commit for example, that plays one of the clients: what an upgrade looks like")
 	flags.BoolVar(&p.keep, "keep", false, "keep the histories of clean rounds too")
 	flags.StringVar(&p.out, "out", filepath.Join("verify", "out"), "folder for report.md and the histories")
 	flags.StringVar(&p.docs, "docs", "", "folder of guarantees.md and quality/faults.md, which get the results")
@@ -127,10 +138,22 @@ func parse(args []string) (p plan, err error) {
 			return p, fmt.Errorf("-seed: %w", err)
 		}
 	}
-	for word := range strings.SplitSeq(*servers, ",") {
+	if p.other != "" {
+		if p.other, err = filepath.Abs(p.other); err != nil {
+			return p, fmt.Errorf("-other: %w", err)
+		}
+		if _, err := os.Stat(p.other); err != nil {
+			return p, fmt.Errorf("-other: %w: build it by `git worktree add OLD COMMIT && cd OLD/verify && go build -o other .`", err)
+		}
+	}
+	usually := kinds
+	if *short {
+		usually = slices.DeleteFunc(slices.Clone(kinds), testenv.Kind.Clustered)
+	}
+	for word := range strings.SplitSeq(cmp.Or(*servers, join(usually)), ",") {
 		kind, err := testenv.ParseKind(word)
-		if err != nil || !slices.Contains(kinds, kind) {
-			return p, fmt.Errorf("-servers: no %q: use some of %s", word, join(kinds))
+		if known := slices.Concat(kinds, more); err != nil || !slices.Contains(known, kind) {
+			return p, fmt.Errorf("-servers: no %q: use some of %s", word, join(known))
 		}
 		p.kinds = append(p.kinds, kind)
 	}

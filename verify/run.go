@@ -132,6 +132,9 @@ func (p plan) config(kind testenv.Kind, faults []fault.Fault, seed uint64) round
 	if r.IntN(2) == 0 {
 		lines += r.IntN(p.lines)
 	}
+	if len(p.faults) == 0 && r.IntN(8) == 0 {
+		faults = nil // to see whether everybody gets a turn
+	}
 	command := fmt.Sprintf("verify run -servers %s -seed %#x -rounds 1 -round %v", kind, seed, p.round)
 	if len(p.faults) > 0 {
 		command += " -faults " + strings.Join(p.faults, ",")
@@ -139,14 +142,21 @@ func (p plan) config(kind testenv.Kind, faults []fault.Fault, seed uint64) round
 	if p.bug != "" {
 		command += " -break " + p.bug
 	}
+	if p.other != "" {
+		command += " -other " + p.other
+	}
 	// A stepped clock excuses much for the rest of its round, so most rounds are without.
 	if steps := func(f fault.Fault) bool { return slices.Contains(f.Uses, "clock") }; len(p.faults) == 0 && r.IntN(3) > 0 {
 		faults = slices.DeleteFunc(slices.Clone(faults), steps)
 	}
+	ttl := 1500*time.Millisecond + time.Duration(r.IntN(4))*500*time.Millisecond
+	if p.ttl > 0 {
+		ttl = p.ttl
+		command += " -ttl " + p.ttl.String()
+	}
 	return round.Config{
-		Seed: seed, Duration: p.round, Faults: faults, Lines: lines, Gap: p.gap,
-		TTL: 1500*time.Millisecond + time.Duration(r.IntN(4))*500*time.Millisecond,
-		Hot: p.hot, Light: p.light, Break: p.bug, Out: p.out, Keep: p.keep, Command: command,
+		Seed: seed, Duration: p.round, Faults: faults, Lines: lines, Gap: p.gap, Peace: 3 * time.Second,
+		TTL: ttl, Hot: p.hot, Light: p.light, Modes: p.modes, Break: p.bug, Other: p.other, Out: p.out, Keep: p.keep, Command: command,
 	}
 }
 

@@ -34,7 +34,7 @@ func playPod(ctx context.Context, parent *fleet.Parent) (err error) {
 	if err := parent.Receive(&t); err != nil {
 		return err
 	}
-	store, closeStore, err := openStore(t.Schedule.Backend, t.Space)
+	store, closeStore, err := t.Schedule.Backend.OpenLocks(t.Space)
 	if err != nil {
 		return err
 	}

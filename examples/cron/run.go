@@ -23,7 +23,7 @@ type message struct {
 func (s *schedule) run(ctx context.Context, w io.Writer) error {
 	space := servers.NewSpace("cron")
 	defer s.Backend.Drop("cron", space)
-	if err := makeTables(ctx, s.Backend, space); err != nil {
+	if err := s.Backend.MakeLocks(ctx, space); err != nil {
 		return fmt.Errorf("make the lock tables: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(2*s.Runs)*max(s.Period, s.Job))

@@ -8,7 +8,7 @@
 // guard: a process that stood still finishes its transaction after another one took
 // over.
 //
-//	go run ./nightly [-backend mysql|mariadb] [-strategies unique,version,for-update] [-without] [-short]
+//	go run ./nightly [-backend mysql|mariadb] [-strategies unique,version,for-update] [-without] [-page address] [-short]
 package main
 
 import (
@@ -41,6 +41,7 @@ type demo struct {
 	Kills      int
 	Freezes    int
 	TTL        time.Duration
+	Page       string // where the page is that shows who has the lock
 }
 
 // freeze is how long a pod stands still: until its lease is over and another pod
@@ -56,6 +57,7 @@ func parse(args []string) (*demo, error) {
 	short := f.Bool("short", false, "2000 accounts, 2 kills, 2 freezes, a TTL of 1s; other flags win")
 	f.IntVar(&d.Kills, "kills", d.Kills, "how often a pod is killed")
 	f.IntVar(&d.Freezes, "freezes", d.Freezes, "how often a pod is frozen")
+	f.StringVar(&d.Page, "page", "127.0.0.1:0", "the `address` of the page that shows who has the lock, of this machine; port 0: any free one")
 	given, err := program.Flags(f, args)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ type night struct {
 	chunks   int           // of the night
 	found    map[int]int   // how many chunks each pod found posted since it began
 	fresh    map[int]bool  // pods that began and have posted nothing since
+	failed   map[int]bool  // pods whose last tick ended with an error
 	worker   int           // the pod that took over last
 	lately   time.Time     // when
 	pace     time.Duration // between the last two chunks of one pod
@@ -29,7 +30,7 @@ type night struct {
 
 func newNight(w io.Writer, strategy mysqllock.Strategy, chunks int) *night {
 	fmt.Fprintf(w, "\nThe night of strategy %v\n", strategy)
-	return &night{Log: fleet.NewLog(w, rolePod), Strategy: strategy, chunks: chunks, found: map[int]int{}, fresh: map[int]bool{}}
+	return &night{Log: fleet.NewLog(w, rolePod), Strategy: strategy, chunks: chunks, found: map[int]int{}, fresh: map[int]bool{}, failed: map[int]bool{}}
 }
 
 // heard takes what a pod reports.
@@ -59,6 +60,8 @@ func (n *night) heard(pod int, e event) {
 	}
 	stood := n.Stirred(pod)
 	n.Settled(pod) // the rest ends a tick
+	again := n.failed[pod]
+	n.failed[pod] = e.Kind == alert
 	switch e.Kind {
 	case done:
 		if !n.finished {
@@ -70,6 +73,10 @@ func (n *night) heard(pod int, e event) {
 	case alert:
 		if stood { // in the middle of a call: the server may have given up, and the next tick tries again
 			n.Say("pod %d got an error when it went on: %s", pod, e.Problem)
+			return
+		}
+		if !again { // a server that is slow for a moment: the next tick tries again
+			n.Say("pod %d got an error, and tries again: %s", pod, e.Problem)
 			return
 		}
 		n.Alert("pod %d: %s", pod, e.Problem)

@@ -2,9 +2,13 @@ package main
 
 import (
 	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/memory"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
@@ -67,10 +71,50 @@ func TestOver(t *testing.T) {
 	if said(1, alert); len(n.Alerts) > 0 {
 		t.Errorf("an error of a pod that just stood still is an alert: %v", n.Alerts)
 	}
+	said(1, refused)
+	if said(1, alert); len(n.Alerts) > 0 {
+		t.Errorf("one error of a pod is an alert: %v", n.Alerts)
+	}
 	if said(1, alert); len(n.Alerts) != 1 {
-		t.Errorf("an error of a pod is no alert: %v", n.Alerts)
+		t.Errorf("two errors of a pod in a row are no alert: %v", n.Alerts)
 	}
 	if n.Takeovers != 1 || n.Already != 1 || n.Freezes != 2 {
 		t.Errorf("%d takeovers, %d chunks found posted, %d freezes", n.Takeovers, n.Already, n.Freezes)
+	}
+}
+
+// TestPage: the page says which pod has the lock, and is gone after stop.
+func TestPage(t *testing.T) {
+	store := memory.New()
+	locks, err := rowlock.New(store, rowlock.Options{Owner: "pod 2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close(t.Context())
+	if _, err := locks.TryAcquire(t.Context(), jobKey); err != nil {
+		t.Fatal(err)
+	}
+	link, stop, err := servePage(store, "127.0.0.1:0", "The night")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.Get(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.Contains(string(text), "pod 2") || !strings.Contains(string(text), jobKey) {
+		t.Errorf("%v: the page does not say that pod 2 has %s:\n%s", err, jobKey, text)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if answer, err := http.Get(link); err == nil {
+		_ = answer.Body.Close()
+		t.Error("the page is there after stop")
+	}
+	if _, _, err := servePage(store, "0.0.0.0:0", "The night"); err == nil {
+		t.Error("the page listens where other machines reach it")
 	}
 }

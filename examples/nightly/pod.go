@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -45,7 +46,7 @@ const (
 	refused kind = "refused" // another pod has the lock
 	lost    kind = "lost"    // it had the lock, and lost it
 	stopped kind = "stopped" // the parent said stop meanwhile
-	alert   kind = "alert"   // anything else: somebody must look
+	alert   kind = "alert"   // anything else: twice in a row, and somebody must look
 )
 
 // pod is one process: a scheduler, the locks and the bank.
@@ -75,7 +76,7 @@ func playPod(ctx context.Context, parent *fleet.Parent) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.store.Close()) }()
-	if p.locks, err = rowlock.New(p.store, rowlock.Options{TTL: t.TTL}); err != nil {
+	if p.locks, err = rowlock.New(p.store, rowlock.Options{TTL: t.TTL, Owner: fmt.Sprintf("pod %d", t.Pod)}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, timed.Within(5*time.Second, p.locks.Close)) }()

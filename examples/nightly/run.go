@@ -49,9 +49,15 @@ func (d *demo) night(ctx context.Context, w io.Writer, strategy mysqllock.Strate
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(store.Migrate(ctx), store.Close()); err != nil { // once, as a deployment would
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Migrate(ctx); err != nil { // once, as a deployment would
 		return nil, fmt.Errorf("make the lock tables: %w", err)
 	}
+	link, stop, err := servePage(store, d.Page, "The night of strategy "+strategy.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	bank, err := openBank(d.Server, space, 0)
 	if err != nil {
 		return nil, err
@@ -65,6 +71,7 @@ func (d *demo) night(ctx context.Context, w io.Writer, strategy mysqllock.Strate
 	task := podTask{Server: d.Server, Strategy: strategy, Space: space, TTL: d.TTL, Without: d.Without,
 		Chunks: chunks(time.Now().Format(time.DateOnly), d.Accounts, d.Chunk)}
 	n = newNight(w, strategy, len(task.Chunks))
+	n.Say("who has the lock: %s", link)
 	crew, err := fleet.NewCrew[event](ctx, rolePod, d.Pods, func(pod int) any {
 		task.Pod = pod
 		return task

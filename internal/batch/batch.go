@@ -35,7 +35,7 @@ type Batcher[Q any] struct {
 type Config[Q any] struct {
 	Store *call.Store
 	Send  func(qs []Q, patience time.Duration) call.Answers
-	Key   func(*Q) string // a batch has no key twice
+	Entry func(*Q) (key, id string) // what goes in one batch: see call.Entries
 
 	Size   int           // calls in a batch, at most
 	Alone  bool          // each call is a batch, and leaves at once

@@ -32,7 +32,7 @@ type server struct {
 func newServer(t *testing.T, c Config[string]) *server {
 	s := &server{t: t, start: time.Now(), takes: func([]string) time.Duration { return commit }}
 	c.Store = call.New(struct{ driver.Store }{}, driver.Limits{}, func() time.Duration { return time.Since(s.start) })
-	c.Key = func(key *string) string { return *key }
+	c.Entry = func(key *string) (string, string) { return *key, "" }
 	c.Send = s.send
 	s.b = New(c)
 	t.Cleanup(func() { <-c.Store.Work.Close() })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
 )
 
 // run sends batches until nothing waits.
@@ -81,15 +82,14 @@ func (s *batch[Q]) take() bool {
 	return true
 }
 
-// choose takes the calls of one class out, no key twice. Called under mu.
+// choose takes the calls of one class out that may go together. Called under mu.
 func (s *batch[Q]) choose() {
 	b := s.of
 	class := b.waiting[0].Class
-	seen := make(map[string]bool, len(b.waiting))
+	var entries call.Entries
 	rest := b.waiting[:0]
 	for _, q := range b.waiting {
-		if key := b.c.Key(&q.Q); len(s.calls) < b.c.Size && q.Class == class && !seen[key] {
-			seen[key] = true
+		if len(s.calls) < b.c.Size && q.Class == class && entries.Add(b.c.Entry(&q.Q)) {
 			s.calls = append(s.calls, q)
 		} else {
 			rest = append(rest, q)

@@ -11,8 +11,8 @@ import (
 // of the client that ends after patience. What a dead connection swallowed is done
 // again, which changes nothing or names its hold, unless the caller has left or stop
 // has ended. The error is do's, or ctx's own error when that ended first, or
-// driver.ErrClosed.
-func Ask[T any](s *Store, ctx, stop context.Context, patience time.Duration, do func(context.Context) (T, error)) (T, error) {
+// driver.ErrClosed. op is for Store.Called.
+func Ask[T any](s *Store, ctx, stop context.Context, patience time.Duration, op string, do func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		t   T
 		err error
@@ -25,6 +25,7 @@ func Ask[T any](s *Store, ctx, stop context.Context, patience time.Duration, do 
 		for {
 			began := s.Now()
 			t, err := do(own)
+			s.told(op, 1, began, err)
 			wanted := ctx.Err() == nil && stop.Err() == nil
 			if !driver.IsSilent(err) || !wanted || Sleep(own, silence.Pause(s.Now()-began)) != nil {
 				answered <- answer{t, err}
@@ -46,7 +47,7 @@ func Ask[T any](s *Store, ctx, stop context.Context, patience time.Duration, do 
 
 // AskInspect is Inspect of one key for a caller; see Ask.
 func (s *Store) AskInspect(ctx, stop context.Context, key string, patience time.Duration) (driver.Info, error) {
-	infos, err := Ask(s, ctx, stop, patience, func(ctx context.Context) ([]driver.Info, error) {
+	infos, err := Ask(s, ctx, stop, patience, "inspect", func(ctx context.Context) ([]driver.Info, error) {
 		return s.inspect(ctx, []string{key})
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func TestAsk(t *testing.T) {
 					time.AfterFunc(c.stop, end)
 				}
 				start, calls := time.Now(), 0
-				_, err := Ask(s, ctx, stop, time.Minute, func(own context.Context) (int, error) {
+				_, err := Ask(s, ctx, stop, time.Minute, "admin", func(own context.Context) (int, error) {
 					if own.Value(callersKey{}) != nil {
 						t.Error("a value of the caller's context reached the statement")
 					}
@@ -60,7 +60,7 @@ func TestAsk(t *testing.T) {
 				if calls != c.calls {
 					t.Errorf("%d statements, want %d", calls, c.calls)
 				}
-				if _, err := Ask(s, ctx, stop, time.Minute, func(context.Context) (int, error) { panic("called") }); err != driver.ErrClosed {
+				if _, err := Ask(s, ctx, stop, time.Minute, "admin", func(context.Context) (int, error) { panic("called") }); err != driver.ErrClosed {
 					t.Errorf("after Close: %v", err)
 				}
 			})

@@ -15,6 +15,9 @@ type Store struct {
 	Limits driver.Limits
 	Now    func() time.Duration // the clock of trust
 
+	// Called, if it is set, is told of each call when it was answered. It is set before the first.
+	Called func(op string, keys int, took time.Duration, err error)
+
 	store          driver.Store
 	acquire        func(context.Context, []driver.Request) ([]driver.Result, error) // its methods
 	renew, release func(context.Context, []driver.Hold) ([]driver.Result, error)
@@ -63,20 +66,25 @@ type Answers struct {
 
 // Acquire sends one call, whose answer is worth waiting for patience.
 func (s *Store) Acquire(reqs []driver.Request, patience time.Duration) Answers {
-	return send(s, s.acquire, reqs, patience, "requests")
+	return send(s, s.acquire, reqs, patience, "acquire", "requests")
 }
 
 // Renew sends one call.
 func (s *Store) Renew(holds []driver.Hold, patience time.Duration) Answers {
-	return send(s, s.renew, holds, patience, "renewals")
+	return send(s, s.renew, holds, patience, "renew", "renewals")
 }
 
 // Release sends one call.
 func (s *Store) Release(holds []driver.Hold, patience time.Duration) Answers {
-	return send(s, s.release, holds, patience, "releases")
+	return send(s, s.release, holds, patience, "release", "releases")
 }
 
-func send[Q any](s *Store, do func(context.Context, []Q) ([]driver.Result, error), qs []Q, patience time.Duration, what string) Answers {
+// Undo sends one call: a release of holds whose grant is not known or not wanted.
+func (s *Store) Undo(holds []driver.Hold, patience time.Duration) Answers {
+	return send(s, s.release, holds, patience, "undo", "releases")
+}
+
+func send[Q any](s *Store, do func(context.Context, []Q) ([]driver.Result, error), qs []Q, patience time.Duration, op, what string) Answers {
 	s.Work.more()
 	defer s.Work.exit()
 	s.calls.Add(1)
@@ -94,7 +102,24 @@ func send[Q any](s *Store, do func(context.Context, []Q) ([]driver.Result, error
 			a.Results[i].Err = a.Err
 		}
 	}
+	if s.Called != nil {
+		s.Called(op, len(qs), a.Got-a.Sent, a.Err)
+	}
 	return a
+}
+
+// begun and told time a call for Called.
+func (s *Store) begun() (at time.Duration) {
+	if s.Called != nil {
+		at = s.Now()
+	}
+	return at
+}
+
+func (s *Store) told(op string, keys int, began time.Duration, err error) {
+	if s.Called != nil {
+		s.Called(op, keys, s.Now()-began, err)
+	}
 }
 
 // Inspect reads the state of keys, at most Limits.Batch of them.
@@ -103,7 +128,10 @@ func (s *Store) Inspect(keys []string, patience time.Duration) ([]driver.Info, e
 	defer s.Work.exit()
 	ctx := s.within(patience)
 	defer ctx.end()
-	return s.inspect(ctx, keys)
+	began := s.begun()
+	infos, err := s.inspect(ctx, keys)
+	s.told("inspect", len(keys), began, err)
+	return infos, err
 }
 
 func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
@@ -123,10 +151,12 @@ func (s *Store) AcquireWait(stop context.Context, q driver.Queuer, req driver.Re
 	defer s.Work.exit()
 	s.calls.Add(1)
 	var a Answers
+	began := s.begun()
 	r, err := q.AcquireWait(stop, req, func() { a.Sent = s.Now() })
 	if err != nil {
 		r, a.Err = driver.Result{Err: err}, err
 	}
 	a.Results, a.Got = []driver.Result{r}, s.Now()
+	s.told("wait", 1, began, err)
 	return a
 }

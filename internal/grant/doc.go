@@ -18,13 +18,16 @@
 //	        ├─ Close gave up waiting for a holder▶ LOST closed; its TTL frees the key
 //	        └─ no caller wants it ───────────────▶ undone
 //
+// A grant of a reader may have several users at a time, which join it in memory ([Grant.Join]):
+// each leaves it alone, and the release of the last is that of the grant.
+//
 // Every arrow that leaves USED is [Grant.End] or [Grant.Release], and one is taken once. The
 // user is told before any statement leaves. A renewal that is on its way when the
 // grant passes on belongs to the grant: its answer moves the grant's deadline, or ends it.
 //
 // grant.go has a grant, its ends and what follows from them ([Grant.after]), and the handoff;
-// renewer.go the goroutine that starts renewals and ends grants; renewal.go one renewal on its
-// way; release.go the release. A new reason of a loss is a [Reason], a case of after, and a
+// users.go several users; renewer.go the goroutine that starts renewals and ends grants; renewal.go one renewal on its
+// way; release.go the release; watch.go what observers are told. A new reason of a loss is a [Reason], a case of after, and a
 // rowlock.Reason.
 //
 // Locks, in the order in which they are taken: Grant.mu, then that of a User; Renewer.mu,

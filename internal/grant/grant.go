@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/logs"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -15,6 +16,20 @@ type Terms struct {
 	MinHold, MaxHold time.Duration // 0: none
 	NoRenew, Guarded bool
 	Owner            string // as the database shows it
+	Mode             driver.Mode
+	Slots            int // of mode Slot
+}
+
+// AnswerWithin is how long after its start an attempt may be answered for its caller to get a
+// lease. What is left of the trust then is enough for a first renewal, where a live holder
+// is to keep its lease: the server takes a part of the TTL for it and the process another
+// (P26). A lease that nobody renews may come as late as it is trusted.
+func (t Terms) AnswerWithin() time.Duration {
+	window := t.TTL - t.Margin
+	if t.NoRenew {
+		return window
+	}
+	return max(window-t.TTL/slowestCommit-t.TTL/slowestProcess, window/2)
 }
 
 // Grant is one hold as the database knows it. It is safe for concurrent use.
@@ -27,7 +42,8 @@ type Grant struct {
 
 	mu        sync.Mutex
 	user      User          // nil: it has ended
-	token     int64         // the user's
+	more      []User        // beside it: readers (Join)
+	token     int64         // the users'
 	deadline  time.Duration // of trust
 	renewedAt time.Duration // the start of the last statement that was acknowledged
 	shortened bool          // the renewal that set the deadline was cut short by MaxHold
@@ -57,7 +73,7 @@ type Reason uint8
 
 const (
 	Released  Reason = iota // by its user
-	HandedOff               // by its user, to the next one: the grant goes on
+	HandedOff               // by its user, to the next one or to those beside it: the grant goes on
 	Expired                 // it was not renewed in time
 	MaxHold                 // its time was over
 	Taken                   // the database has a newer hold
@@ -75,6 +91,7 @@ func New(key string, id driver.HoldID, t Terms, began time.Duration, r driver.Re
 		Hold: driver.Hold{
 			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
 			TTL: t.TTL, MaxHold: t.MaxHold, Keep: t.MinHold, Guarded: t.Guarded,
+			Mode: t.Mode, Slot: r.Slot, Phase: r.Phase,
 		},
 		Terms:     t,
 		Began:     began,
@@ -147,30 +164,48 @@ func (g *Grant) End(reason Reason, cause error) bool {
 	return true
 }
 
+// EndUnwanted ends the grant for a user that reached no caller. Other users that it has by now keep it.
+func (g *Grant) EndUnwanted(user User) {
+	g.mu.Lock()
+	if g.leaveLocked(user, Unwanted) || g.user != user {
+		g.mu.Unlock()
+		return
+	}
+	end := g.endLocked(Unwanted, nil)
+	g.mu.Unlock()
+	g.after(end)
+}
+
 // ending is a grant that has ended just now.
 type ending struct {
 	hold   driver.Hold
 	reason Reason
 	cause  error
+	users  int
 }
 
-// endLocked is the one end of a grant: it tells the user. What follows from it is done by
+// endLocked is the one end of a grant: it tells its users. What follows from it is done by
 // after, without the lock. Called under g.mu of a grant that is in use.
 func (g *Grant) endLocked(reason Reason, cause error) ending {
 	if g.cause != nil {
 		g.cause = nil
 		g.rn.report.Renew.Less(1)
 	}
-	user := g.user
-	g.user = nil
+	user, more := g.user, g.more
+	g.user, g.more = nil, nil
 	user.Ended(reason, cause)
-	return ending{g.holdLocked(), reason, cause}
+	for _, u := range more {
+		u.Ended(reason, cause)
+	}
+	g.rn.joined.Add(-int64(len(more)))
+	return ending{g.holdLocked(), reason, cause, 1 + len(more)}
 }
 
 // after does what follows from an end: the loss is counted and logged, the hold taken
 // back where the database may still have it, and the machine of the key told.
 func (g *Grant) after(e ending) {
 	rn := g.rn
+	lost := uint64(e.users)
 	rn.remove(g)
 	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: rn.store.Now()}
 	switch e.reason {
@@ -180,14 +215,14 @@ func (g *Grant) after(e ending) {
 		undone.Hold.Undo = true
 		rn.unresolved.Add(undone)
 	case Closed:
-		rn.losses.Add(1)
-		rn.report.Closed.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID)
+		rn.losses.Add(lost)
+		rn.report.Closed.Add(logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID)...)
 		rn.unresolved.Add(undone)
 	case CutOff:
-		rn.losses.Add(1)
+		rn.losses.Add(lost)
 	default:
-		rn.losses.Add(1)
-		rn.report.Lost.Add("key", e.hold.Key, "token", e.hold.Token, "hold", e.hold.ID, "err", rn.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))
+		rn.losses.Add(lost)
+		rn.report.Lost.Add(logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID, "err", rn.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))...)
 		if e.reason == Expired || e.reason == MaxHold {
 			// Not before the margin has passed: work that looks at Done needs a moment
 			// to stop, and the key stays taken meanwhile.
@@ -212,7 +247,7 @@ func (g *Grant) holdLocked() driver.Hold {
 func (g *Grant) BeginGuard(user User) (driver.Hold, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.user != user {
+	if !g.hasLocked(user) {
 		return driver.Hold{}, false
 	}
 	g.guarded = true
@@ -221,26 +256,26 @@ func (g *Grant) BeginGuard(user User) (driver.Hold, bool) {
 	return h, true
 }
 
-// NeverHandOff makes HandOff refuse from now on: the release goes to the database.
+// NeverHandOff makes HandOff and Join refuse from now on: the last release goes to the database.
 func (g *Grant) NeverHandOff() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.single = true
 }
 
-// HandOff hands the grant from one user, which is told HandedOff, to the next, which asked
+// HandOff hands the grant from its only user, which is told HandedOff, to the next, which asked
 // for t and gets a token of its own. next makes it. false, and nothing has changed: the grant cannot
 // pass, or is not from's.
 func (g *Grant) HandOff(from User, t Terms, next func(token int64) User) bool {
 	g.mu.Lock()
-	if g.user != from || !g.mayHandOffLocked(t) {
+	if g.user != from || len(g.more) > 0 || !g.mayHandOffLocked(t) {
 		g.mu.Unlock()
 		return false
 	}
 	from.Ended(HandedOff, nil)
 	g.token++
 	g.user = next(g.token)
-	renew, at := g.noRenew, g.renewedAt+g.rn.interval(t.TTL)
+	renew, at := g.noRenew, g.renewedAt+g.rn.interval(g)
 	g.noRenew = false
 	g.mu.Unlock()
 	if renew { // from now on

@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/batch"
 	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/logs"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -17,8 +18,8 @@ func releases(store *call.Store) *batch.Batcher[driver.Hold] {
 	l := store.Limits
 	return batch.New(batch.Config[driver.Hold]{
 		Store: store, Send: store.Release,
-		Key:  func(h *driver.Hold) string { return h.Key },
-		Size: l.Batch, Alone: l.InFlight == 0, AtOnce: l.InFlight, Most: batch.Most, Slow: l.SlowBatch, Gather: true,
+		Entry: call.Entry,
+		Size:  l.Batch, Alone: l.InFlight == 0, AtOnce: l.InFlight, Most: batch.Most, Slow: l.SlowBatch, Gather: true,
 	})
 }
 
@@ -31,6 +32,7 @@ type releasing struct {
 	repeated bool            // what was sent first may have worked: then a repeat finds nothing
 	async    bool            // nobody waits for the answer
 	ctx      context.Context // of the first Release; only for what is logged
+	user     User            // that asked for it, where Renewer.watched
 
 	answered bool
 	reason   Reason // Released, or that of the loss that was the answer
@@ -41,7 +43,8 @@ type releasing struct {
 // Release ends the grant for its user, which is told Released, and sends the release with
 // those of other grants. It waits for the answer, for at most patience and never past the
 // trust deadline; without one by then the release is repeated in the background. With
-// async it does not wait. If user is not the grant's user any more it does nothing.
+// async it does not wait. If user is not the grant's user any more it does nothing. If it is one
+// of several it is told HandedOff, and nothing is sent.
 func (g *Grant) Release(ctx context.Context, user User, patience time.Duration, async bool) {
 	rn := g.rn
 	if !g.beginRelease(ctx, user, patience, async) {
@@ -71,7 +74,7 @@ func (g *Grant) beginRelease(ctx context.Context, user User, patience time.Durat
 		g.after(end)
 		return false
 	}
-	if g.user != user {
+	if g.leaveLocked(user, HandedOff) || g.user != user {
 		g.mu.Unlock()
 		return false
 	}
@@ -79,6 +82,9 @@ func (g *Grant) beginRelease(ctx context.Context, user User, patience time.Durat
 	end := g.endLocked(Released, nil)
 	now := rn.store.Now()
 	g.release.ctx, g.release.by, g.release.async = ctx, min(now+patience, trusted), async
+	if rn.watched {
+		g.release.user = user
+	}
 	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
 	if trusted < now+patience {
 		// Little trust is left. A batch ends with the smallest deadline of its calls, so
@@ -168,12 +174,13 @@ func (g *Grant) AwaitRelease(ctx context.Context, d time.Duration) {
 }
 
 // Answer waits for the answer to the release: Released, also where there was none in
-// time and where no caller was to wait for it, or the loss that it was.
+// time and where no caller was to wait for it, or the loss that it was. Of a grant that was given
+// back it is Released at once.
 func (g *Grant) Answer() (Reason, error) {
 	g.mu.Lock()
-	async := g.release.async
+	unasked := g.release.async || g.release.ctx == nil // the latter: no release was begun
 	g.mu.Unlock()
-	if async {
+	if unasked {
 		return Released, nil
 	}
 	if done := g.releaseDone(); done != nil {
@@ -225,28 +232,32 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 	if g.release.repeated && status != driver.Unknown {
 		status = driver.Released
 	}
-	reason, cause := Released, error(nil)
+	reason, cause, late := Released, error(nil), false
 	switch status {
 	case driver.Released:
 		rn.report.Release.OK()
 		if rn.log.Enabled(ctx, slog.LevelDebug) {
-			rn.log.DebugContext(ctx, "released", "key", h.Key, "token", h.Token, "hold", h.ID)
+			rn.log.DebugContext(ctx, "released", logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID)...)
 		}
 	case driver.Taken, driver.Forced, driver.Removed:
 		rn.losses.Add(1)
 		reason, cause = lossOf(status), res.Err
 		if g.release.async {
-			rn.report.Lost.Add("key", h.Key, "token", h.Token, "hold", h.ID, "err", rn.lost(h.Key, h.Token, reason, cause))
+			rn.report.Lost.Add(logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", rn.lost(h.Key, h.Token, reason, cause))...)
 		}
 	default:
+		late = true
 		refused := rn.unresolved.AddFailed(undo.Task{Hold: *h, Acknowledged: true, Sent: rn.store.Now()}, res.Err)
 		if !refused {
 			rn.late.Add(1)
-			rn.report.Release.Fail(ctx, 1, "key", h.Key, "token", h.Token, "hold", h.ID, "err", res.Err)
+			rn.report.Release.Fail(ctx, 1, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", res.Err)...)
 		}
 	}
 	known := status == driver.Released && (h.Asks || res.Wanted.Client != 0)
 	rn.ended(g, Outcome{Hint: res.Wanted, Known: known})
+	if rn.watched {
+		g.tellReleased(reason, cause, late)
+	}
 	g.releaseAnswered(reason, cause)
 }
 

@@ -4,18 +4,28 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/batch"
 	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 const (
 	// slowestCommit is the part of a TTL within which a server commits a renewal on a new
 	// connection, where a live holder is to keep its lease.
 	slowestCommit = 6
+
+	// renewalTime is the part of a TTL for which a try of a renewal is waited for at least. A
+	// Store needs more trips than that commit on a new connection: it prepares it first, with
+	// one or two. (A try that is given up after them costs its connection.)
+	renewalTime = 4
+
+	// slowestProcess is the part of a TTL within which the process gets the processor there.
+	slowestProcess = 10
 
 	// stuckRenewal is the age from which one more batch of renewals may leave beside those
 	// on their way: a key in one is blocked, or its connection is dead. From the age of
@@ -35,7 +45,7 @@ func renewals(store *call.Store) *batch.Batcher[driver.Hold] {
 	l := store.Limits
 	c := batch.Config[driver.Hold]{
 		Store: store, Send: store.Renew,
-		Key:    func(h *driver.Hold) string { return h.Key },
+		Entry:  call.Entry,
 		Size:   l.Renewals,
 		AtOnce: l.InFlight, Most: l.InFlight + 1,
 		Slow: stuckRenewal, Dead: deadRenewal, Urgent: urgentRenewal,
@@ -101,8 +111,8 @@ func (g *Grant) Renew(ctx context.Context) error {
 }
 
 // Patience implements batch.Owner: a third of the trust that is left, so that other tries
-// can follow; but always as long as a server may take that commits in time for its leases
-// to live. The renewal of a grant that has ended is not sent; the last ones before MaxHold
+// can follow; but always as long as a server may take on a new connection that commits in time
+// for its leases to live. The renewal of a grant that has ended is not sent; the last ones before MaxHold
 // are cut short.
 func (r *renewal) Patience(now time.Duration) time.Duration {
 	g := r.g
@@ -118,7 +128,7 @@ func (r *renewal) Patience(now time.Duration) time.Duration {
 	if r.caller != nil {
 		return left
 	}
-	return max(left/3, min(left, max(g.Terms.TTL/slowestCommit, 50*time.Millisecond)))
+	return max(left/3, min(left, max(g.Terms.TTL/renewalTime, 50*time.Millisecond)))
 }
 
 // Answered implements batch.Owner: only an acknowledged renewal extends trust, counted
@@ -128,6 +138,7 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 	var err error
 	g.mu.Lock()
 	g.renewals--
+	seen := g.seenLocked(sent, got)
 	switch res.Status {
 	case driver.Alive:
 		ttl := r.call.Q.TTL
@@ -137,8 +148,10 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 		g.extendLocked(sent, ttl, r.call.Q.TTL < g.Terms.TTL)
 		g.mu.Unlock()
 		rn.renewed.Add(1)
+		seen.tell(0, nil)
 	case driver.Taken, driver.Forced, driver.Removed, driver.Released:
 		g.mu.Unlock()
+		seen.tell(lossOf(res.Status), res.Err)
 		g.End(lossOf(res.Status), res.Err)
 		err = errEnded
 	default:
@@ -147,6 +160,7 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 		}
 		g.failedLocked(err)
 		g.mu.Unlock()
+		seen.tell(0, err)
 	}
 	if r.caller != nil {
 		r.answerCaller(err, sent, got)
@@ -172,7 +186,7 @@ func (r *renewal) answerCaller(err error, sent, got time.Duration) {
 		}
 	}
 	if err == nil {
-		g.rn.plan(g, sent+g.rn.interval(g.Terms.TTL))
+		g.rn.plan(g, sent+g.rn.interval(g))
 	}
 	c.answer <- err
 }
@@ -183,8 +197,8 @@ func (g *Grant) planNext(err error, sent, got time.Duration) {
 	rn := g.rn
 	g.Check()
 	g.mu.Lock()
-	user, left, h := g.user, g.deadline-got, g.holdLocked()
-	next := sent + rn.interval(g.Terms.TTL)
+	user, more, left, h := g.user, slices.Clone(g.more), g.deadline-got, g.holdLocked()
+	next := sent + rn.interval(g)
 	if err != nil {
 		// Soon again: with what is left of the trust window.
 		next = got + min(max(left/10, 5*time.Millisecond), time.Second)
@@ -197,9 +211,12 @@ func (g *Grant) planNext(err error, sent, got time.Duration) {
 	switch {
 	case user == nil:
 	case err != nil:
-		rn.report.Renew.Fail(context.Background(), 0, "key", h.Key, "token", h.Token, "hold", h.ID, "left", left, "err", err)
+		rn.report.Renew.Fail(context.Background(), 0, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "left", left, "err", err)...)
 	default:
 		user.Renewed(got)
+		for _, u := range more {
+			u.Renewed(got)
+		}
 	}
 }
 

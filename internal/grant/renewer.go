@@ -29,8 +29,10 @@ type Renewer struct {
 	lost      func(key string, token int64, reason Reason, cause error) error
 	releasing func(g *Grant) (asks bool)
 	ended     func(g *Grant, o Outcome)
+	watched   bool
 
 	renewed, losses, late atomic.Uint64
+	joined                atomic.Int64 // users beside the first of their grant
 
 	mu          sync.Mutex
 	grants      grantHeap
@@ -55,6 +57,8 @@ type Config struct {
 	// answer should have the hint. Ended says that it was answered, or that g ended without one.
 	Releasing func(g *Grant) (asks bool)
 	Ended     func(g *Grant, o Outcome)
+
+	Watched bool // users are told of answers: see Watcher
 }
 
 // Outcome says how a grant ended, for the callers that wait for its key.
@@ -68,7 +72,7 @@ type Outcome struct {
 func NewRenewer(c Config) *Renewer {
 	rn := &Renewer{
 		store: c.Store, unresolved: c.Unresolved, report: c.Report, log: c.Log, open: c.Open,
-		lost: c.Lost, releasing: c.Releasing, ended: c.Ended,
+		lost: c.Lost, releasing: c.Releasing, ended: c.Ended, watched: c.Watched,
 		renewals: renewals(c.Store), releases: releases(c.Store), wake: make(chan struct{}, 1),
 	}
 	return rn
@@ -83,19 +87,19 @@ type schedule struct {
 
 const forever time.Duration = 1<<63 - 1
 
-// interval is the time between two renewals.
-func (rn *Renewer) interval(ttl time.Duration) time.Duration {
-	if rn.store.Limits.Heartbeat {
-		return min(ttl/10, time.Second)
+// interval is the time between two renewals of a grant.
+func (rn *Renewer) interval(g *Grant) time.Duration {
+	if rn.store.Limits.Heartbeat && g.Hold.Mode == driver.Exclusive {
+		return min(g.Terms.TTL/10, time.Second)
 	}
-	return ttl / 3
+	return g.Terms.TTL / 3
 }
 
-// Len is how many grants there are.
+// Len is how many users the grants have.
 func (rn *Renewer) Len() int {
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
-	return len(rn.grants)
+	return len(rn.grants) + int(rn.joined.Load())
 }
 
 // All lists them.
@@ -105,7 +109,7 @@ func (rn *Renewer) All() []*Grant {
 	return append([]*Grant(nil), rn.grants...)
 }
 
-// Renewed, Losses and Late count renewals that were acknowledged, grants that were lost,
+// Renewed, Losses and Late count renewals that were acknowledged, users that lost their grant,
 // and releases that were not answered in time.
 func (rn *Renewer) Renewed() uint64 { return rn.renewed.Load() }
 func (rn *Renewer) Losses() uint64  { return rn.losses.Load() }
@@ -117,7 +121,7 @@ func (rn *Renewer) Add(g *Grant, user User) {
 	p := &g.schedule
 	p.due = g.deadline
 	if !g.noRenew {
-		p.due = min(p.due, g.renewedAt+rn.interval(g.Terms.TTL))
+		p.due = min(p.due, g.renewedAt+rn.interval(g))
 	}
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
@@ -230,7 +234,7 @@ func (rn *Renewer) collect() (due []*batch.Call[driver.Hold], over []*Grant) {
 			continue // nothing to send: wait for the end
 		}
 		if r := g.newRenewal(); r != nil {
-			ahead = max(ahead, rn.interval(g.Terms.TTL)/2)
+			ahead = max(ahead, rn.interval(g)/2)
 			p.renewing = true
 			due = append(due, &r.call)
 		}

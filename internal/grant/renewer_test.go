@@ -40,6 +40,22 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
+// TestHeartbeats: where exclusive holds hang on sessions they are renewed each second; readers
+// and slots, which hang on none, at a third of the TTL.
+func TestHeartbeats(t *testing.T) {
+	for mode, every := range map[driver.Mode]time.Duration{driver.Exclusive: time.Second, driver.Shared: ttl / 3, driver.Slot: ttl / 3} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.store.Limits.Heartbeat = true
+			f.add(func(t *Terms) { t.Mode = mode })
+			wait(ttl)
+			if n := int(f.renewed.Load()); n != int(ttl/every) {
+				t.Errorf("mode %v: %d renewals in %v, want one each %v", mode, n, ttl, every)
+			}
+		})
+	}
+}
+
 // TestLosses: why a grant is lost, and when its user is told at the latest.
 func TestLosses(t *testing.T) {
 	for _, c := range []struct {

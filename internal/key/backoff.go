@@ -3,6 +3,7 @@ package key
 import (
 	"time"
 
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/call"
 )
 
@@ -33,6 +34,10 @@ const (
 	// its hold has only just begun.
 	outrunStep = 3
 
+	// lineProbe is the longest time between two looks of a client that is not the first in the
+	// line. So often it renews its ticket, which tells the same.
+	lineProbe = driver.TicketTime / 3
+
 	// The time before what failed is tried again, from the shortest to the longest.
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = time.Second
@@ -41,6 +46,21 @@ const (
 // held notes what a refusal or a probe said.
 func (b *Backoff) held(left time.Duration, pinned bool) {
 	b.left, b.Pinned, b.errs, b.silent = left, pinned, 0, call.Silence{}
+}
+
+// behind is the time to the next look of a client before which others stand in the line: the more
+// they are, the longer. An open stream and renewals of the ticket tell of its turn too.
+func (b *Backoff) behind(ahead int, push bool) (time.Duration, Jitter) {
+	left := b.left
+	b.left = 0
+	d, jitter := b.next(push)
+	if !push {
+		d = min(d*time.Duration(1+min(ahead, 99)), lineProbe)
+	}
+	if b.left = left; left > 0 && left < d {
+		return left, NoJitter
+	}
+	return d, jitter
 }
 
 func (b *Backoff) outrun() { b.step = outrunStep }

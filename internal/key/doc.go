@@ -20,11 +20,16 @@
 //	mode      event                                   mode      action
 //	None      Join, this client has the key           Resting   Probe after Handoff, or half as long again beside a stream
 //	None      Join, wanted by another, tenure over    Resting   Probe after the rest of the yield time; beside a stream Try; Queued: Queue
+//	None      Join, this client has it, together      Trying    Try
 //	None      Join                                    Trying    Try
 //	any       Join                                    -         Nothing
 //	Trying    Granted, others wait here               Resting   Probe after Handoff
+//	Trying    Granted, others wait here, together     Trying    Try
 //	Trying    Granted                                 None      None
 //	Trying    Refused, the store is not sure          Trying    Try, in no batch with keys that are not pinned
+//	Trying    Refused, its gate stands                Resting   Probe after the probe backoff, or when the gate is to be renewed
+//	Trying    Refused by readers, without a gate      as below, but the probe after GateAfter at the latest
+//	Trying    Refused by readers, the store's queue grants Resting Probe, as without a queue
 //	Trying    Refused, the store has a queue          Queued    Queue
 //	Trying    Refused                                 Resting   Probe after the probe backoff
 //	Queued    Refused                                 Resting   Probe after the probe backoff
@@ -42,28 +47,54 @@
 //	Queued    NoPlace, to leave the key to another    Resting   Probe after the yield time
 //	other     NoPlace                                 -         Nothing: the queue is asked for again after a refusal
 //	Resting   Due, planned as a try                   Trying    Try
-//	Resting   Due, the hint is to be renewed          Trying    Try; not while the key is kept
+//	Resting   Due, the hint or the gate is to be renewed Trying Try; not while the key is kept
 //	Resting   Due                                     Resting   Probe now
 //	Resting   Probed: free                            Trying    Try
 //	Resting   Probed: held by this client             Resting   Probe after Handoff, then twice as long, to a second
 //	Resting   Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe each keptProbe
+//	Resting   Probed: held by readers, and no gate stands Trying Try, which leaves one
 //	Resting   Probed: held by another, there is no hint Trying  Try, which leaves the hint
 //	Resting   Probed: held by another, the own hint   Resting   Probe after nextProbe
+//	Resting   Probed: free, another's hint has stood for long Resting Probe after yieldTime, once
 //	Resting   Probed: held by another                 Resting   Probe after the probe backoff
 //	Resting   ProbeFailed                             Resting   Probe after the retry backoff
 //	Resting   ProbeFailed, and will again             Trying    Try: its answer says why
 //	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last, or not long ago
 //	Resting   Woken, others wait in the server's queue Queued   Queue
 //	Resting   Woken by this client's own release      -         Nothing
+//	Resting   Freed                                   Trying    Try; others wait in the server's queue: Queued, Queue
+//	Resting   Releasing, together                     Resting   HandOff, if the grant is young
 //	Resting   Releasing, nobody else wants the key    Resting   HandOff; Probe after Handoff
 //	Resting   Releasing, within the tenure            Resting   HandOff; Probe after Handoff
 //	any       Releasing                               -         Release
+//	Resting   Ended, together                         Trying    Try
+//	Resting   Ended, together, wanted by another      Resting   Probe after the yield time; beside a stream Try
+//	Resting   Woken, together, leaves it to another   -         Nothing
 //	Resting   Ended: lost                             Trying    Try; others wait in the server's queue: Queued, Queue
 //	Resting   Ended: released, nobody else wants it   Trying    Try
 //	Resting   Ended: released, within the tenure      Trying    Try
 //	Resting   Ended: released, wanted by another      Resting   Probe after the yield time; beside a stream Try; Queued: Queue
 //	None      Ended                                   None      EndTurn
 //	any       Left, nobody waits any more             None      Stop
+//
+// With Fair (line.go) these come first:
+//
+//	None      Join, wanted by another, tenure over    Trying    Try
+//	Trying    Refused, others stand before            Resting   Probe after the probe backoff, times their number
+//	Trying    Refused, others before; it has the turn Resting   Rest
+//	Trying    Refused, others before; a queue         Queued    Queue; readers and slots only in one that gives turns
+//	Resting   Due, others stand before                Trying    Try: it looks who stands before
+//	Resting   Placed: the first now                   Resting   Probe now
+//	Resting   Placed: others before; it has the turn  Resting   Rest
+//	Queued    Placed: the first now; turns            Queued    Probe after lineProbe
+//	Resting   Woken, at most one stands before        Trying    Try
+//	Resting   Woken, several stand before             -         Nothing
+//	Resting   Releasing, the first for certain        Resting   HandOff
+//	Resting   Releasing                               Resting   Release
+//	Resting   Ended, nobody stands before             Trying    Try
+//	Resting   Ended, others stand before              Resting   Probe after the probe backoff
+//	Resting   Ended, others before; a queue           Queued    Queue; readers and slots only in one that gives turns
+//	Queued    Probed: free, the first for certain     Trying    Try
 //
 // Fairness (fairness.go). Whether another client wants the key is known from its hint: the
 // answer to a release contains it, and while this client has the key it reads it by probes. If nobody else
@@ -84,6 +115,24 @@
 // does not take it. The longer the callers here had to wait, the more of the others do, and the
 // shorter is the tenure. So it is where the server's queue grants (driver.Queuer); a client that
 // was granted the key behind another takes it that the other waits again.
+//
+// Modes. The callers of a client that want a key exclusively, as readers (driver.Shared) and
+// in slots (driver.Slot) have a state for each. Holds of the latter two may be beside each other
+// ("together", Env.Together): that this client has one keeps it from no other, so its callers try
+// although it has the key, and there is no tenure: a hold that ends while callers wait here is
+// left to another client whose hint there is. Exclusive callers take
+// callers here that wait in another mode for another client that wants the key (Env.Others).
+// An attempt of an exclusive caller may leave a gate, which keeps readers and slots out: it is
+// renewed as a hint is, for every key, and its client probes and does not stand in the
+// server's queue, because no other can have the key before the gate ends. In a queue that
+// grants (driver.Queuer) callers of all modes wait for an exclusive hold, so that writers that
+// come again and again do not starve readers; for readers and slots nobody waits there.
+//
+// Fair. Callers that wait with a ticket are served in the order of the tickets, whatever hints
+// and tenures say. The first in the line behaves as above; those behind it look now and then, or
+// wait in the server's queue, which keeps the order of the line as far as it can: a turn that
+// comes too early is given up. The key is handed
+// off only where no other ticket stands before the one that this client has for its next caller.
 //
 // Where to change what: the times in backoff.go and at the head of step.go and fairness.go;
 // what is sent, and when, in step.go; who gets a released key in fairness.go. A new event or

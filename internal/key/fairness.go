@@ -14,6 +14,10 @@ const (
 	// longest time between two probes.
 	yieldTime = LastProbe * 3 / 2
 
+	// longHint is how long a hint may stand before all others leave the key to its client, not only
+	// the one that releases it.
+	longHint = 500 * time.Millisecond
+
 	// maxUnclaimed is how often a key may be left alone for a hint and not be taken, before
 	// the hint does not count any more.
 	maxUnclaimed = 2
@@ -24,9 +28,35 @@ func (s *State) Hinted(now time.Duration) bool {
 	return s.hint.by != 0 && now < s.hint.until && s.hint.unclaimed < maxUnclaimed
 }
 
-// contested reports whether another client waits: its hint says so, or it had the turn
-// before this one and may wait for it again.
-func (s *State) contested(now time.Duration) bool { return s.Hinted(now) || s.turn && s.turnWaited }
+const (
+	// slotAsks: one release of a slot in so many asks for the hint, which costs a statement.
+	slotAsks = 16
+
+	// slotAsksEvery: and those of slots that are held for long ask once in this time.
+	slotAsksEvery = time.Second
+)
+
+// AsksSlot reports whether a release of a slot is to ask for the hint: this client has had slots
+// of the key for longer than Handoff and has not learned for as long whether another wants one.
+// It is called once for each release.
+func (s *State) AsksSlot(now time.Duration, env Env) bool {
+	if s.firstSlot == 0 {
+		return false
+	}
+	s.unasked++
+	since := now - max(s.firstSlot, s.hint.at)
+	if since < env.Handoff || s.unasked < slotAsks && since < slotAsksEvery {
+		return false
+	}
+	s.unasked = 0
+	return true
+}
+
+// contested reports whether another waits: a client whose hint says so, or that had the turn
+// before this one and may wait for it again; or callers here that want the key in another mode.
+func (s *State) contested(now time.Duration, env Env) bool {
+	return s.Hinted(now) || s.turn && s.turnWaited || env.Others
+}
 
 // noteHint notes the hint that the database has, if it is another client's.
 func (s *State) noteHint(h driver.Hint, now time.Duration, env Env) {
@@ -38,6 +68,44 @@ func (s *State) noteHint(h driver.Hint, now time.Duration, env Env) {
 		w.unclaimed = s.hint.unclaimed // the same hint, not renewed
 	}
 	s.hint = w
+}
+
+// standing is the hint of another client that probes have found since.
+type standing struct {
+	by    uint32
+	since time.Duration
+}
+
+// noteStanding notes which hint a probe found.
+func (s *State) noteStanding(h driver.Hint, now time.Duration, env Env) {
+	if h.Client == env.Client {
+		h = driver.Hint{}
+	}
+	if h.Client != s.standing.by {
+		s.standing = standing{h.Client, now}
+	}
+}
+
+// standsLong reports whether another client's hint has stood for long: those that release the key
+// leave it to that client, but each time another takes it that has done so before. They keep step,
+// and the one whose hint stands meets no moment in which the key is free.
+func (s *State) standsLong(now time.Duration) bool {
+	return s.standing.by != 0 && now-s.standing.since >= longHint
+}
+
+// leavesToStanding begins to leave a key that a probe found free to another client whose hint has
+// stood for long; false: it does not.
+func (s *State) leavesToStanding(e Event, now time.Duration, env Env) bool {
+	if !s.standsLong(now) || env.Fair || env.Queue || env.Turns {
+		return false
+	}
+	s.noteHint(e.Hint, now, env)
+	if !s.Hinted(now) {
+		return false
+	}
+	s.lastToken = e.Token
+	s.startYield(now)
+	return true
 }
 
 // knows reports whether the database was asked just now whether another client wants the key.
@@ -70,8 +138,8 @@ func (s *State) withinTenure(now time.Duration, env Env) bool {
 }
 
 // heldByOther: another client has the key, which ends the tenure of this one.
-func (s *State) heldByOther(now time.Duration) {
-	if s.yielding || s.Since > 0 {
+func (s *State) heldByOther(now time.Duration, env Env) {
+	if (s.yielding || s.Since > 0) && !env.Fair {
 		s.Backoff.slow() // those that have waited for longer first
 	}
 	s.endTenure(now)
@@ -80,7 +148,19 @@ func (s *State) heldByOther(now time.Duration) {
 
 // releasing decides between handing the grant off here and releasing it to the database.
 func (s *State) releasing(now time.Duration, env Env) Action {
-	if s.resting() && (s.withinTenure(now, env) || s.knows(now, env) && !s.contested(now)) {
+	if env.Fair {
+		if s.resting() && env.First {
+			return Action{Do: HandOff}
+		}
+		return Action{Do: Release}
+	}
+	if env.Together {
+		if s.resting() {
+			return Action{Do: HandOff} // for as long as the grant is young
+		}
+		return Action{Do: Release}
+	}
+	if s.resting() && (s.withinTenure(now, env) || s.knows(now, env) && !s.contested(now, env)) {
 		return Action{Do: HandOff}
 	}
 	return Action{Do: Release}
@@ -93,8 +173,8 @@ func (s *State) HandedOff(now time.Duration, env Env) Action {
 	if s.Waiting--; s.Waiting == 0 {
 		return s.stop()
 	}
-	s.ownProbe = 0
-	if s.probing || s.planned == Probe && s.ownProbeAt > 0 && s.ownProbeAt <= now+env.Handoff {
+	s.ownProbe, s.ahead = 0, 0
+	if env.Together || s.probing || s.planned == Probe && s.ownProbeAt > 0 && s.ownProbeAt <= now+env.Handoff {
 		return Action{}
 	}
 	return s.planOwnProbe(now, env)
@@ -102,9 +182,22 @@ func (s *State) HandedOff(now time.Duration, env Env) Action {
 
 func (s *State) ended(e Event, now time.Duration, env Env) Action {
 	switch {
-	case s.Held > 0:
+	case s.has(env):
+	case env.Fair:
+		return s.endedInLine(now, env)
+	case env.Together:
+		switch {
+		case s.Waiting == 0 && e.Known && s.Hinted(now) && !e.Lost:
+			s.startYield(now) // for a caller that comes at once
+		case !s.resting():
+		case s.Hinted(now) && !e.Lost:
+			s.startYield(now)
+			return s.yield(now, env)
+		default:
+			return s.try(now)
+		}
 	case s.Waiting == 0: // a caller that comes at once continues the tenure
-		if s.contested(now) && (env.Turns || now-s.Since >= 2*env.Handoff) {
+		if s.contested(now, env) && (env.Turns || now-s.Since >= 2*env.Handoff) {
 			s.startYield(now)
 		}
 		s.turn = false
@@ -112,7 +205,7 @@ func (s *State) ended(e Event, now time.Duration, env Env) Action {
 	case s.Mode != Resting:
 	case e.Lost:
 		return s.tryOrQueue(now, env)
-	case s.contested(now) && !s.withinTenure(now, env):
+	case s.contested(now, env) && !s.withinTenure(now, env):
 		s.startYield(now)
 		return s.yield(now, env)
 	default:
@@ -130,19 +223,19 @@ func (s *State) startYield(now time.Duration) {
 // yield waits for the end of the time for which the key is left alone, or in the server's
 // queue.
 func (s *State) yield(now time.Duration, env Env) Action {
-	if env.Queue || env.Turns {
+	if env.Queue && !env.Together || env.Turns {
 		return s.queue(env) // at its end, behind the others
 	}
 	if env.Push {
 		return s.plan(Try, s.yieldUntil-now, NoJitter)
 	}
-	return s.plan(Probe, s.yieldUntil-now, NoJitter) // which tells whether the other has taken it
+	return s.plan(Probe, s.yieldUntil-now, NoJitter) // which says whether the other has taken it
 }
 
 // tryOrQueue tries now, unless others wait in the server's queue: the attempt would be
 // refused.
 func (s *State) tryOrQueue(now time.Duration, env Env) Action {
-	if (env.Queue || env.Turns && !s.turn) && s.Hinted(now) {
+	if (env.Queue && !env.Together || env.Turns && !s.turn) && s.Hinted(now) && !env.Fair {
 		return s.queue(env)
 	}
 	return s.try(now)

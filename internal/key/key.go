@@ -16,8 +16,10 @@ type State struct {
 	Since   time.Duration // when the tenure began: this client got the key from another; 0: none
 	Backoff Backoff
 	Apart   bool // the attempt goes in no batch with keys that are not pinned
+	Gated   bool // the last attempt left a gate, or renewed it (driver.Request.Gate)
 
 	hint       foreignHint
+	standing   standing
 	planned    Do   // Resting: Try or Probe
 	yielding   bool // this client leaves the key to another, until yieldUntil
 	yieldUntil time.Duration
@@ -32,12 +34,16 @@ type State struct {
 
 	waitingSince time.Duration // when the first of the callers that wait here came
 	tenureEnded  time.Duration // when the last tenure ended
-	lastToken    int64         // the database's token of this client's last grant
+	lastToken    int64         // the database's token of this client's last grant, or at which it left the key to a hint that stood for long
 	tenure       time.Duration // how long this client keeps a key that another wants
 	unserved     int           // callers that waited here when the tenure began, and have not had the key since
+	ungated      bool          // readers or slots have the key, and no gate stands, or another's
 	seen         seen          // Queued: what the last probe found
+	ahead        int           // tickets of others that stand before this client's, as was said last
 	ownPush      bool          // the stream has not told of this client's own release yet
 	hadLast      bool          // this client had the key last, as far as the stream tells
+	unasked      int           // releases of slots since one asked for the hint
+	firstSlot    time.Duration // when this client got its first slot of the key, or reader; 0: none yet
 }
 
 // Mode says what this client does about a key.
@@ -72,6 +78,14 @@ type Env struct {
 	Turns   bool // the store has a queue in the server that gives turns (driver.Turner)
 	Push    bool // the stream of releases is open (driver.Waiter)
 	Hints   bool // this key's hint may be renewed: the client does so for a bounded number
+
+	// Together: holds of these callers may be beside each other (driver.Shared, driver.Slot).
+	// Others: callers of this client wait for the key in another mode.
+	Together, Others bool
+
+	// Fair: the caller that is next waits with a ticket (driver.Tickets). First: no other
+	// ticket stands before this client's, for certain.
+	Fair, First bool
 }
 
 // Event is what happens to a key. Only the fields that belong to its kind are set.
@@ -79,6 +93,8 @@ type Event struct {
 	Kind    Kind
 	Left    time.Duration // Refused, Probed held: until the key is free by itself; 0: not known
 	Pinned  bool          // Refused, Probed held
+	Phase   bool          // Refused, Probed held: by readers or slots
+	Gated   bool          // Refused: the gate of the attempt stands. Probed: a gate stands
 	Apart   bool          // Refused: the store is not sure; the key is to go again without others
 	Hint    driver.Hint   // Probed, Ended
 	Known   bool          // Ended, Granted: Hint is what the database has
@@ -90,6 +106,7 @@ type Event struct {
 	Took    time.Duration // Failed
 	Lost    bool          // Ended: not by a release
 	Waited  bool          // Turn: another client had it
+	Ahead   int           // Refused, Placed: tickets of others that stand before this client's
 }
 
 // Kind is the kind of an event.
@@ -109,10 +126,12 @@ const (
 	Probed                  // the database was asked for the key's state
 	ProbeFailed             // and did not answer
 	Woken                   // the stream says that the key was released
+	Freed                   // a grant of this client in another mode has ended
 	Releasing               // a grant of this client is being released: what becomes of it?
 	ReleaseSent             // its release is about to be sent, and a live stream will tell of it
 	Ended                   // a grant of this client has ended, and its release was answered
 	Stream                  // the stream has opened or ended
+	Placed                  // the ticket of this client was put, or renewed
 )
 
 // Do is what is to be done.

@@ -29,12 +29,14 @@ func waits(m Mode, n int, with ...func(*State)) State {
 
 // The parts of a state.
 func holds(s *State)     { s.Held, s.Since, s.tenure = s.Held+1, now-time.Minute, handoff }
+func hasOne(s *State)    { s.Held++ } // beside others
 func early(s *State)     { s.Since = now - handoff/2 }
 func asked(s *State)     { s.noteHint(driver.Hint{}, now, Env{Client: me}) } // nobody wants it
 func want(s *State)      { s.noteHint(hinted, now, Env{Client: me}) }
 func stale(s *State)     { s.hint.at -= 3 * handoff }
 func yields(s *State)    { s.yielding, s.yieldUntil = true, now+yieldTime }
 func had(s *State)       { s.hadLast = true }
+func stands(s *State)    { s.standing = standing{hinted.Client, now - longHint} }
 func own(s *State)       { s.ownPush = true }
 func tries(s *State)     { s.planned = Try }
 func quiet(s *State)     { s.asked = now - time.Minute }
@@ -47,12 +49,16 @@ func sawFree(s *State)   { s.seen = seen{free: true, token: 5} }
 
 func triedNow(s *State)   { s.asked = now - LastProbe/2 }
 func turnWaited(s *State) { s.turnWaited = true }
+func gated(s *State)      { s.Gated, s.asked = true, now-hintEvery/2 }
 func waitsShort(s *State) { s.tenureEnded = now - 300*wakeDelayPart*time.Microsecond }
+func behind(s *State)     { s.ahead = 1 }
+func farBehind(s *State)  { s.ahead = 3 }
 func waitsLong(s *State)  { s.tenureEnded = now - 3*wakeDelayPart*time.Millisecond }
 
 // TestStep is the transition table of the package comment.
 func TestStep(t *testing.T) {
 	queue, turns, push, hints := Env{Queue: true}, Env{Turns: true}, Env{Push: true}, Env{Hints: true}
+	together, others, fair := Env{Together: true}, Env{Others: true}, Env{Fair: true}
 	step := Backoff{}
 	firstProbe, _ := step.next(false)
 	for _, tc := range []struct {
@@ -81,10 +87,94 @@ func TestStep(t *testing.T) {
 		{"refused, the server has a queue", waits(Trying, 1), Event{Kind: Refused}, queue, Queued, Action{Do: Queue}},
 		{"refused, pinned, the server has a queue", waits(Trying, 1), Event{Kind: Refused, Pinned: true}, queue, Resting, Action{Probe, LastProbe, JitterThird}},
 		{"refused, the store is not sure whether it is pinned", waits(Trying, 1), Event{Kind: Refused, Pinned: true, Apart: true}, Env{}, Trying, Action{Do: Try}},
+		{"refused by readers, the server has a queue that grants", waits(Trying, 1), Event{Kind: Refused, Phase: true}, queue, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"a reader behind an exclusive hold, the server has a queue", waits(Trying, 1), Event{Kind: Refused}, Env{Queue: true, Together: true}, Queued, Action{Do: Queue}},
+		{"a slot behind slots, the server has a queue", waits(Trying, 1, hasOne), Event{Kind: Refused, Phase: true}, Env{Queue: true, Together: true}, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"a slot has ended that another wants, the server has a queue", waits(Resting, 1, want), Event{Kind: Ended, Known: true, Hint: hinted}, Env{Queue: true, Together: true}, Resting, Action{Probe, yieldTime, NoJitter}},
+		{"a writer of this client has ended, the server has a queue", waits(Resting, 1, want), Event{Kind: Freed}, Env{Queue: true, Together: true}, Trying, Action{Do: Try}},
 		{"refused in the server's queue", waits(Queued, 1), Event{Kind: Refused}, queue, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"failed", waits(Trying, 1), Event{Kind: Failed}, Env{}, Resting, Action{Try, firstRetry, JitterThird}},
 		{"silent", waits(Trying, 1), Event{Kind: Failed, Silent: true, Took: time.Second}, Env{}, Resting, Action{Try, 0, JitterThird}},
 		{"the first caller heard that it fails for good", waits(Trying, 1), Event{Kind: Again}, Env{}, Trying, Action{Do: Try}},
+
+		{"a reader while this client has a reader", waits(None, 0, hasOne), Event{Kind: Join}, together, Trying, Action{Do: Try}},
+		{"granted, other slots are wanted here", waits(Trying, 2, hasOne), Event{Kind: Granted}, together, Trying, Action{Do: Try}},
+		{"granted to the last reader", waits(Trying, 0, hasOne), Event{Kind: Granted}, together, None, Action{}},
+		{"refused, this client has a slot", waits(Trying, 1, hasOne), Event{Kind: Refused}, together, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"due, this client has a reader", waits(Resting, 1, quiet, hasOne), Event{Kind: Due}, Env{Together: true, Hints: true}, Trying, Action{Do: Try}},
+		{"probed: free for a reader, this client has one", waits(Resting, 1, hasOne), Event{Kind: Probed, Free: true}, together, Trying, Action{Do: Try}},
+		{"probed: held, this client has a slot", waits(Resting, 1, hasOne), Event{Kind: Probed}, together, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"woken, this client has a slot", waits(Resting, 1, hasOne), Event{Kind: Woken}, Env{Together: true, Push: true}, Trying, Action{Do: Try}},
+		{"the stream has opened, this client has a slot", waits(Resting, 1, hasOne), Event{Kind: Stream}, Env{Together: true, Push: true}, Resting, Action{Probe, FirstProbe, JitterFull}},
+		{"releasing a slot that another waits for", waits(Resting, 1, hasOne), Event{Kind: Releasing}, together, Resting, Action{Do: HandOff}},
+		{"releasing a slot, an attempt is on its way", waits(Trying, 1, hasOne), Event{Kind: Releasing}, together, Trying, Action{Do: Release}},
+		{"a slot was released, others are held", waits(Resting, 1, hasOne, hasOne), Event{Kind: Ended}, together, Trying, Action{Do: Try}},
+		{"a slot was released, another client waits", waits(Resting, 1, hasOne, want), Event{Kind: Ended}, together, Resting, Action{Probe, yieldTime, NoJitter}},
+		{"a slot was lost, another client waits", waits(Resting, 1, hasOne, want), Event{Kind: Ended, Lost: true}, together, Trying, Action{Do: Try}},
+		{"woken, leaves a slot to another client", waits(Resting, 1, want, yields), Event{Kind: Woken}, Env{Together: true, Push: true}, Resting, Action{}},
+		{"a slot was released, nobody waits", waits(None, 0, hasOne), Event{Kind: Ended}, together, None, Action{}},
+		{"a slot was released, an attempt is on its way", waits(Trying, 1, hasOne), Event{Kind: Ended}, together, Trying, Action{}},
+
+		{"refused by readers, and leaves a gate", waits(Trying, 1, triedNow), Event{Kind: Refused, Gated: true}, push, Resting, Action{Probe, hintEvery - LastProbe/2, NoJitter}},
+		{"refused by readers, and has a gate: no queue", waits(Trying, 1, triedNow), Event{Kind: Refused, Gated: true}, queue, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"refused by readers, and has a gate: no turn", waits(Trying, 1, triedNow), Event{Kind: Refused, Gated: true}, turns, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"refused by readers, another's gate stands", waits(Trying, 1, gated), Event{Kind: Refused}, push, Resting, Action{Probe, pushProbe, JitterThird}},
+		{"probed: readers, and the gate is not old", waits(Resting, 1, gated), Event{Kind: Probed, Hint: hinted}, push, Resting, Action{Probe, hintEvery / 2, NoJitter}},
+		{"refused by readers, which have some time without a gate", waits(Trying, 1, triedNow), Event{Kind: Refused, Phase: true}, push, Resting, Action{Probe, driver.GateAfter, JitterThird}},
+		{"refused by readers, another's gate stands, for a short time", waits(Trying, 1, triedNow), Event{Kind: Refused, Phase: true, Left: time.Millisecond}, push, Resting, Action{Probe, time.Millisecond, NoJitter}},
+		{"probed: readers, and no gate stands", waits(Resting, 1, gated), Event{Kind: Probed, Phase: true, Hint: hinted}, push, Trying, Action{Do: Try}},
+		{"probed: readers, and no gate stands, tried just now", waits(Resting, 1, triedNow), Event{Kind: Probed, Phase: true, Hint: hinted}, push, Resting, Action{Probe, driver.GateAfter, JitterThird}},
+		{"probed: readers, and a gate stands", waits(Resting, 1, quiet), Event{Kind: Probed, Phase: true, Gated: true, Hint: hinted}, push, Resting, Action{Probe, pushProbe, JitterThird}},
+		{"probed: slots, for one of another slot", waits(Resting, 1, quiet), Event{Kind: Probed, Phase: true, Hint: hinted}, Env{Together: true, Push: true}, Resting, Action{Probe, pushProbe, JitterThird}},
+		{"due, the gate is old", waits(Resting, 1, gated, quiet), Event{Kind: Due}, Env{}, Trying, Action{Do: Try}},
+		{"due, the gate is not old", waits(Resting, 1, gated), Event{Kind: Due}, Env{}, Resting, Action{Do: Probe}},
+
+		{"a reader of this client has ended", waits(Resting, 1), Event{Kind: Freed}, push, Trying, Action{Do: Try}},
+		{"a reader of this client has ended, and others queue in the server", waits(Resting, 1, want), Event{Kind: Freed}, queue, Queued, Action{Do: Queue}},
+		{"a reader of this client has ended, an attempt is on its way", waits(Trying, 1), Event{Kind: Freed}, Env{}, Trying, Action{}},
+		{"a reader of this client has ended, which has the key again", waits(Resting, 1, holds), Event{Kind: Freed}, Env{}, Resting, Action{}},
+		{"releasing, readers wait here", waits(Resting, 1, holds, asked), Event{Kind: Releasing}, others, Resting, Action{Do: Release}},
+		{"releasing within the tenure, readers wait here", waits(Resting, 1, holds, early), Event{Kind: Releasing}, others, Resting, Action{Do: HandOff}},
+		{"released, readers wait here", waits(Resting, 1, holds), Event{Kind: Ended, Known: true}, others, Resting, Action{Probe, yieldTime, NoJitter}},
+
+		{"fair: a caller after the tenure", waits(None, 0, want, yields), Event{Kind: Join}, fair, Trying, Action{Do: Try}},
+		{"fair: refused, the first", waits(Trying, 1), Event{Kind: Refused}, fair, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"fair: refused, the first, had it before", waits(Trying, 1, early), Event{Kind: Refused}, fair, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"fair: refused, others before", waits(Trying, 1), Event{Kind: Refused, Ahead: 2}, fair, Resting, Action{Probe, 3 * firstProbe, JitterThird}},
+		{"fair: refused, others before for a known time", waits(Trying, 1), Event{Kind: Refused, Ahead: 2, Left: time.Millisecond}, fair, Resting, Action{Probe, time.Millisecond, NoJitter}},
+		{"fair: refused, very many before", waits(Trying, 1, func(s *State) { s.Backoff.slow() }), Event{Kind: Refused, Ahead: 500}, fair, Resting, Action{Probe, lineProbe, JitterThird}},
+		{"fair: refused, others before, the line moves", waits(Trying, 1, farBehind, func(s *State) { s.Backoff.slow() }), Event{Kind: Refused, Ahead: 1}, fair, Resting, Action{Probe, 2 * firstProbe, JitterThird}},
+		{"fair: refused, others before, a stream is open", waits(Trying, 1), Event{Kind: Refused, Ahead: 2}, Env{Fair: true, Push: true}, Resting, Action{Probe, pushProbe, JitterThird}},
+		{"fair: refused, others before, the server has a queue", waits(Trying, 1), Event{Kind: Refused, Ahead: 1}, Env{Fair: true, Queue: true}, Queued, Action{Do: Queue}},
+		{"fair: refused a slot, others before, the server has a queue", waits(Trying, 1), Event{Kind: Refused, Ahead: 1}, Env{Fair: true, Queue: true, Together: true}, Resting, Action{Probe, 2 * firstProbe, JitterThird}},
+		{"fair: refused in the server's queue, others before", waits(Queued, 1), Event{Kind: Refused, Ahead: 1}, Env{Fair: true, Queue: true}, Resting, Action{Probe, 2 * firstProbe, JitterThird}},
+		{"fair: refused, the first, the server has a queue", waits(Trying, 1), Event{Kind: Refused}, Env{Fair: true, Queue: true}, Queued, Action{Do: Queue}},
+		{"fair: refused, others before, turns", waits(Trying, 1), Event{Kind: Refused, Ahead: 1}, Env{Fair: true, Turns: true}, Queued, Action{Queue, queueProbe, JitterThird}},
+		{"fair: refused, others before, has the turn", waits(Trying, 1, turn), Event{Kind: Refused, Ahead: 1}, Env{Fair: true, Turns: true}, Resting, Action{Rest, 2 * firstProbe, JitterThird}},
+		{"fair: due, others before", waits(Resting, 1, behind), Event{Kind: Due}, fair, Trying, Action{Do: Try}},
+		{"fair: due, the first", waits(Resting, 1), Event{Kind: Due}, fair, Resting, Action{Do: Probe}},
+		{"fair: due, others before, this client has the key", waits(Resting, 1, behind, holds), Event{Kind: Due}, fair, Resting, Action{Do: Probe}},
+		{"fair: placed, the first now", waits(Resting, 1, behind), Event{Kind: Placed}, fair, Resting, Action{Do: Probe}},
+		{"fair: placed, the first as before", waits(Resting, 1), Event{Kind: Placed}, fair, Resting, Action{}},
+		{"fair: placed, the first now, queued for a turn", waits(Queued, 1, behind), Event{Kind: Placed}, Env{Fair: true, Turns: true}, Queued, Action{Probe, lineProbe, JitterThird}},
+		{"fair: placed, the first now, queued in the server", waits(Queued, 1, behind), Event{Kind: Placed}, Env{Fair: true, Queue: true}, Queued, Action{}},
+		{"fair: placed, others before", waits(Resting, 1, farBehind), Event{Kind: Placed, Ahead: 1}, fair, Resting, Action{}},
+		{"fair: placed, others before, has the turn", waits(Resting, 1, turn), Event{Kind: Placed, Ahead: 1}, Env{Fair: true, Turns: true}, Resting, Action{Rest, 2 * firstProbe, JitterThird}},
+		{"fair: placed, the first now, this client has the key", waits(Resting, 1, behind, holds), Event{Kind: Placed}, fair, Resting, Action{}},
+		{"fair: woken, the next", waits(Resting, 1, behind, had), Event{Kind: Woken}, Env{Fair: true, Push: true}, Trying, Action{Do: Try}},
+		{"fair: woken, others before", waits(Resting, 1, farBehind), Event{Kind: Woken}, Env{Fair: true, Push: true}, Resting, Action{}},
+		{"fair: releasing, the first", waits(Resting, 1, holds, want), Event{Kind: Releasing}, Env{Fair: true, First: true}, Resting, Action{Do: HandOff}},
+		{"fair: releasing within the tenure, not known to be the first", waits(Resting, 1, holds, early), Event{Kind: Releasing}, fair, Resting, Action{Do: Release}},
+		{"fair: releasing a slot, not known to be the first", waits(Resting, 1, hasOne), Event{Kind: Releasing}, Env{Fair: true, Together: true}, Resting, Action{Do: Release}},
+		{"fair: released, wanted by another, nobody before", waits(Resting, 1, holds, want), Event{Kind: Ended}, fair, Trying, Action{Do: Try}},
+		{"fair: released, others before", waits(Resting, 1, holds, behind), Event{Kind: Ended}, fair, Resting, Action{Probe, 2 * firstProbe, JitterThird}},
+		{"fair: released, others before, turns", waits(Resting, 1, holds, behind), Event{Kind: Ended}, Env{Fair: true, Turns: true}, Queued, Action{Queue, queueProbe, JitterThird}},
+		{"fair: released, others before, the server has a queue", waits(Resting, 1, holds, behind), Event{Kind: Ended}, Env{Fair: true, Queue: true}, Queued, Action{Do: Queue}},
+		{"fair: a slot was released, others before, the server has a queue", waits(Resting, 1, hasOne, hasOne, behind), Event{Kind: Ended}, Env{Fair: true, Queue: true, Together: true}, Resting, Action{Probe, 2 * firstProbe, JitterThird}},
+		{"fair: a slot was released, others before", waits(Resting, 1, hasOne, hasOne, behind), Event{Kind: Ended}, Env{Fair: true, Together: true}, Resting, Action{Probe, 2 * firstProbe, JitterThird}},
+		{"fair: queued, probed: free, the first", waits(Queued, 1), Event{Kind: Probed, Free: true}, Env{Fair: true, First: true, Turns: true}, Trying, Action{Do: Try}},
+		{"fair: queued, probed: free", waits(Queued, 1), Event{Kind: Probed, Free: true}, Env{Fair: true, Turns: true}, Queued, Action{Probe, LastProbe, JitterThird}},
+		{"fair: queued, probed: held, the first", waits(Queued, 1), Event{Kind: Probed, Hint: hinted}, Env{Fair: true, First: true, Turns: true}, Queued, Action{Probe, lineProbe, JitterThird}},
 
 		{"no place, after a refusal", waits(Queued, 1), Event{Kind: NoPlace}, queue, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"no place, to leave the key to another", waits(Queued, 1, want, yields), Event{Kind: NoPlace}, queue, Resting, Action{Probe, yieldTime, NoJitter}},
@@ -98,6 +188,9 @@ func TestStep(t *testing.T) {
 		{"due, moved on", waits(Trying, 1), Event{Kind: Due}, Env{}, Trying, Action{}},
 
 		{"probed: free", waits(Resting, 1), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
+		{"probed: free, another's hint", waits(Resting, 1), Event{Kind: Probed, Free: true, Hint: hinted}, Env{Client: me}, Trying, Action{Do: Try}},
+		{"probed: free, another's hint has stood for long", waits(Resting, 1, stands), Event{Kind: Probed, Free: true, Hint: hinted, Token: 7}, Env{Client: me}, Resting, Action{Probe, yieldTime, NoJitter}},
+		{"probed: free, the own hint has stood for long", waits(Resting, 1), Event{Kind: Probed, Free: true, Hint: driver.Hint{Client: me, Left: time.Minute}}, Env{Client: me}, Trying, Action{Do: Try}},
 		{"probed: own, free: by force", waits(Resting, 1, holds), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own", waits(Resting, 1, holds, func(s *State) { s.ownProbe = handoff }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, 2 * handoff, NoJitter}},
 		{"probed: kept", waits(Resting, 1, quiet), Event{Kind: Probed, Kept: true, Left: time.Second}, hints, Resting, Action{Rest, time.Second, NoJitter}},
@@ -350,5 +443,29 @@ func TestHintsOfOthersOnly(t *testing.T) {
 	s.noteHint(hinted, now, env)
 	if !s.Hinted(now) || s.Hinted(now+hinted.Left) || !s.Knows(now) || s.Knows(now+hinted.Left) {
 		t.Error("another's hint does not count, or does not end")
+	}
+}
+
+// TestSlotsAreLeftToOthers: a program whose callers take slots again at once, without a wait,
+// learns now and then whether another wants one, and then leaves what it has released.
+func TestSlotsAreLeftToOthers(t *testing.T) {
+	env := Env{Client: 1, Handoff: 100 * time.Millisecond, Together: true}
+	var s State
+	var asked []time.Duration
+	for now := time.Second; now < 2*time.Second; now += 10 * time.Millisecond {
+		s.Step(Event{Kind: Began}, now, env)
+		release := Event{Kind: Ended, Known: s.AsksSlot(now, env)}
+		if release.Known {
+			asked = append(asked, now)
+		}
+		s.Step(release, now, env)
+	}
+	if len(asked) != 100/slotAsks {
+		t.Errorf("%d releases of 100 in a second asked: %v", len(asked), asked)
+	}
+	s.Step(Event{Kind: Began}, 2*time.Second, env)
+	s.Step(Event{Kind: Ended, Known: true, Hint: driver.Hint{Client: 2, Left: time.Second}}, 2*time.Second, env)
+	if a := s.Step(Event{Kind: Join}, 2*time.Second, env); a.Do != Probe || a.After != yieldTime {
+		t.Errorf("a slot that another program wants: %+v", a)
 	}
 }

@@ -47,11 +47,14 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 	case Began:
 		s.Held++
 		s.lastToken = e.Token
-		if env.Queue && s.Mode == Queued && e.Known {
+		if env.Queue && !env.Together && s.Mode == Queued && e.Known {
 			s.turn, s.turnWaited = true, true // it stood behind another client, which may wait again
 		}
-		if s.Since == 0 {
+		if s.Since == 0 && !env.Together {
 			s.beginTenure(now, env)
+		}
+		if env.Together && s.firstSlot == 0 {
+			s.firstSlot = max(now, 1)
 		}
 		if e.Known {
 			s.noteHint(e.Hint, now, env)
@@ -60,10 +63,14 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		if s.yielding && env.Push {
 			s.hint.unclaimed++ // nobody took the key: the stream would have told of its release
 		}
-		s.yielding, s.ownPush, s.hadLast, s.ownProbe = false, false, true, 0
-		s.Backoff, s.Apart = Backoff{}, false
+		s.yielding, s.ownPush, s.hadLast, s.ownProbe, s.ahead = false, false, true, 0, 0
+		s.Backoff, s.Apart, s.Gated = Backoff{}, false, false
 		s.Mode = None
-		if s.Waiting > 0 {
+		switch {
+		case s.Waiting == 0:
+		case env.Together:
+			return s.try(now)
+		default:
 			return s.planOwnProbe(now, env)
 		}
 	case Refused:
@@ -82,7 +89,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		if s.yielding {
 			return s.plan(Probe, max(s.yieldUntil-now, 0), NoJitter)
 		}
-		return s.planProbe(env)
+		return s.planProbe(now, env)
 	case Turn:
 		if s.Waiting == 0 {
 			return Action{Do: EndTurn} // nobody needs it any more
@@ -99,10 +106,10 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		default:
 			return Action{}
 		}
-		if s.planned == Try || s.needsHint(now, env) {
-			return s.try(now)
+		if s.planned == Try || s.renews(now, env) || s.behind(env) && !s.has(env) {
+			return s.try(now) // it looks who stands before
 		}
-		s.probing = s.Held > 0
+		s.probing = s.has(env)
 		return Action{Do: Probe}
 	case Probed, ProbeFailed:
 		if s.Mode == Queued && !env.Turns {
@@ -113,7 +120,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		}
 		switch {
 		case s.Mode == Queued:
-			return Action{Do: Probe, After: queueProbe, Jitter: JitterThird}
+			return s.probeQueued(env)
 		case !s.resting():
 		case e.Lasting:
 			return s.try(now)
@@ -122,10 +129,15 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		}
 	case Woken:
 		return s.woken(now, env)
+	case Freed:
+		if s.resting() && !s.has(env) {
+			s.yielding = false
+			return s.tryOrQueue(now, env)
+		}
 	case Releasing:
 		return s.releasing(now, env)
 	case ReleaseSent:
-		s.ownPush = env.Push
+		s.ownPush = env.Push && !env.Together
 	case Ended:
 		s.Held--
 		if e.Known {
@@ -134,9 +146,11 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		return s.ended(e, now, env)
 	case Stream:
 		s.ownPush = false
-		if s.Mode == Resting && s.Held == 0 {
+		if s.Mode == Resting && !s.has(env) {
 			return s.plan(Probe, FirstProbe, JitterFull) // for what was released before the stream opened
 		}
+	case Placed:
+		return s.placed(e, now, env)
 	}
 	return Action{}
 }
@@ -151,21 +165,24 @@ func (s *State) Knows(now time.Duration) bool {
 
 // Open reports whether a caller that comes now would try at once: nobody waits here, this
 // client does not have the key, and does not leave it to another.
-func (s *State) Open(now time.Duration) bool {
-	return s.Mode == None && s.Held == 0 && !(s.yielding && now < s.yieldUntil)
+func (s *State) Open(now time.Duration, env Env) bool {
+	return s.Mode == None && !s.has(env) && !(s.yielding && now < s.yieldUntil)
 }
 
 func (s *State) join(now time.Duration, env Env) Action {
 	switch {
 	case s.Mode != None:
 		return Action{}
-	case s.Held > 0:
+	case s.has(env):
 		return s.planOwnProbe(now, env)
-	case s.yielding && now < s.yieldUntil:
+	case s.yielding && now < s.yieldUntil && !env.Fair:
 		return s.yield(now, env)
 	}
 	return s.try(now)
 }
+
+// has reports whether this client has the key, so that its callers can only get it from here.
+func (s *State) has(env Env) bool { return s.Held > 0 && !env.Together }
 
 func (s *State) try(now time.Duration) Action {
 	s.Mode, s.asked = Trying, now
@@ -179,8 +196,18 @@ func (s *State) plan(do Do, after time.Duration, jitter Jitter) Action {
 }
 
 // planProbe plans a probe of a key that another client has.
-func (s *State) planProbe(env Env) Action {
+func (s *State) planProbe(now time.Duration, env Env) Action {
+	if s.behind(env) {
+		d, jitter := s.Backoff.behind(s.ahead, env.Push)
+		return s.plan(Probe, d, jitter)
+	}
 	d, jitter := s.Backoff.next(env.Push)
+	if s.ungated && d > driver.GateAfter { // soon it may leave one
+		d, jitter = driver.GateAfter, JitterThird
+	}
+	if rest := s.asked + hintEvery - now; s.Gated && rest < d { // the gate is to be renewed
+		d, jitter = max(rest, FirstProbe), NoJitter
+	}
 	return s.plan(Probe, d, jitter)
 }
 
@@ -188,7 +215,9 @@ func (s *State) planProbe(env Env) Action {
 func (s *State) queue(env Env) Action {
 	s.Mode, s.planned, s.turn, s.seen = Queued, Probe, false, seen{}
 	if env.Turns {
-		return Action{Do: Queue, After: queueProbe, Jitter: JitterThird}
+		a := s.probeQueued(env)
+		a.Do = Queue
+		return a
 	}
 	return Action{Do: Queue}
 }
@@ -200,7 +229,7 @@ func (s *State) planOwnProbe(now time.Duration, env Env) Action {
 		first = first * 3 / 2 // most often a release comes before, and says the same
 	}
 	s.ownProbe = min(max(2*s.ownProbe, first), maxOwnProbe)
-	if s.contested(now) { // which is all that a probe could find
+	if s.contested(now, env) || env.Fair { // which is all that a probe could find
 		s.ownProbe = maxOwnProbe
 	}
 	a := s.plan(Probe, s.ownProbe, NoJitter)
@@ -211,10 +240,10 @@ func (s *State) planOwnProbe(now time.Duration, env Env) Action {
 // firstOwnProbe is the time to the first probe of a key that this client has.
 func firstOwnProbe(env Env) time.Duration { return max(env.Handoff, LastProbe/2) }
 
-// needsHint reports whether an attempt is due that renews this client's hint: not while the
-// key is kept from everybody.
-func (s *State) needsHint(now time.Duration, env Env) bool {
-	return s.Held == 0 && !s.yielding && env.Hints && now-s.asked >= hintEvery && now >= s.keptUntil
+// renews reports whether an attempt is due that renews this client's hint or gate: not while
+// the key is kept from everybody.
+func (s *State) renews(now time.Duration, env Env) bool {
+	return !s.has(env) && !s.yielding && (env.Hints || s.Gated) && now-s.asked >= hintEvery && now >= s.keptUntil
 }
 
 // rest waits for the end of the time for which nobody can have the key.
@@ -231,7 +260,7 @@ func (s *State) rest(left, now time.Duration) Action {
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
 func (s *State) stop() Action {
-	s.Mode, s.sawFree, s.Apart = None, false, false
+	s.Mode, s.sawFree, s.Apart, s.Gated, s.ahead = None, false, false, false, 0
 	s.turn = s.turn && s.Held > 0 // until the key is free again
 	s.Backoff = Backoff{}
 	return Action{Do: Stop}
@@ -243,24 +272,29 @@ func (s *State) refused(e Event, now time.Duration, env Env) Action {
 	if s.Apart = e.Apart; s.Apart {
 		return s.try(now)
 	}
-	s.heldByOther(now)
+	s.heldByOther(now, env)
 	s.turnWaited = s.turnWaited || s.turn // the client that has the key may wait for it again
 	if s.sawFree {
 		s.Backoff.outrun()
 	}
-	s.sawFree = false
+	s.moved(e, env)
+	s.sawFree, s.Gated, s.ungated = false, e.Gated, e.Phase && !e.Gated && !env.Together
 	s.Backoff.held(e.Left, e.Pinned)
-	if tried && !e.Pinned && (env.Queue || env.Turns && !s.turn) {
+	if s.behind(env) && s.turn {
+		return s.passTurn(now, env)
+	}
+	if tried && !e.Pinned && !s.Gated && s.mayQueue(e, env) { // no other can have it before the gate ends
 		return s.queue(env)
 	}
-	return s.planProbe(env)
+	return s.planProbe(now, env)
 }
 
 func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	s.keptUntil = 0
+	s.noteStanding(e.Hint, now, env)
 	switch {
-	case e.Kept && e.Left > 0 && s.Held == 0 && s.Waiting > 0 && (s.Mode == Queued || s.Mode == Resting):
-		s.heldByOther(now)
+	case e.Kept && e.Left > 0 && !s.has(env) && s.Waiting > 0 && (s.Mode == Queued || s.Mode == Resting):
+		s.heldByOther(now, env)
 		s.Backoff.held(e.Left, e.Pinned)
 		return s.rest(e.Left, now)
 	case s.Mode == Queued && s.Waiting > 0:
@@ -270,22 +304,31 @@ func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	case e.Free:
 		if s.yielding && e.Token == s.lastToken {
 			s.hint.unclaimed++ // nobody took the key
+		} else if s.leavesToStanding(e, now, env) {
+			return s.yield(now, env)
 		}
 		s.sawFree, s.yielding = true, false
 		return s.try(now)
-	case s.Held > 0:
+	case s.has(env):
 		s.noteHint(e.Hint, now, env)
 		return s.planOwnProbe(now, env)
 	}
-	s.heldByOther(now)
+	s.heldByOther(now, env)
 	s.Backoff.held(e.Left, e.Pinned)
+	if env.Together {
+		s.noteHint(e.Hint, now, env)
+	}
+	s.ungated = e.Phase && !e.Gated && !env.Together
+	if s.ungated && now-s.asked >= LastProbe {
+		return s.try(now) // it leaves a gate
+	}
 	if e.Hint.Client == 0 && env.Hints && !e.Pinned && now-s.asked >= LastProbe {
 		return s.try(now) // the client whose hint there was has the key now
 	}
 	if e.Hint.Client == env.Client && !env.Push && !e.Pinned {
 		return s.plan(Probe, nextProbe, JitterThird)
 	}
-	return s.planProbe(env)
+	return s.planProbe(now, env)
 }
 
 // probedQueued: a free key is about to be taken by the client that has the turn. An attempt
@@ -296,13 +339,21 @@ func (s *State) probedQueued(e Event, now time.Duration, env Env) Action {
 	last := s.seen
 	s.seen = seen{}
 	switch {
-	case e.Free && last.free && last.token == e.Token:
+	case e.Free && last.free && last.token == e.Token, e.Free && env.First:
 		return s.try(now)
 	case e.Free:
 		s.seen = seen{free: true, token: e.Token}
 		return Action{Do: Probe, After: LastProbe, Jitter: JitterThird}
 	case e.Hint.Client == 0 || e.Hint.Client == env.Client && e.Hint.Left < hintEvery:
 		return s.try(now) // there is no hint, or this client's own is to be renewed
+	}
+	return s.probeQueued(env)
+}
+
+// probeQueued plans a probe beside the server's queue.
+func (s *State) probeQueued(env Env) Action {
+	if env.First { // nobody else can have the key
+		return Action{Do: Probe, After: lineProbe, Jitter: JitterThird}
 	}
 	return Action{Do: Probe, After: queueProbe, Jitter: JitterThird}
 }
@@ -311,8 +362,11 @@ func (s *State) woken(now time.Duration, env Env) Action {
 	switch {
 	case s.ownPush:
 		s.ownPush = false
-	case s.Held > 0 || !s.resting():
-	case s.hadLast:
+	case s.has(env) || !s.resting():
+	case env.Fair:
+		return s.wokenInLine(now)
+	case env.Together && s.yielding && now < s.yieldUntil:
+	case s.hadLast && !env.Together:
 		s.hadLast, s.yielding = false, false
 		return s.plan(Try, wakeJitter, JitterFull)
 	default:

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/internal/drain"
 )
 
 // Queue is between a client and the handler of its Logger, which is user code: it may
@@ -14,8 +16,8 @@ import (
 type Queue struct {
 	mu      sync.Mutex
 	records []record
-	written int // since the client was made
-	dropped int // of which no record has told the handler yet
+	written uint64 // since the client was made
+	dropped int    // of which no record has told the handler yet
 	running bool
 	empty   chan struct{} // closed when no record is left; nil: nobody asked
 }
@@ -129,29 +131,15 @@ func (q *Queue) next() (next record, ok bool) {
 // longer than patience for one record is not waited for: it may be waiting for the
 // caller, if that is the handler itself.
 func (q *Queue) Flush(ctx context.Context, patience time.Duration) {
-	tick := time.NewTicker(patience)
-	defer tick.Stop()
-	before := -1
-	for {
+	drain.Wait(ctx, patience, func() (<-chan struct{}, uint64) {
 		q.mu.Lock()
+		defer q.mu.Unlock()
 		if !q.running {
-			q.mu.Unlock()
-			return
+			return nil, 0
 		}
 		if q.empty == nil {
 			q.empty = make(chan struct{})
 		}
-		empty, written := q.empty, q.written
-		q.mu.Unlock()
-		if written == before {
-			return
-		}
-		select {
-		case <-empty:
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			before = written
-		}
-	}
+		return q.empty, q.written
+	})
 }

@@ -1,6 +1,7 @@
 package storekit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -77,17 +78,19 @@ func (ls Leases) Begin(s driver.Store) (Holds, error) {
 			hs.All = append(hs.All, h)
 		}
 	}
-	slices.SortFunc(hs.All, func(a, b driver.Hold) int { return ByBytes(a.Key, b.Key) })
+	slices.SortFunc(hs.All, func(a, b driver.Hold) int {
+		return cmp.Or(ByBytes(a.Key, b.Key), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Slot, b.Slot))
+	})
 	return hs, nil
 }
 
 // Holds are what a guard names.
 type Holds struct {
 	First driver.Hold   // of the first lease
-	All   []driver.Hold // in the order of their keys, each once
+	All   []driver.Hold // in the order of their keys, each once; a key may have a reader's and slots' hold
 }
 
-// Keys are those of All.
+// Keys are those of All; one that several have is there as often.
 func (hs Holds) Keys() []string {
 	keys := make([]string, len(hs.All))
 	for i, h := range hs.All {

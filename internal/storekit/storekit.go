@@ -63,8 +63,11 @@ func Sort[T any](items []T, key func(T) string, compare func(a, b string) int) S
 }
 
 // Unsort puts the results of the sorted items into the order of the caller's batch.
-func (s Sorted[T]) Unsort(results []driver.Result) []driver.Result {
-	answers := make([]driver.Result, len(results))
+func (s Sorted[T]) Unsort(results []driver.Result) []driver.Result { return Unsort(s, results) }
+
+// Unsort is Sorted.Unsort for answers of any kind.
+func Unsort[T, A any](s Sorted[T], results []A) []A {
+	answers := make([]A, len(results))
 	for i, from := range s.from {
 		answers[from] = results[i]
 	}

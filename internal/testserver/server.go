@@ -20,6 +20,8 @@ type Server struct {
 	t       testing.TB
 	kind    string
 	dsn     string
+	leaving string
+	members []string
 	version string
 
 	cmd     *exec.Cmd
@@ -32,7 +34,7 @@ type Server struct {
 // patience bounds every step; a start may have to fetch the server first.
 const (
 	startPatience = 5 * time.Minute
-	patience      = 90 * time.Second
+	patience      = 150 * time.Second
 )
 
 // Start starts a server of the test's own, with extra arguments such as "--read-only" for the server program. It is
@@ -71,11 +73,14 @@ func Start(t testing.TB, kind string, args ...string) *Server {
 			s.answers <- scan.Text()
 		}
 	}()
-	var hello struct{ DSN, Version string }
+	var hello struct {
+		DSN, Version, Leaving string
+		Members               []string
+	}
 	if err := json.Unmarshal([]byte(s.read("start", startPatience)), &hello); err != nil {
 		t.Fatalf("start a %s server: %v", kind, err)
 	}
-	s.dsn, s.version = hello.DSN, hello.Version
+	s.dsn, s.version, s.leaving, s.members = hello.DSN, hello.Version, hello.Leaving, hello.Members
 	return s
 }
 
@@ -116,13 +121,24 @@ func (s *Server) Close() {
 // do sends one line and waits for "ok".
 func (s *Server) do(verb string, members []int) {
 	s.t.Helper()
+	if answer := s.ask(verb, members); answer != "" {
+		s.t.Fatalf("%s the %s server: ok %s\n%s", verb, s.kind, answer, s.log)
+	}
+}
+
+// ask sends one line, waits for "ok", and gives what comes after it.
+func (s *Server) ask(verb string, members []int) string {
+	s.t.Helper()
 	line := strings.TrimSpace(verb + " " + strings.Trim(fmt.Sprint(members), "[]"))
 	if _, err := fmt.Fprintln(s.in, line); err != nil {
 		s.t.Fatalf("%s the %s server: %v\n%s", line, s.kind, err, s.log)
 	}
-	if answer := s.read(line, patience); answer != "ok" {
+	answer := s.read(line, patience)
+	rest, ok := strings.CutPrefix(answer, "ok")
+	if !ok {
 		s.t.Fatalf("%s the %s server: %s\n%s", line, s.kind, answer, s.log)
 	}
+	return strings.TrimSpace(rest)
 }
 
 // read returns the next line the server process prints.

@@ -18,6 +18,12 @@ const (
 	Mongo           = "mongo"            // a replica set of one node
 	MongoStandalone = "mongo-standalone" // no replica set
 	Mongo3          = "mongo3"           // a replica set of three nodes
+
+	// Clusters: they have the methods of cluster.go too.
+	MySQLSemiSync  = "mysql-semisync"  // a primary, two replicas, of which one acknowledges each commit
+	MySQLAsync     = "mysql-async"     // a primary and a replica that nobody waits for
+	MySQLGroup3    = "mysql-gr3"       // Group Replication, one of three writable
+	MariaDBGalera3 = "mariadb-galera3" // Galera, all three writable
 )
 
 var variables = map[string]string{

@@ -33,6 +33,23 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestCluster drives a cluster of its own.
+func TestCluster(t *testing.T) {
+	s := testserver.Start(t, testserver.MySQLAsync)
+	if n := len(s.MemberDSNs()); n != 2 || s.LeavingDSN() == "" || s.Primary() != 0 {
+		t.Fatalf("%d members, leaving address %q", n, s.LeavingDSN())
+	}
+	s.Switch(1)
+	s.Kill(1)
+	if to := s.Promote(); to != 0 {
+		t.Errorf("member %d takes writes", to)
+	}
+	s.Rejoin(1)
+	if at := s.Primary(); at != 0 {
+		t.Errorf("member %d takes writes", at)
+	}
+}
+
 // TestDSN: the shared servers are there whenever anything is.
 func TestDSN(t *testing.T) {
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB, testserver.Mongo} {

@@ -93,7 +93,7 @@ func (u *Unresolved) refuse(t *Task, err error) {
 	t.NotBefore, t.pause = u.store.Now()+lastPause, lastPause
 	if !t.logged {
 		t.logged = true
-		u.report.Refused.Add("key", t.Hold.Key, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)
+		u.report.Refused.Add(logs.Attrs(t.Hold.Key, t.Hold.Mode, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)...)
 	}
 }
 
@@ -160,13 +160,12 @@ func (u *Unresolved) due() (batch []*Task, next time.Duration) {
 		return nil, next
 	}
 	now := u.store.Now()
-	seen := make(map[string]bool) // a call has no key twice
+	var entries call.Entries
 	for _, t := range u.tasks {
-		if t.NotBefore <= now && len(batch) < u.store.Limits.Batch && !seen[t.Hold.Key] {
-			batch = append(batch, t)
-			seen[t.Hold.Key] = true
-		} else if !seen[t.Hold.Key] {
+		if t.NotBefore > now {
 			next = min(next, t.NotBefore)
+		} else if len(batch) < u.store.Limits.Batch && entries.Add(call.Entry(&t.Hold)) {
+			batch = append(batch, t)
 		}
 	}
 	return batch, next
@@ -177,7 +176,7 @@ func (u *Unresolved) send(batch []*Task) {
 	for i, t := range batch {
 		holds[i] = t.Hold
 	}
-	a := u.store.Release(holds, timeout)
+	a := u.store.Undo(holds, timeout)
 	start, now := a.Sent, a.Got
 	ended := make(map[*Task]bool)
 	for i, t := range batch {
@@ -188,7 +187,7 @@ func (u *Unresolved) send(batch []*Task) {
 		if final {
 			ended[t] = true
 			if u.log.Enabled(context.Background(), slog.LevelDebug) {
-				u.log.Debug("hold undone", "key", t.Hold.Key, "hold", t.Hold.ID, "answer", r.Status)
+				u.log.Debug("hold undone", logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "answer", r.Status)...)
 			}
 			continue
 		}
@@ -202,7 +201,7 @@ func (u *Unresolved) send(batch []*Task) {
 		t.refused = nil
 		u.mu.Unlock()
 		if r.Err != nil {
-			u.report.Undo.Fail(context.Background(), 0, "key", t.Hold.Key, "hold", t.Hold.ID, "err", r.Err)
+			u.report.Undo.Fail(context.Background(), 0, logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "err", r.Err)...)
 		}
 		if r.Status != driver.Unknown {
 			u.mu.Lock()

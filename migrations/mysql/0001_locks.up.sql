@@ -69,7 +69,8 @@ CREATE TABLE IF NOT EXISTS rowlock_session_row (
 ) ENGINE=InnoDB;
 
 -- VersionColumn: the readers and slots of a key, beside its row. slot is the number of a slot, or 2^63 and more for a
--- reader; token is the slot's own, a reader's that of the phase; phase is the token of the phase.
+-- reader; token is the slot's own; phase is the token of the phase, a reader's (whose token is 2^64-1, so that no gap of
+-- the guard index that a guard may lock is a reader's place).
 CREATE TABLE IF NOT EXISTS rowlock_share (
   name        VARBINARY(255)  NOT NULL,
   slot        BIGINT UNSIGNED NOT NULL,
@@ -86,6 +87,21 @@ CREATE TABLE IF NOT EXISTS rowlock_share (
 
 -- UniqueInsert: the same, in a table of its own, because two strategies are two lock spaces.
 CREATE TABLE IF NOT EXISTS rowlock_share_unique (
+  name        VARBINARY(255)  NOT NULL,
+  slot        BIGINT UNSIGNED NOT NULL,
+  hold        BINARY(16)      NOT NULL,
+  owner       VARBINARY(255)  NOT NULL,
+  token       BIGINT UNSIGNED NOT NULL,
+  phase       BIGINT UNSIGNED NOT NULL,
+  acquired_at DATETIME(6)     NOT NULL,
+  expires_at  DATETIME(6)     NOT NULL,
+  released_at DATETIME(6)     NULL,
+  PRIMARY KEY (name, slot),
+  UNIQUE KEY guard (token, name, slot)
+) ENGINE=InnoDB;
+
+-- SelectForUpdate: the same.
+CREATE TABLE IF NOT EXISTS rowlock_share_session (
   name        VARBINARY(255)  NOT NULL,
   slot        BIGINT UNSIGNED NOT NULL,
   hold        BINARY(16)      NOT NULL,

@@ -26,6 +26,7 @@ type Options struct {
 	Begin    time.Duration            // of the round: texts count from here; default: the first event
 	Slack    time.Duration            // how late a server may execute what it was sent, without a fault; default a quarter of the space's TTL
 	Kept     time.Duration            // the least TTL with which P26 is promised; default 3s
+	Turn     time.Duration            // how long a caller must have waited before it is asked whose turn it was; default 3s, or a TTL if that is longer
 	Patience time.Duration            // how long Porcupine may think about a key; default 30s. What it cannot decide is a Violation too
 }
 
@@ -34,8 +35,8 @@ func ForRound(m history.Meta) Options {
 	return Options{Spaces: m.Spaces, Begin: m.Begin}
 }
 
-// checkers judge one key each.
-var checkers = []func(*key) []Violation{loss, lock, tokens, stale, ledger, register, orphan, conflict, runs, reaped, kept}
+// checkers judge one key each; groups judges all.
+var checkers = []func(*key) []Violation{loss, lock, tokens, stale, ledger, register, orphan, conflict, runs, reaped, kept, slots, phases, guards, counted, turns, fair, lead}
 
 // Run judges a history. A history that is not whole is not judged any further: its
 // violations are all of the checker shape. The violations of a key come in the order
@@ -64,7 +65,7 @@ func Run(events []history.Event, o Options) []Violation {
 	}
 	close(work)
 	all.Wait()
-	return slices.Concat(found...)
+	return append(slices.Concat(found...), groups(r)...)
 }
 
 func judge(k *key) (found []Violation) {

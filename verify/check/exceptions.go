@@ -20,6 +20,11 @@ type effect struct {
 	// P2 and P1 are not judged there until all holders have noticed.
 	sessions bool
 
+	// Another server takes over, and sessions end with the one before. With SelectForUpdate their holders are told that
+	// the hold was removed, which nobody did before its time (P10). The key stays taken until the hold expires: P1 and P2
+	// are judged.
+	failover bool
+
 	// Holds are ended by an operator: P2 and P1 are not judged until all have noticed.
 	forced bool
 
@@ -64,10 +69,15 @@ var effects = map[string]effect{
 	"wait-timeout":         {sessions: true}, // it ends those that are there
 	"operations-killed":    {},
 	"primary-stepped-down": {},
-	"primary-killed":       {},
-	"primary-frozen":       {},
-	"primary-cut-off":      {},
+	"primary-killed":       {failover: true},
+	"primary-frozen":       {failover: true},
+	"primary-cut-off":      {failover: true},
 	"secondary-killed":     {},
+	"primary-switched":     {failover: true},
+	"successor-frozen":     {failover: true},
+	"successor-clock-off":  {clock: true, failover: true},
+	"replicas-behind":      {failover: true},
+	"address-cut":          {sessions: true}, // not injected: the address of a cluster lost sight of a primary that stayed it
 
 	"rows-locked":         {calm: true, blocks: true},
 	"gaps-locked":         {},
@@ -105,6 +115,13 @@ func (k *key) excused(t time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// sessionEnded reports whether the session of a hold may have ended with its server by t.
+func (k *key) sessionEnded(t time.Duration) bool {
+	return k.on.Strategy == forUpdate && slices.ContainsFunc(k.faults, func(f history.Event) bool {
+		return effects[f.Key].failover && k.hitBy(f) && t >= f.Begin && t <= f.End+k.on.TTL+k.slack()
+	})
 }
 
 // tokensRise reports whether P3 is promised at t: with UniqueInsert not from the first

@@ -6,11 +6,12 @@ import (
 	"sort"
 )
 
-// grants answers which grant of a key came first after another one.
+// grants answers which grant of a key came first after another one, of those that conflict
+// with it.
 //
 // A grant is certainly newer than another if its acquire began after that of the other
 // had ended, whatever the tokens say, and also if it has the larger token, as long as
-// P3 is promised. In both orders the one that ended first is what counts: from then
+// P3 and P20 are promised. In both orders the one that ended first is what counts: from then
 // on a newer hold existed.
 type grants struct {
 	byBegin      []*hold
@@ -19,11 +20,16 @@ type grants struct {
 	firstByToken []*hold
 }
 
-func newGrants(k *key) (g grants) {
-	g.byBegin = k.holds
+// newGrants are those that conflict with the class of a hold.
+func newGrants(k *key, of *hold) (g grants) {
+	for _, h := range k.holds {
+		if excludes(of, h) {
+			g.byBegin = append(g.byBegin, h)
+		}
+	}
 	g.firstBegin = endedFirst(g.byBegin)
 	if k.tokensRise(always) {
-		g.byToken = slices.Clone(k.holds)
+		g.byToken = slices.Clone(g.byBegin)
 		slices.SortStableFunc(g.byToken, func(a, b *hold) int { return cmp.Compare(a.acquire.Token, b.acquire.Token) })
 		g.firstByToken = endedFirst(g.byToken)
 	}
@@ -43,7 +49,12 @@ func endedFirst(list []*hold) []*hold {
 	return first
 }
 
-// after is the first grant that is certainly newer than h; nil if there is none.
+// after is the first grant that conflicts with h and is certainly newer; nil if there is none.
+func (k *key) after(h *hold) *hold {
+	g := k.grants[h.class()]
+	return g.after(h)
+}
+
 func (g *grants) after(h *hold) (first *hold) {
 	i := sort.Search(len(g.byBegin), func(i int) bool { return g.byBegin[i].acquire.Begin > h.acquire.End })
 	if i < len(g.byBegin) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -12,31 +13,41 @@ import (
 	"github.com/rowlock/rowlock/verify/history"
 )
 
-// lock is P1: a key has one holder at a time. Of each hold the model has the moment of
-// the grant, somewhere in its Acquire, and the end, at any time after the last call
-// that said that it was held. Tokens mean nothing to it.
+// lock is P1, P16 and P17: a key has one exclusive holder at a time, or readers and slots beside
+// each other, each slot once. Of each hold the model has the moment of the grant, somewhere
+// in its Acquire, and the end, at any time after the last call that said that it was held.
+// Tokens mean nothing to it.
 //
 // It does not see two holders of which one never said, while the other was there,
 // that it held the key.
 func lock(k *key) []Violation {
 	all := spans(k)
-	switch decide(k, all) {
-	case porcupine.Ok:
-		return nil
-	case porcupine.Unknown:
+	moments, bad := place(all)
+	if moments != nil {
+		if porcupine.CheckOperationsTimeout(lockModel, operations(all, moments), k.Patience) == porcupine.Ok {
+			return nil
+		}
 		return []Violation{undecidable(k, "lock", "P1")}
 	}
-	for i, a := range all {
-		for _, b := range all[i+1:] {
-			if collide(a, b) {
-				return []Violation{k.violation("lock", "P1", []history.Event{a.acquire, a.last, b.acquire, b.last},
-					"two held the key at once: %s held it from %s to %s at least, by %s; %s from %s to %s, by %s.",
-					a.acquire.Client, k.at(a.acquire.End), k.at(a.until), k.tell(a.last),
-					b.acquire.Client, k.at(b.acquire.End), k.at(b.until), k.tell(b.last))}
-			}
-		}
+	// That some of the holds cannot be together is a judgement on them all.
+	switch porcupine.CheckOperationsTimeout(lockModel, operations(bad, nil), k.Patience) {
+	case porcupine.Ok, porcupine.Unknown:
+		return []Violation{undecidable(k, "lock", "P1")}
 	}
-	return []Violation{k.violation("lock", "P1", nil, "no order of the %d grants leaves the key to one holder at a time.", len(all))}
+	a := bad[0]
+	var events []history.Event
+	text := ""
+	for _, b := range bad[1:] {
+		events = append(events, b.acquire, b.last)
+		text += fmt.Sprintf("; %s from %s to %s, by %s", b.who(), k.at(b.acquire.End), k.at(b.until), k.tell(b.last))
+	}
+	if a.brief() {
+		return []Violation{k.violation("lock", exclusion(a.hold, bad[1].hold), append(events, a.acquire),
+			"%s was granted the key by %s, while others held it all the time%s.", a.who(), k.tell(a.acquire), text)}
+	}
+	return []Violation{k.violation("lock", exclusion(a.hold, bad[1].hold), append([]history.Event{a.acquire, a.last}, events...),
+		"two held the key at once: %s held it from %s to %s at least, by %s%s.",
+		a.who(), k.at(a.acquire.End), k.at(a.until), k.tell(a.last), text)}
 }
 
 // span is a hold as the model has it.
@@ -61,26 +72,22 @@ func spans(k *key) []span {
 	return list
 }
 
+// who is its holder, with its mode.
+func (s span) who() string {
+	if c := s.class(); c != "" {
+		return fmt.Sprintf("%s (%s)", s.acquire.Client, c)
+	}
+	return s.acquire.Client
+}
+
 // brief tells that a hold may have been over when its acquire returned.
 func (s span) brief() bool { return s.until <= s.acquire.End }
-
-// collide reports whether neither of two holds can have been before the other. If no two
-// of a key do, all of them fit: between two that follow each other there is always
-// room for one that may have been brief.
-func collide(a, b span) bool {
-	notBefore := func(a, b span) bool {
-		end := a.acquire.Begin
-		if !a.brief() {
-			end = a.until
-		}
-		return end > b.acquire.End
-	}
-	return notBefore(a, b) && notBefore(b, a)
-}
 
 // step is an operation of the model: somebody gets the key, gives it back, or both.
 type step struct {
 	holder int
+	mode   history.Mode
+	slot   int
 	does   string
 }
 
@@ -90,58 +97,57 @@ const (
 	visits = "gets and leaves"
 )
 
-// lockModel is a lock: the state is the number of its holder, 0 for none.
+// holding is who has a key.
+type holding struct {
+	writer  int    // the number of an exclusive holder; 0: none
+	readers int    // they commute, so they need no names
+	slots   uint64 // a bit each
+}
+
+// mostSlots is how many slots of a key the model can have.
+const mostSlots = 64
+
+// lockModel is a lock with readers, slots and exclusive holders.
 var lockModel = porcupine.Model{
-	Init: func() any { return 0 },
+	Init: func() any { return holding{} },
 	Step: func(state, input, _ any) (bool, any) {
-		holder, s := state.(int), input.(step)
-		switch s.does {
-		case gets:
-			return holder == 0, s.holder
-		case leaves:
-			return holder == s.holder, 0
+		now, s := state.(holding), input.(step)
+		next := now
+		free := now.writer == 0
+		switch s.mode {
+		case history.Shared:
+			if next.readers++; s.does == leaves {
+				next.readers -= 2
+				free = now.readers > 0
+			}
+		case history.Slot:
+			next.slots ^= 1 << s.slot
+			free = free && (next.slots > now.slots) == (s.does != leaves)
+		default:
+			free, next.writer = now == holding{}, s.holder
+			if s.does == leaves {
+				free, next.writer = now.writer == s.holder, 0
+			}
 		}
-		return holder == 0, 0
+		if s.does == visits {
+			next = now
+		}
+		return free, next
 	},
 	DescribeOperation: func(input, output any) string {
-		return fmt.Sprintf("#%d %s: %v", input.(step).holder, input.(step).does, output)
+		s := input.(step)
+		return strings.TrimSpace(fmt.Sprintf("#%d %s: %v %s", s.holder, s.does, output, s.mode))
 	},
 	DescribeState: func(state any) string {
-		if state.(int) == 0 {
+		s := state.(holding)
+		switch {
+		case s.writer != 0:
+			return fmt.Sprintf("held by #%d", s.writer)
+		case s == holding{}:
 			return "free"
 		}
-		return fmt.Sprintf("held by #%d", state)
+		return fmt.Sprintf("%d readers, slots %b", s.readers, s.slots)
 	},
-}
-
-// decide asks Porcupine. Where many wait for a key each grant could have been any
-// one's of them, so it gets a hint first: the order of the tokens, which is
-// nearly always the true one. Only if that leads to nothing it looks at all orders.
-func decide(k *key, all []span) porcupine.CheckResult {
-	if moments := byTokens(all); moments != nil && porcupine.CheckOperationsTimeout(lockModel, operations(all, moments), k.Patience) == porcupine.Ok {
-		return porcupine.Ok
-	}
-	return porcupine.CheckOperationsTimeout(lockModel, operations(all, nil), k.Patience)
-}
-
-// byTokens are moments for all grants in the order of their tokens, by their number;
-// nil if they do not fit.
-func byTokens(all []span) []time.Duration {
-	list := slices.Clone(all)
-	slices.SortStableFunc(list, func(a, b span) int { return cmp.Compare(a.acquire.Token, b.acquire.Token) })
-	moments := make([]time.Duration, len(list)+1)
-	var free time.Duration
-	for _, s := range list {
-		free = max(free, s.acquire.Begin)
-		if free > s.acquire.End {
-			return nil
-		}
-		moments[s.number] = free
-		if !s.brief() {
-			free = max(free, s.until)
-		}
-	}
-	return moments
 }
 
 // operations are the steps of holds: grants at these moments, or, with none, at any
@@ -149,17 +155,17 @@ func byTokens(all []span) []time.Duration {
 func operations(all []span, moments []time.Duration) (list []porcupine.Operation) {
 	for _, s := range all {
 		e := s.acquire
-		get := porcupine.Operation{Input: step{s.number, gets}, Output: e.Client, Call: int64(e.Begin), Return: int64(e.End)}
+		get := porcupine.Operation{Input: step{s.number, e.Mode, e.Slot, gets}, Output: e.Client, Call: int64(e.Begin), Return: int64(e.End)}
 		if moments != nil {
 			get.Call, get.Return = int64(moments[s.number]), int64(moments[s.number])
 		}
 		if s.brief() {
-			get.Input = step{s.number, visits}
+			get.Input = step{s.number, e.Mode, e.Slot, visits}
 			list = append(list, get)
 			continue
 		}
 		list = append(list, get, porcupine.Operation{
-			Input: step{s.number, leaves}, Output: e.Client, Call: int64(s.until), Return: math.MaxInt64,
+			Input: step{s.number, e.Mode, e.Slot, leaves}, Output: e.Client, Call: int64(s.until), Return: math.MaxInt64,
 		})
 	}
 	return list

@@ -2,7 +2,6 @@ package check
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,36 +10,47 @@ import (
 	"github.com/rowlock/rowlock/verify/history"
 )
 
-// Porcupine and the search for two holds that collide come to the same judgement.
-func TestLockIsAQuestionOfPairs(t *testing.T) {
+// Porcupine and the search for places come to the same judgement, whatever the modes, and the
+// places that were found are those of a possible history.
+func TestLockIsAQuestionOfPlaces(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	k := &key{round: &round{Options: Options{Patience: time.Minute}}}
-	var good, bad int
-	for range 20000 {
+	modes := []history.Event{{}, {Mode: history.Shared}, {Mode: history.Shared}, {Mode: history.Slot}, {Mode: history.Slot, Slot: 1}}
+	var good, bad, several int
+	for round := range 40000 {
 		var list []span
-		for range 2 + r.IntN(4) {
-			begin := time.Duration(r.IntN(30))
-			end := begin + time.Duration(1+r.IntN(8))
-			until := end
-			if r.IntN(3) > 0 {
-				until += time.Duration(r.IntN(6))
+		for range 2 + r.IntN(5) {
+			a := modes[0]
+			if round%2 > 0 {
+				a = modes[r.IntN(len(modes))]
 			}
-			a := history.Event{Begin: begin, End: end, Token: int64(1 + r.IntN(5))}
+			a.Begin = time.Duration(r.IntN(30))
+			a.End = a.Begin + time.Duration(1+r.IntN(12))
+			until := a.End
+			if r.IntN(3) > 0 {
+				until += time.Duration(r.IntN(8))
+			}
 			list = append(list, span{hold: &hold{acquire: a}, until: until, number: len(list) + 1})
 		}
-		pair := slices.ContainsFunc(list, func(a span) bool {
-			return slices.ContainsFunc(list, func(b span) bool { return a.number < b.number && collide(a, b) })
-		})
-		result := decide(k, list)
-		if pair != (result == porcupine.Illegal) {
-			t.Fatalf("Porcupine says %s, a pair collides: %v: %+v", result, pair, list)
+		moments, wrong := place(list)
+		result := porcupine.CheckOperationsTimeout(lockModel, operations(list, nil), time.Minute)
+		if (moments == nil) != (result == porcupine.Illegal) {
+			t.Fatalf("Porcupine says %s, places: %v: %+v", result, moments, list)
 		}
-		if pair {
-			bad++
+		if moments == nil {
+			if bad++; len(wrong) > 2 {
+				several++
+			}
+			list = wrong
 		} else {
 			good++
 		}
+		if again := porcupine.CheckOperationsTimeout(lockModel, operations(list, moments), time.Minute); again != result {
+			t.Fatalf("Porcupine says %s of %+v, and %s with %v of %+v", result, list, again, moments, wrong)
+		}
 	}
-	t.Logf("%d possible, %d not", good, bad)
+	t.Logf("%d possible, %d not, %d of these because of more than two holds", good, bad, several)
+	if several == 0 {
+		t.Error("no history that is impossible because of more than two holds")
+	}
 }

@@ -17,7 +17,7 @@ import (
 func loss(k *key) (found []Violation) {
 	found = free(k)
 	for _, h := range k.holds {
-		next := k.grants.after(h)
+		next := k.after(h)
 		by, ended, over := h.ended()
 		for _, e := range h.uses {
 			if !says(e) || e.Kind == history.Release {

@@ -13,12 +13,16 @@ import (
 // lease, or was asking for it, at most a TTL before.
 //
 // The TTL counts from the grant, which a busy server executes late: from the time that
-// the database tells, and from the last look that did not show the hold yet. And it counts anew from the end of each fault and each freeze: the
-// server may execute then what it was sent before. So it sees only what lasts into a quiet
+// the database tells, and from the last look that did not show the hold yet. A renewal that it executes late no look
+// tells. So the TTL counts anew from the end of each fault and each freeze, and of each time in which the
+// server did not answer in time, or the client to whom the hold belongs did not reach it in time: it
+// may execute then what it was sent before. So it sees only what lasts into a quiet
 // time. A hold that goes away within the TTL it does not see at all. With UniqueInsert,
 // where the row has another token than the lease, any hold or attempt of its owner
 // explains it; with SelectForUpdate, where the row does not even tell the owner while
-// somebody acquires, anybody's.
+// somebody acquires, anybody's. Where readers or slots have the key it is told the owner of one
+// of them, and any hold or attempt of that one explains it; how many there are is what the
+// checker counted looks at.
 func orphan(k *key) (found []Violation) {
 	first := make(map[int64]history.Event) // by token: when a hold that nobody had was seen first
 	told := make(map[int64]bool)
@@ -52,7 +56,7 @@ func orphan(k *key) (found []Violation) {
 
 // names reports whether an observation says by its token which hold it saw.
 func (k *key) names(e history.Event) bool {
-	return k.on.Strategy != forUpdate && k.on.Strategy != unique && e.Token > 0
+	return k.on.Strategy != forUpdate && k.on.Strategy != unique && e.Token > 0 && e.Mode == ""
 }
 
 // granted reports whether a token is of the grant that e saw, or of a local holder to whom
@@ -121,6 +125,9 @@ func (k *key) outlived(e history.Event, before time.Duration) (v Violation, bad 
 		from = max(from, e.Begin-e.Age)
 	}
 	since, ok := k.undisturbed(from, e.Begin)
+	if ok && (last.Kind != "" || e.Mode == history.InPhase) {
+		since, ok = k.well(e.Owner, since, e.Begin, k.tail())
+	}
 	if !ok || e.Begin <= since+k.tail()+k.slack() && last.Kind != "" {
 		return v, false
 	}
@@ -167,6 +174,16 @@ func (k *key) stays(first, e history.Event) (v Violation, bad bool) {
 			if t.Begin <= e.End && k.ownedBy(e, t) {
 				from = max(from, k.goneAt(t.Client, t.End))
 			}
+		}
+	}
+	for _, t := range k.tries {
+		if t.Group != 0 && t.Begin <= e.End && k.ownedBy(e, t) {
+			from = max(from, k.goneAt(t.Client, t.End))
+		}
+	}
+	for _, h := range k.holds {
+		if a := h.acquire; a.Group != 0 && a.Begin <= e.End && k.ownedBy(e, a) {
+			from = max(from, a.End)
 		}
 	}
 	since, ok := k.undisturbed(from, e.Begin)

@@ -10,7 +10,8 @@ import (
 // held: half of the margin later, at most, when the database had the hold for as long
 // again.
 //
-// Where the exceptions to P2 may be at work, or a clock was ever set, it says nothing.
+// Where the exceptions to P2 may be at work, or a clock was ever set, it says nothing; nor of a session that ended in a
+// failover.
 // It sees nothing of holders who look less often.
 func reaped(k *key) (found []Violation) {
 	for _, h := range k.holds {
@@ -22,7 +23,7 @@ func reaped(k *key) (found []Violation) {
 			if e.Reason != string(rowlock.ReasonRemoved) {
 				continue
 			}
-			if last.Begin > 0 && e.Begin-last.Begin <= k.on.TTL/20 && !k.excused(e.Begin) && !k.clockSet(e.Begin) {
+			if last.Begin > 0 && e.Begin-last.Begin <= k.on.TTL/20 && !k.excused(e.Begin) && !k.clockSet(e.Begin) && !k.sessionEnded(e.Begin) {
 				found = append(found, k.violation("reaped", "P10", []history.Event{h.acquire, last, e},
 					"a live hold was removed: %s, and %v later %s.", k.tell(last), e.Begin-last.Begin, k.tell(e)))
 			}

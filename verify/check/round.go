@@ -15,8 +15,9 @@ type round struct {
 	keys   []*key
 	faults []history.Event
 	frozen []history.Event
-	pulses []history.Event          // by Begin
-	killed map[string]history.Event // by client
+	pulses []history.Event            // by Begin
+	reach  map[string][]history.Event // the same of each client
+	killed map[string]history.Event   // by client
 }
 
 // key is what happened to one key.
@@ -29,12 +30,15 @@ type key struct {
 	tries    []history.Event // acquires that got nothing, or nobody knows what
 	commits  []history.Event
 	ledger   []history.Event // in the order of the database
+	seen     []history.Event // the rows of readers
 	register []history.Event // writes and reads
 	observed []history.Event
 	tried    []history.Event // Once and Locked
 	effects  []history.Event // and marks, in the order of the database
 	raised   []history.Event // calls that gave a conflict of the database to their caller
-	grants   grants
+	terms    []history.Event // of Lead
+	leaders  []history.Event // of Observe
+	grants   map[class]grants
 }
 
 // hold is a lease that somebody got, and what was done with it.
@@ -51,7 +55,7 @@ type leaseID struct {
 
 // newRound sorts events, which stay as they are.
 func newRound(events []history.Event, o Options) *round {
-	r := &round{Options: o, events: events, killed: make(map[string]history.Event)}
+	r := &round{Options: o, events: events, killed: make(map[string]history.Event), reach: make(map[string][]history.Event)}
 	if o.Begin == 0 {
 		for _, e := range events {
 			if e.Begin > 0 && (r.Begin == 0 || e.Begin < r.Begin) {
@@ -107,6 +111,15 @@ func newRound(events []history.Event, o Options) *round {
 		case history.Observe:
 			k := of(e)
 			k.observed = append(k.observed, e)
+		case history.Term:
+			k := of(e)
+			k.terms = append(k.terms, e)
+		case history.Leader:
+			k := of(e)
+			k.leaders = append(k.leaders, e)
+		case history.Seen:
+			k := of(e)
+			k.seen = append(k.seen, e)
 		case history.Ledger:
 			k := of(e)
 			k.ledger = append(k.ledger, e)
@@ -118,6 +131,8 @@ func newRound(events []history.Event, o Options) *round {
 			k.effects = append(k.effects, e)
 		case history.Pulse:
 			r.pulses = append(r.pulses, e)
+		case history.Reach:
+			r.reach[e.Client] = append(r.reach[e.Client], e)
 		case history.Fault:
 			r.faults = append(r.faults, e)
 		case history.Frozen:
@@ -127,6 +142,9 @@ func newRound(events []history.Event, o Options) *round {
 		}
 	}
 	slices.SortStableFunc(r.pulses, byBegin)
+	for _, list := range r.reach {
+		slices.SortStableFunc(list, byBegin)
+	}
 	for _, k := range r.keys {
 		k.sort()
 	}
@@ -136,14 +154,19 @@ func newRound(events []history.Event, o Options) *round {
 // sort brings all into the order of time, whatever order the events came in; the
 // ledger has the database's.
 func (k *key) sort() {
-	for _, list := range [][]history.Event{k.tries, k.commits, k.register, k.observed, k.tried, k.raised} {
+	for _, list := range [][]history.Event{k.tries, k.commits, k.register, k.observed, k.tried, k.raised, k.terms, k.leaders} {
 		slices.SortStableFunc(list, byBegin)
 	}
 	slices.SortStableFunc(k.holds, func(a, b *hold) int { return byBegin(a.acquire, b.acquire) })
 	for _, h := range k.holds {
 		slices.SortStableFunc(h.uses, byBegin)
 	}
-	k.grants = newGrants(k)
+	k.grants = make(map[class]grants)
+	for _, h := range k.holds {
+		if _, ok := k.grants[h.class()]; !ok {
+			k.grants[h.class()] = newGrants(k, h)
+		}
+	}
 }
 
 func byBegin(a, b history.Event) int { return cmp.Compare(a.Begin, b.Begin) }
@@ -213,6 +236,8 @@ func (k *key) lastEvent() (last time.Duration) {
 	see(k.register)
 	see(k.observed)
 	see(k.tried)
+	see(k.terms)
+	see(k.leaders)
 	for _, h := range k.holds {
 		last = max(last, h.acquire.End)
 		see(h.uses)

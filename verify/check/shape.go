@@ -20,7 +20,11 @@ var results = map[history.Kind][]history.Result{
 	history.Observe: {history.Held, history.Free, history.Failed},
 	history.Once:    {history.OK, history.Ran, history.Lost, history.Conflict, history.Failed, history.Unknown},
 	history.Locked:  {history.OK, history.Conflict, history.Failed, history.Unknown},
+	history.Term:    {history.OK, history.Lost, history.Released},
+	history.Leader:  {history.Held, history.Free, history.Failed},
+	history.Seen:    {""},
 	history.Pulse:   {history.OK, history.Failed},
+	history.Reach:   {history.OK, history.Failed},
 	history.Killed:  {""},
 	history.Frozen:  {""},
 	history.Fault:   {""},
@@ -32,16 +36,16 @@ var results = map[history.Kind][]history.Result{
 // mayBePending are the kinds of which the reply may be missing: they were sent, and
 // then their process was killed. Done and what is read from
 // the database afterwards have no end at all.
-var mayBePending = []history.Kind{history.Acquire, history.Commit, history.Write, history.Read, history.Once, history.Locked, history.Done, history.Ledger, history.Effect, history.Mark}
+var mayBePending = []history.Kind{history.Acquire, history.Commit, history.Write, history.Read, history.Once, history.Locked, history.Done, history.Ledger, history.Seen, history.Effect, history.Mark}
 
 // needsLease are the kinds that are about a lease.
-var needsLease = []history.Kind{history.Renew, history.Look, history.Done, history.Release, history.Commit, history.Once}
+var needsLease = []history.Kind{history.Renew, history.Look, history.Done, history.Release, history.Commit, history.Once, history.Term}
 
 // afterwards are the kinds of what the database has after the round.
-var afterwards = []history.Kind{history.Ledger, history.Effect, history.Mark}
+var afterwards = []history.Kind{history.Ledger, history.Seen, history.Effect, history.Mark}
 
 // system are the kinds that are about no key.
-var system = []history.Kind{history.Killed, history.Frozen, history.Fault, history.Pulse}
+var system = []history.Kind{history.Killed, history.Frozen, history.Fault, history.Pulse, history.Reach}
 
 // shape finds what cannot be in a history that was recorded well: then the recording
 // is wrong, or the clock, or this package does not know enough to judge.
@@ -125,6 +129,8 @@ func wrongLease(e, a history.Event) string {
 	switch {
 	case a.Result != history.OK:
 		return "its lease was not granted"
+	case e.Kind == history.Commit && (e.Mode != a.Mode || e.Slot != a.Slot):
+		return "its lease has another mode"
 	case a.Space != e.Space || a.Key != e.Key:
 		return "its lease is of another key"
 	case e.Begin < a.End:
@@ -140,16 +146,24 @@ func wrongNumbers(e history.Event) string {
 	switch {
 	case e.Token < 0 || e.Value < 0:
 		return "a number is negative"
-	case e.Token == 0 && (e.Kind == history.Acquire && e.Result == history.OK || e.Kind == history.Commit || e.Kind == history.Write || e.Kind == history.Ledger):
+	case e.Token == 0 && (e.Kind == history.Acquire && e.Result == history.OK || e.Kind == history.Commit || e.Kind == history.Write || e.Kind == history.Ledger || e.Kind == history.Seen || e.Kind == history.Term):
 		return "it has no token"
-	case e.Value == 0 && (e.Kind == history.Write || e.Kind == history.Ledger || e.Kind == history.Commit && (e.Result == history.OK || e.Sent != 0)):
+	case e.Kind == history.Acquire && (e.Mode != "" && e.Mode != history.Shared && e.Mode != history.Slot):
+		return "there is no such mode"
+	case e.Slot < 0 || e.Kind != history.Observe && e.Slot >= mostSlots:
+		return "there is no such slot, or this package cannot count so far"
+	case e.Mode == history.Slot && e.Kind == history.Acquire && e.Slots <= 0:
+		return "it does not say of how many slots"
+	case e.Run == "" && (e.Kind == history.Seen || e.Kind == history.Commit && e.Mode == history.Shared && e.Sent != 0):
+		return "it does not name its commit"
+	case e.Kind == history.Commit && e.Result == history.OK && e.Sent == 0:
+		return "it was never sent"
+	case e.Value == 0 && (e.Kind == history.Write || e.Kind == history.Ledger || e.Kind == history.Commit && e.Mode != history.Shared && (e.Result == history.OK || e.Sent != 0)):
 		return "it has no value"
 	case e.Run == "" && (e.Kind == history.Once || e.Kind == history.Locked && e.Result == history.OK || e.Kind == history.Effect || e.Kind == history.Mark):
 		return "it does not name its run"
 	case e.Kind == history.Effect && (e.Value == 0 || e.Owner == ""):
 		return "it does not say who wrote it"
-	case e.Kind == history.Commit && e.Result == history.OK && e.Sent == 0:
-		return "it was never sent"
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func TestSimulatedAndBroken(t *testing.T) {
 		{"ledger", is(history.Ledger, ""), func(e *history.Event) { e.Value++ }},
 		{"register", is(history.Write, history.OK), func(e *history.Event) { e.Result = history.Stale }},
 		{"register", is(history.Read, history.OK), func(e *history.Event) { e.Token++ }},
-		{"orphan", is(history.Observe, history.Held), func(e *history.Event) { e.Begin += time.Hour; e.End += time.Hour }},
+		{"orphan", is(history.Observe, history.Held), func(e *history.Event) { e.Begin += 30 * simulatedTTL; e.End += 30 * simulatedTTL }},
 		{"shape", is(history.Look, history.OK), func(e *history.Event) { e.Lease += 100000 }},
 	} {
 		for seed := range uint64(10) {
@@ -60,6 +60,9 @@ func TestSimulatedAndBroken(t *testing.T) {
 			i := candidates[int(seed)%len(candidates)]
 			old := events[i]
 			change(events, i, c.change)
+			for at := time.Duration(0); c.checker == "orphan" && at < events[i].Begin; at += simulatedTTL / 5 { // the server is well
+				events = append(events, history.Event{Client: "pulse", ID: int64(at + 1), Kind: history.Pulse, Result: history.OK, Begin: at, End: at + 1})
+			}
 			found := Run(events, simulated)
 			if !slices.ContainsFunc(found, func(v Violation) bool { return c.checker == "" || v.Checker == c.checker }) {
 				t.Errorf("%s, seed %d: changed %+v, found %v", c.checker, seed, old, found)

@@ -2,59 +2,75 @@ package check
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/verify/history"
 )
 
-// tokens is P3: they rise with the grants of a key; no two are the same. Local
-// holders, to whom a hold was handed off, are no exception. Of two grants one was the
-// earlier if its acquire had ended before that of the other began, or if both said
-// later that they held the key, and one had said so for the last time before the
-// other's acquire returned: then it cannot have been granted last, unless two had the
-// key at once.
+// tokens is P3 and P20: they rise with the grants of a key that exclude each other, and no two
+// of those have one. Those of readers never fall. Local holders, to whom a hold was handed
+// off, are no exception. Of two grants one was the earlier if its acquire had ended before
+// that of the other began, or if both said later that they held the key, and one had said so
+// for the last time before the other's acquire returned: then it cannot have been granted
+// last, unless two had the key at once.
 //
 // It does not know the order of grants that ran at once and never said anything, nor
 // of grants whose reply no client saw.
 func tokens(k *key) (found []Violation) {
-	var all, held []span // held: those that said so
+	var all []span
+	classes := make(map[class]*hold)
 	for _, s := range spans(k) {
-		if !k.tokensRise(s.acquire.End) {
-			continue
-		}
-		all = append(all, s)
-		if !s.brief() {
-			held = append(held, s)
+		if k.tokensRise(s.acquire.End) {
+			all = append(all, s)
+			classes[s.class()] = s.hold
 		}
 	}
 	told := make(map[*hold]bool)
 	tell := func(a, b *hold, format string, args ...any) {
 		if !told[b] {
 			told[b] = true
-			found = append(found, k.violation("tokens", "P3", []history.Event{a.acquire, b.acquire}, format, args...))
+			promise := "P20"
+			if a.acquire.Mode == "" && b.acquire.Mode == "" {
+				promise = "P3"
+			}
+			found = append(found, k.violation("tokens", promise, []history.Event{a.acquire, b.acquire}, format, args...))
 		}
 	}
-	same := make(map[int64]*hold)
+	same := make(map[int64][]*hold)
 	for _, s := range all {
-		if other := same[s.acquire.Token]; other != nil {
-			tell(other, s.hold, "two grants have one token: %s and %s.", k.tell(other.acquire), k.tell(s.acquire))
+		token := s.acquire.Token
+		if i := slices.IndexFunc(same[token], func(o *hold) bool { return excludes(s.hold, o) }); i >= 0 {
+			tell(same[token][i], s.hold, "two grants have one token: %s and %s.", k.tell(same[token][i].acquire), k.tell(s.acquire))
 		}
-		same[s.acquire.Token] = s.hold
+		same[token] = append(same[token], s.hold)
 	}
+	for _, c := range slices.Sorted(maps.Keys(classes)) {
+		before := slices.DeleteFunc(slices.Clone(all), func(s span) bool { return s.class() != c && !excludes(s.hold, classes[c]) })
+		after := slices.DeleteFunc(slices.Clone(all), func(s span) bool { return s.class() != c })
+		k.rise(before, after, tell)
+	}
+	return found
+}
+
+// rise finds those of after whose token is smaller than one of before that was earlier.
+func (k *key) rise(before, after []span, tell func(a, b *hold, format string, args ...any)) {
 	began := func(s span) time.Duration { return s.acquire.Begin }
 	ended := func(s span) time.Duration { return s.acquire.End + 1 }
-	steps(all, ended, all, began, func(a, b *hold) {
+	steps(before, ended, after, began, func(a, b *hold) {
 		tell(a, b, "the token went back by %d: %s was over before %s began.", a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(b.acquire))
 	})
 	until := func(s span) time.Duration { return s.until }
 	returned := func(s span) time.Duration { return s.acquire.End }
-	steps(held, until, held, returned, func(a, b *hold) {
+	spoke := func(list []span) []span {
+		return slices.DeleteFunc(slices.Clone(list), func(s span) bool { return s.brief() })
+	}
+	steps(spoke(before), until, spoke(after), returned, func(a, b *hold) {
 		last, _ := k.heldUntil(a)
 		tell(a, b, "the token went back by %d: %s held the key until %s, then came %s.",
 			a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(last), k.tell(b.acquire))
 	})
-	return found
 }
 
 // steps finds holds with a smaller token than one that was over at their time: over

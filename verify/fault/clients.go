@@ -12,17 +12,17 @@ import (
 
 func clientFaults() []Fault {
 	return []Fault{
-		Fault{Name: "client-killed", Kinds: everywhere, Weight: 3, Uses: []string{clients},
+		Fault{Name: "client-killed", Kinds: anywhere, Weight: 3, Uses: []string{clients},
 			What: "client processes are killed with -9; others start in their place",
 			Expect: "everything; keys that they held are free within their TTL, with SelectForUpdate at once; an open guarded transaction " +
 				"ends with its process (MongoDB: the next to be granted the key ends it)"}.by(clientKilled),
-		Fault{Name: "client-frozen-long", Kinds: everywhere, Weight: 3, Uses: []string{clients},
+		Fault{Name: "client-frozen-long", Kinds: anywhere, Weight: 3, Uses: []string{clients},
 			What:   "client processes are stopped (SIGSTOP) for longer than the TTL",
 			Expect: "everything; at its first look a holder that was frozen knows that its lease is lost. A write outside of the database between a look and the write needs the token"}.by(clientFrozenLong),
-		Fault{Name: "client-frozen-short", Kinds: everywhere, Weight: 2, Uses: []string{clients},
+		Fault{Name: "client-frozen-short", Kinds: anywhere, Weight: 2, Uses: []string{clients},
 			What:   "client processes are stopped for less than the TTL",
 			Expect: "everything; leases may be lost, with the signal"}.by(clientFrozenShort),
-		Fault{Name: "client-clock-stepped", Kinds: everywhere, Weight: 2, Uses: []string{clients},
+		Fault{Name: "client-clock-stepped", Kinds: anywhere, Weight: 2, Uses: []string{clients},
 			What:   "the wall clocks of client processes step by up to an hour, and back",
 			Expect: "everything, and no lease is lost by it: only the clock that goes on counts"}.by(clientClockStepped),
 	}

@@ -128,7 +128,9 @@ func (e *Env) Close() error {
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-func isMongo(kind testenv.Kind) bool { return kind != testenv.MySQL && kind != testenv.MariaDB }
+func isMongo(kind testenv.Kind) bool {
+	return kind == testenv.Mongo || kind == testenv.MongoStandalone || kind == testenv.Mongo3
+}
 
 // take waits until nothing of this is used. Faults that take several take them in the
 // same order.

@@ -46,7 +46,11 @@ var (
 	sqlKinds   = []testenv.Kind{testenv.MySQL, testenv.MariaDB}
 	mongoKinds = []testenv.Kind{testenv.Mongo, testenv.Mongo3}
 	mongo3     = []testenv.Kind{testenv.Mongo3}
+	clusters   = []testenv.Kind{testenv.MySQLSemiSync, testenv.MySQLGroup3, testenv.MariaDBGalera3}
+	lossy      = []testenv.Kind{testenv.MySQLAsync} // what is to be found losing
+	replicated = slices.Concat(mongo3, clusters)
 	everywhere = []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo, testenv.Mongo3}
+	anywhere   = slices.Concat(everywhere, clusters)
 )
 
 // What faults use.
@@ -60,7 +64,7 @@ const (
 // All is every fault, those that belong together beside each other.
 func All() []Fault {
 	return slices.Concat(networkFaults(), clientFaults(), serverFaults(), sessionFaults(), settingFaults(), clockFaults(), diskFaults(),
-		memberFaults(), foreignFaults(), foreignMongoFaults(), reaperFaults())
+		memberFaults(), clusterFaults(), foreignFaults(), foreignMongoFaults(), reaperFaults())
 }
 
 // by gives it the function that does it, which is not called while another fault uses the same.
@@ -97,8 +101,11 @@ func Markdown() string {
 }
 
 func kindsText(kinds []testenv.Kind) string {
-	if len(kinds) == len(everywhere) {
+	switch {
+	case slices.Equal(kinds, anywhere):
 		return "all"
+	case slices.Equal(kinds, everywhere):
+		return "all but clusters of MySQL and MariaDB"
 	}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/rowlock/rowlock/testenv"
 	"github.com/rowlock/rowlock/verify/timed"
 )
 
@@ -17,18 +18,20 @@ func memberFaults() []Fault {
 		Fault{Name: "primary-stepped-down", Kinds: mongo3, Weight: 3, Uses: []string{server},
 			What:   "the primary is told to step down, another is elected",
 			Expect: "everything; what was under way may fail or be unknown for a moment; leases may be lost, with the signal. Tokens go on rising (P3)"}.by(primarySteppedDown),
-		Fault{Name: "primary-killed", Kinds: mongo3, Weight: 3, Uses: []string{server},
-			What:   "the primary is killed with -9, another is elected; it comes back, and becomes primary again",
-			Expect: "everything, as with primary-stepped-down: what a majority acknowledged is not forgotten"}.by(primaryKilled),
-		Fault{Name: "primary-frozen", Kinds: mongo3, Weight: 3, Uses: []string{server},
+		Fault{Name: "primary-killed", Kinds: replicated, Weight: 3, Uses: []string{server},
+			What: "the primary is killed with -9, another is elected, or promoted; it comes back (on MongoDB it becomes primary again)",
+			Expect: "everything: what was acknowledged is not forgotten; what was under way may fail or be unknown, leases may be lost, with the signal. " +
+				"SelectForUpdate: keys that were used within the last TTL can be had after it"}.by(primaryKilled),
+		Fault{Name: "primary-frozen", Kinds: replicated, Weight: 3, Uses: []string{server},
 			What:   "the primary stands still for longer than an election, and wakes up believing that it is the primary",
-			Expect: "everything: its writes reach no majority. Its Inspect may be old for a moment"}.by(primaryFrozen),
-		Fault{Name: "primary-cut-off", Kinds: mongo3, Weight: 3, Uses: []string{server},
+			Expect: "everything, as with primary-killed: its writes reach no majority, or no replica. Its Inspect may be old for a moment"}.by(primaryFrozen),
+		Fault{Name: "primary-cut-off", Kinds: replicated, Weight: 3, Uses: []string{server},
 			What: "the network between the primary and the other members is broken, for longer than an election; clients reach all of them, the old " +
 				"primary and the new",
 			Expect: "everything: what the old primary takes meanwhile reaches no majority and is rolled back; nothing that was acknowledged rests on it. " +
-				"Leases may be lost, with the signal. Its Inspect may be old for a moment"}.by(primaryCutOff),
-		Fault{Name: "secondary-killed", Kinds: mongo3, Weight: 1, Uses: []string{server},
+				"Leases may be lost, with the signal. Its Inspect may be old for a moment. (Not run on mysql-gr3, whose group does not notice what " +
+				"is cut here)"}.by(primaryCutOff),
+		Fault{Name: "secondary-killed", Kinds: replicated, Weight: 1, Uses: []string{server},
 			What:   "a secondary is killed with -9 and comes back",
 			Expect: "everything, and nothing is slower"}.by(secondaryKilled),
 	}
@@ -38,6 +41,9 @@ func memberFaults() []Fault {
 func (s *scene) primary(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	if s.Kind.Clustered() {
+		return s.primaryOfCluster(ctx)
+	}
 	members, err := addresses(s.Server)
 	if err != nil {
 		return 0, err
@@ -78,6 +84,9 @@ func primaryKilled(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.Kind.Clustered() {
+		return s.replaced(ctx, old, s.Server.Kill)
+	}
 	d := s.between(s.TTL/4, 2*s.TTL)
 	err = s.killFor(ctx, d, old)
 	return fmt.Sprintf("member %d, down for %v", old, d), err
@@ -88,18 +97,24 @@ func primaryFrozen(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.Kind.Clustered() {
+		return s.replaced(ctx, old, s.Server.Pause)
+	}
 	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
 	err = s.freezeFor(ctx, d, old)
 	return fmt.Sprintf("member %d for %v", old, d), err
 }
 
 func primaryCutOff(ctx context.Context, s *scene) (string, error) {
-	if !s.Server.Troubled() {
+	if !s.Server.Troubled() || s.Kind == testenv.MySQLGroup3 {
 		return "", fmt.Errorf("its network is the machine's: %w", errors.ErrUnsupported)
 	}
 	old, err := s.primary(ctx)
 	if err != nil {
 		return "", err
+	}
+	if s.Kind.Clustered() {
+		return s.cutOff(ctx, old)
 	}
 	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
 	if err = s.Server.CutOff(true, old); err == nil {
@@ -116,6 +131,14 @@ func secondaryKilled(ctx context.Context, s *scene) (string, error) {
 	}
 	member := (first + 1 + s.rand.IntN(2)) % 3
 	d := s.between(0, 2*s.TTL)
-	err = s.killFor(ctx, d, member)
+	if s.Kind.Clustered() {
+		err = s.Server.Kill(member)
+		timed.Rest(ctx, d)
+		heal, cancel := healing(ctx)
+		defer cancel()
+		err = errors.Join(err, notWhole(s.Server.Rejoin(heal, member)), notWhole(s.well(heal)))
+	} else {
+		err = s.killFor(ctx, d, member)
+	}
 	return fmt.Sprintf("member %d, down for %v", member, d), err
 }

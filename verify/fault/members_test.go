@@ -25,6 +25,9 @@ func TestPrimaryFrozen(t *testing.T)      { each(t, "primary-frozen", movesPrima
 // TestPrimaryCutOff: another member becomes primary, and the old one still answers.
 func TestPrimaryCutOff(t *testing.T) {
 	each(t, "primary-cut-off", func(t *testing.T, l *lab, f Fault) {
+		if l.Mongo == nil {
+			return // TestPrimaryThatAnswers is that of servers of SQL
+		}
 		if !l.Server.Troubled() {
 			t.Skip("the server's network is the machine's")
 		}
@@ -41,6 +44,17 @@ func TestPrimaryCutOff(t *testing.T) {
 // TestSecondaryKilled: the primary misses a member, and goes on.
 func TestSecondaryKilled(t *testing.T) {
 	each(t, "secondary-killed", func(t *testing.T, l *lab, f Fault) {
+		if l.Mongo == nil {
+			l.saw(t, f, func(ctx context.Context) bool {
+				for _, dsn := range l.Server.MemberDSNs() {
+					if once(ctx, dsn, "DO 1") != nil {
+						return l.insert(ctx, l.TTL).err == nil
+					}
+				}
+				return false
+			})
+			return
+		}
 		admin := l.Mongo.Database("admin")
 		l.saw(t, f, func(ctx context.Context) bool {
 			var status struct {

@@ -12,36 +12,36 @@ import (
 
 func networkFaults() []Fault {
 	return []Fault{
-		Fault{Name: "slow", Kinds: everywhere, Weight: 2, Uses: []string{network},
+		Fault{Name: "slow", Kinds: anywhere, Weight: 2, Uses: []string{network},
 			What:   "the network takes milliseconds to a quarter of the TTL, each way, unevenly",
 			Expect: "everything; a lease whose renewals take too long is lost, with the signal"}.by(slow),
-		Fault{Name: "trickle", Kinds: everywhere, Weight: 1, Uses: []string{network},
+		Fault{Name: "trickle", Kinds: anywhere, Weight: 1, Uses: []string{network},
 			What:   "a few KB a second pass, in slices of some bytes",
 			Expect: "everything; a lease whose renewals take too long is lost, with the signal"}.by(trickle),
-		Fault{Name: "cut", Kinds: everywhere, Weight: 2, Uses: []string{network},
+		Fault{Name: "cut", Kinds: anywhere, Weight: 2, Uses: []string{network},
 			What: "all connections of some processes are reset, again and again",
 			Expect: "everything; the outcome of what was under way is unknown for a moment (P6, P7). SelectForUpdate frees the key " +
 				"at the reset and its holder learns it within min(TTL/10, 1 s): the exception to P2"}.by(cut),
-		Fault{Name: "refused", Kinds: everywhere, Weight: 2, Uses: []string{network},
+		Fault{Name: "refused", Kinds: anywhere, Weight: 2, Uses: []string{network},
 			What:   "connections are reset and new ones refused",
 			Expect: "everything, as with cut; leases are lost, with the signal, when it lasts"}.by(refused),
-		Fault{Name: "half-open", Kinds: everywhere, Weight: 3, Uses: []string{network},
+		Fault{Name: "half-open", Kinds: anywhere, Weight: 3, Uses: []string{network},
 			What: "nothing passes in either direction, connections stay open, new ones open and hang; in the end they are reset",
 			Expect: "everything; leases are lost, with the signal. What a hold leaves behind ends within a TTL; a SelectForUpdate session " +
 				"that the server still has ends by its wait_timeout, the TTL in whole seconds, or when the silence ends, " +
 				"by a reset: the exception to P2, as with cut"}.by(halfOpen),
-		Fault{Name: "idle-dead", Kinds: everywhere, Weight: 3, Uses: []string{network},
+		Fault{Name: "idle-dead", Kinds: anywhere, Weight: 3, Uses: []string{network},
 			What: "what goes over the connections that are there is swallowed, as by a firewall that has forgotten them; new ones work; in the end the old are reset",
 			Expect: "everything: the server is well, and after a second without a byte the library asks on a new connection; leases whose TTL leaves no " +
 				"time for that are lost, with the signal. SelectForUpdate: the exception to P2, as with half-open"}.by(idleDead),
-		Fault{Name: "distance", Kinds: everywhere, Weight: 2, Uses: []string{network},
+		Fault{Name: "distance", Kinds: anywhere, Weight: 2, Uses: []string{network},
 			What:   "the server is far away: a round trip takes 50 or 300 ms, evenly",
 			Expect: "everything; with a TTL of a few round trips leases may be lost, with the signal. A key that nobody has is not told to be held"}.by(distance),
-		Fault{Name: "reply-dropped", Kinds: everywhere, Weight: 4, Uses: []string{network},
+		Fault{Name: "reply-dropped", Kinds: anywhere, Weight: 4, Uses: []string{network},
 			What: "requests are executed; replies to acquire, renew, release or commit vanish at random, with the connection",
 			Expect: "everything: no second holder, no hold longer than a TTL that nobody knows of (P7), an effect of Once exactly once (P13). " +
 				"SelectForUpdate: the exception to P2, as with cut"}.by(replyDropped),
-		Fault{Name: "request-late", Kinds: everywhere, Weight: 3, Uses: []string{network},
+		Fault{Name: "request-late", Kinds: anywhere, Weight: 3, Uses: []string{network},
 			What: "a request is held back, its client is sent away, and at most 0.9 TTL after it was sent it arrives",
 			Expect: "everything: what comes late names its hold and changes nothing of another's (P5). Later than a TTL nothing is promised. " +
 				"SelectForUpdate: the exception to P2, as with cut"}.by(requestLate),

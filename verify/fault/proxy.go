@@ -20,8 +20,9 @@ import (
 // silent; what happens to whole connections and to single requests and replies
 // happens before it (see line).
 type Proxy struct {
-	dsn   string
-	lines []*line // by member
+	dsn     string
+	leaving string
+	lines   []*line // by member; of a cluster of MySQL or MariaDB by address: the one that cuts, the one that leaves
 }
 
 // shaper is what toxiproxy asks for beside a proxy: where metrics and logs go.
@@ -36,7 +37,7 @@ func NewProxy(s *testenv.Server) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{dsn: s.DSN()}
+	p := &Proxy{dsn: s.DSN(), leaving: s.LeavingDSN()}
 	for _, member := range members {
 		l, err := newLine(member)
 		if err != nil {
@@ -48,12 +49,19 @@ func NewProxy(s *testenv.Server) (*Proxy, error) {
 	if !isMongo(s.Kind()) {
 		p.dsn = strings.Replace(p.dsn, members[0], p.lines[0].addr, 1)
 	}
+	if p.leaving != "" {
+		p.leaving = strings.Replace(p.leaving, members[1], p.lines[1].addr, 1)
+	}
 	return p, nil
 }
 
 // DSN is the server's DSN with the proxy's address, for MySQL and MariaDB. For
 // MongoDB it is the server's own: there the client dials by Addrs.
 func (p *Proxy) DSN() string { return p.dsn }
+
+// LeavingDSN is that of a cluster's address that leaves connections to the primary before open; empty: it is no cluster
+// of MySQL or MariaDB.
+func (p *Proxy) LeavingDSN() string { return p.leaving }
 
 // Addrs gives the proxy's address for each member's, for a Dialer: the members of a
 // replica set name each other to the client, by their own addresses.
@@ -72,7 +80,7 @@ func (p *Proxy) Close() {
 	}
 }
 
-// addresses are those of the members.
+// addresses are those of the members, or those that lead to the primary of a cluster.
 func addresses(s *testenv.Server) ([]string, error) {
 	if isMongo(s.Kind()) {
 		u, err := url.Parse(s.DSN())
@@ -81,11 +89,18 @@ func addresses(s *testenv.Server) ([]string, error) {
 		}
 		return strings.Split(u.Host, ","), nil
 	}
-	c, err := mysql.ParseDSN(s.DSN())
-	if err != nil {
-		return nil, err
+	var all []string
+	for _, dsn := range []string{s.DSN(), s.LeavingDSN()} {
+		if dsn == "" {
+			continue
+		}
+		c, err := mysql.ParseDSN(dsn)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c.Addr)
 	}
-	return []string{c.Addr}, nil
+	return all, nil
 }
 
 // forget undoes what makes lines slow or silent.

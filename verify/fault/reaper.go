@@ -9,10 +9,10 @@ import (
 
 func reaperFaults() []Fault {
 	return []Fault{
-		Fault{Name: "reaping", Kinds: everywhere, Weight: 2, Uses: []string{"reaper"},
+		Fault{Name: "reaping", Kinds: anywhere, Weight: 2, Uses: []string{"reaper"},
 			What:   "the reaper runs again and again",
 			Expect: "everything: it never ends a live hold (P10), and tokens of a key that comes back are larger (P3)"}.by(reaping),
-		Fault{Name: "force-release", Kinds: everywhere, Weight: 1, Uses: []string{"reaper"},
+		Fault{Name: "force-release", Kinds: anywhere, Weight: 1, Uses: []string{"reaper"},
 			What: "an operator releases hot keys of a space by force",
 			Expect: "everything but P2, and so P1, for the keys: their holders learn of it at the next renewal. What they guard does not commit after " +
 				"the next grant (P4), and tokens rise (P3)"}.by(forceRelease),

@@ -13,8 +13,8 @@ func serverFaults() []Fault {
 	return []Fault{
 		Fault{Name: "server-killed", Kinds: everywhere, Weight: 2, Uses: []string{server},
 			What: "the server (of a replica set all members at once) is killed with -9 and started again",
-			Expect: "everything: what was acknowledged is there again, tokens go on rising (P3). SelectForUpdate: keys are free when the " +
-				"server is back, their holders learn it within min(TTL/10, 1 s): the exception to P2"}.by(serverKilled),
+			Expect: "everything: what was acknowledged is there again, tokens go on rising (P3). SelectForUpdate: keys that were used " +
+				"within the last TTL can be had after it; their holders learn of the end within min(TTL/10, 1 s)"}.by(serverKilled),
 		Fault{Name: "server-frozen-short", Kinds: everywhere, Weight: 2, Uses: []string{server},
 			What:   "the server stands still for less than the TTL",
 			Expect: "everything; leases may be lost, with the signal"}.by(serverFrozenShort),

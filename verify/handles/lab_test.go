@@ -2,14 +2,13 @@ package handles
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/rowlock/rowlock/internal/testdb"
 	"github.com/rowlock/rowlock/internal/testserver"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
@@ -40,26 +39,16 @@ func each(t *testing.T, f func(t *testing.T, l lab, lib library)) {
 
 func newLab(t *testing.T, kind string) lab {
 	t.Helper()
-	config, err := mysql.ParseDSN(testserver.DSN(t, kind))
-	must(t, err)
+	config := testdb.MySQL(t, kind)
 	config.Logger = &mysql.NopLogger{}
-	open := func() *sql.DB {
-		db, err := sql.Open("mysql", config.FormatDSN())
-		must(t, err)
-		t.Cleanup(func() { _ = db.Close() })
-		return db
-	}
-	name := "h_" + strings.ToLower(rand.Text()[:12])
-	admin := open()
-	_, err = admin.Exec("CREATE DATABASE " + name)
-	must(t, err)
-	t.Cleanup(func() { _, _ = admin.Exec("DROP DATABASE " + name) })
-	config.DBName = name
 	store, err := mysqllock.Open(config.FormatDSN(), mysqllock.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	must(t, store.Migrate(within(t, time.Minute)))
-	l := lab{db: open(), store: store}
+	db, err := sql.Open("mysql", config.FormatDSN())
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	l := lab{db: db, store: store}
 	_, err = l.db.Exec("CREATE TABLE notes (n INT NOT NULL) ENGINE=InnoDB")
 	must(t, err)
 	return l

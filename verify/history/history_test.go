@@ -51,7 +51,7 @@ func TestLineIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, e := range []Event{
 		{},
-		{ID: 1, Client: "p1", Lease: 2, Space: "s", Key: "k", Kind: Commit, Result: OK, Begin: 3, Sent: 4, End: 5, Token: 6, Value: 7, Owner: "o", Error: "e", Reason: "r", Raised: "1213", Run: "n", Age: 8},
+		{ID: 1, Client: "p1", Lease: 2, Space: "s", Key: "k", Kind: Commit, Result: OK, Begin: 3, Sent: 4, End: 5, Token: 6, Value: 7, Owner: "o", Error: "e", Reason: "r", Raised: "1213", Run: "n", Mode: Slot, Slot: 9, Slots: 10, Group: 11, Fair: true, Try: true, Age: 8},
 		{ID: -1, Client: "quote\" back\\ line\n tab\t nul\x00 del\x7f é <&> \u2028", Begin: time.Hour},
 	} {
 		line := appendLine(nil, &e)

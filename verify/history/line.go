@@ -27,6 +27,12 @@ func appendLine(b []byte, e *Event) []byte {
 	b = appendString(b, "reason", e.Reason, false)
 	b = appendString(b, "raised", e.Raised, false)
 	b = appendString(b, "run", e.Run, false)
+	b = appendString(b, "mode", string(e.Mode), false)
+	b = appendInt(b, "slot", int64(e.Slot), false)
+	b = appendInt(b, "slots", int64(e.Slots), false)
+	b = appendInt(b, "group", e.Group, false)
+	b = appendBool(b, "fair", e.Fair)
+	b = appendBool(b, "try", e.Try)
 	b = appendTime(b, "age", e.Age, false)
 	return append(b, "}\n"...)
 }
@@ -46,6 +52,13 @@ func appendInt(b []byte, name string, n int64, always bool) []byte {
 		return b
 	}
 	return strconv.AppendInt(appendName(b, name), n, 10)
+}
+
+func appendBool(b []byte, name string, is bool) []byte {
+	if !is {
+		return b
+	}
+	return append(appendName(b, name), "true"...)
 }
 
 func appendString(b []byte, name, s string, always bool) []byte {

@@ -30,9 +30,10 @@ func (c command) String() string {
 	return strings.Join(slices.Concat([]string{"go test -run '" + c.pattern + "'"}, c.flags, []string{c.pkg}), " ")
 }
 
-// args are those of go, for a run whose output is events.
+// args are those of go, for a run whose output is events. A bug is to be caught by a test,
+// so nothing is vetted.
 func (c command) args(limit time.Duration) []string {
-	args := []string{"test", "-json", "-timeout=" + limit.String(), "-run", c.pattern}
+	args := []string{"test", "-json", "-vet=off", "-timeout=" + limit.String(), "-run", c.pattern}
 	if !slices.ContainsFunc(c.flags, func(f string) bool { return strings.HasPrefix(f, "-count=") }) {
 		args = append(args, "-count=1")
 	}

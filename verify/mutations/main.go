@@ -61,23 +61,32 @@ func run(ctx context.Context, short, onlyBase, refresh bool, names []string) err
 	}
 	var compiled map[string]error
 	if short {
-		compiled = t.compile(ctx, all)
+		if compiled, err = t.compile(ctx, all); err != nil {
+			return err
+		}
 	}
-	var results []result
+	trees := []*tree{t}
+	if short { // their tests need no server, and compute more than they wait
+		second, err := copyTree(ctx, root, filepath.Join(folder, "second"))
+		if err != nil {
+			return err
+		}
+		trees = append(trees, second)
+	}
+	results := tryAll(ctx, trees, all, func(ctx context.Context, t *tree, m *mutation) result {
+		if err := compiled[m.name]; err != nil || short && !m.short {
+			return result{mutation: m, err: err, checked: true}
+		}
+		return t.try(ctx, m)
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	failed := 0
-	for i, m := range all {
-		r := result{mutation: m, err: compiled[m.name], checked: true}
-		if r.err == nil && (!short || m.short) {
-			r = t.try(ctx, m)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		fmt.Printf("%d/%d %s\n", i+1, len(all), r)
+	for _, r := range results {
 		if r.err != nil {
 			failed++
 		}
-		results = append(results, r)
 	}
 	fmt.Println()
 	table(os.Stdout, results)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -103,6 +104,36 @@ func (t *tree) try(ctx context.Context, m *mutation) (r result) {
 	}
 	r.err = errors.New("SURVIVED: no test failed")
 	return r
+}
+
+// tryAll tries each mutation in one of the copies, as many at a time as there are copies,
+// and says what became of each as it comes.
+func tryAll(ctx context.Context, trees []*tree, all []*mutation, try func(context.Context, *tree, *mutation) result) []result {
+	results := make([]result, len(all))
+	next := make(chan int)
+	var mu sync.Mutex
+	done := 0
+	var workers sync.WaitGroup
+	for _, t := range trees {
+		workers.Go(func() {
+			for i := range next {
+				results[i] = try(ctx, t, all[i])
+				mu.Lock()
+				if done++; ctx.Err() == nil {
+					fmt.Printf("%d/%d %s\n", done, len(all), results[i])
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range all {
+		if ctx.Err() == nil {
+			next <- i
+		}
+	}
+	close(next)
+	workers.Wait()
+	return results
 }
 
 // base runs the tests without any bug. What fails is run once more: the machine may

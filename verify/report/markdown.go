@@ -8,11 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rowlock/rowlock/testenv"
 	"github.com/rowlock/rowlock/verify/round"
 )
 
 // Markdown is the report as a page.
-func (p *Report) Markdown() string { return p.Summary() + "\n" + p.Faults() }
+func (p *Report) Markdown() string {
+	return p.Summary() + "\n" + p.Faults() + "\n" + p.Failovers()
+}
 
 // Summary is a line for each strategy on each server.
 func (p *Report) Summary() string {
@@ -64,16 +67,53 @@ func (p *Report) Faults() string {
 			if f == nil {
 				continue
 			}
-			p50, longest := "–", "–"
-			if n := len(f.Gaps); n > 0 {
-				slices.Sort(f.Gaps)
-				p50, longest = short(f.Gaps[n/2]), short(f.Gaps[n-1])
-			}
+			p50, longest := middle(f.Gaps)
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %d | %s |\n", name, s.kind, thousands(f.Injected), thousands(len(f.Gaps)),
 				p50, longest, s.violated[name], seen(f.Errors))
 		}
 	}
 	return b.String()
+}
+
+// Failovers is a line for each fault and strategy on servers that replicate: the time in which the database itself took no
+// write, beside the time in which nobody was granted anything.
+func (p *Report) Failovers() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b strings.Builder
+	for _, name := range p.names() {
+		for _, s := range p.servers {
+			f := s.faults[name]
+			if f == nil || len(f.Gaps) == 0 || !s.kind.Clustered() && s.kind != testenv.Mongo3 || !strings.HasPrefix(name, "primary-") &&
+				!strings.HasPrefix(name, "successor-") && !strings.HasPrefix(name, "secondary-") && !strings.HasPrefix(name, "replicas-") {
+				continue
+			}
+			if b.Len() == 0 {
+				b.WriteString("Failovers that had no other fault beside them: the longest time from the begin of the fault on in which the database committed no " +
+					"write of one row on a new connection, and in which a strategy granted nothing; the leases that were held when it began, and those of " +
+					"them that were lost, all with the signal.\n\n" +
+					"| fault | server | n | database p50 | max | strategy: p50, max | leases held | lost |\n|---|---|---|---|---|---|---|---|\n")
+			}
+			p50, longest := middle(f.Database)
+			var spaces []string
+			for _, space := range slices.Sorted(maps.Keys(f.Of)) {
+				m, l := middle(f.Of[space])
+				spaces = append(spaces, fmt.Sprintf("`%s` %s, %s", space, m, l))
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", name, s.kind, thousands(len(f.Gaps)), p50, longest,
+				strings.Join(spaces, "<br>"), thousands(f.Held), thousands(f.Lost))
+		}
+	}
+	return b.String()
+}
+
+// middle is the median and the longest.
+func middle(times []time.Duration) (p50, longest string) {
+	if len(times) == 0 {
+		return "–", "–"
+	}
+	slices.Sort(times)
+	return short(times[len(times)/2]), short(times[len(times)-1])
 }
 
 // names are those of all faults.

@@ -54,11 +54,16 @@ func (p *Report) Add(name string, r round.Result) {
 	for name, f := range r.Faults {
 		sum := s.faults[name]
 		if sum == nil {
-			sum = &round.FaultStats{Errors: map[string]int{}}
+			sum = &round.FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}}
 			s.faults[name] = sum
 		}
 		sum.Injected += f.Injected
 		sum.Gaps = append(sum.Gaps, f.Gaps...)
+		sum.Database = append(sum.Database, f.Database...)
+		for space, gaps := range f.Of {
+			sum.Of[space] = append(sum.Of[space], gaps...)
+		}
+		sum.Held, sum.Lost = sum.Held+f.Held, sum.Lost+f.Lost
 		for text, n := range f.Errors {
 			sum.Errors[text] += n
 		}

@@ -54,15 +54,24 @@ func (l *Lab) Server() string {
 		return "MongoDB " + version
 	case testenv.MariaDB:
 		return "MariaDB " + version
+	case testenv.MariaDBGalera3:
+		return "MariaDB " + version + ", Galera of three nodes"
+	case testenv.MySQLSemiSync:
+		return "MySQL " + version + ", semi-synchronous, three servers"
+	case testenv.MySQLGroup3:
+		return "MySQL " + version + ", Group Replication of three"
+	case testenv.MySQLAsync:
+		return "MySQL " + version + ", asynchronous, two servers"
 	}
 	return "MySQL " + version
 }
 
-// tables are those of a space, the one that holds the locks first.
+// tables are those of a space, the one that holds the locks first. The tickets of all spaces of
+// MySQL and MariaDB are in one table.
 var tables = map[string][]string{
-	workload.Version:   {"rowlock_version"},
-	workload.Unique:    {"rowlock_unique"},
-	workload.ForUpdate: {"rowlock_session", "rowlock_session_row"},
+	workload.Version:   {"rowlock_version", "rowlock_share"},
+	workload.Unique:    {"rowlock_unique", "rowlock_share_unique"},
+	workload.ForUpdate: {"rowlock_session", "rowlock_session_row", "rowlock_share_session", "rowlock_wait"},
 	workload.Mongo:     {workload.MongoCollection, workload.MongoCollection + "_fence"},
 }
 
@@ -75,11 +84,27 @@ func (l *Lab) ready(keys []string, ttl time.Duration, clients func() []fault.Cli
 	l.Env.TTL, l.Env.Clients = ttl, clients
 }
 
+// otherSlot is that of the client whom another build plays.
+const otherSlot = 1
+
 // task is what the client in a slot does, but for its name.
 func (l *Lab) task(slot int, c Config, folder, prefix string) workload.Task {
 	proxy := l.Env.Proxies[slot]
+	address := proxy.DSN()
+	if leaves(l.Env.Kind) && slot%2 == 1 {
+		address = proxy.LeavingDSN()
+	}
+	program := ""
+	if slot == otherSlot {
+		program = c.Other
+	}
 	return workload.Task{
-		Folder: folder, Spaces: l.Spaces, Address: proxy.DSN(), Through: proxy.Addrs(),
-		Round: prefix, Seed: c.Seed, TTL: c.TTL, Hot: c.Hot, Light: c.Light, Break: c.Break,
+		Program: program,
+		Folder:  folder, Spaces: l.Spaces, Address: address, Pool: proxy.DSN(), Through: proxy.Addrs(),
+		Round: prefix, Seed: c.Seed, TTL: c.TTL, Hot: c.Hot, Light: c.Light, Modes: c.Modes, Break: c.Break,
 	}
 }
+
+// leaves reports whether some clients of a kind of cluster take locks by an address that leaves connections to the primary
+// before open. Of Galera that would make two writers.
+func leaves(kind testenv.Kind) bool { return kind.Clustered() && kind != testenv.MariaDBGalera3 }

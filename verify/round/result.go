@@ -35,8 +35,12 @@ type FaultStats struct {
 	Injected int
 
 	// Of those during which there was no other:
-	Gaps   []time.Duration // the longest time without a grant to anybody, from its begin on
-	Errors map[string]int  // what callers were told meanwhile, without what differs each time
+	Gaps     []time.Duration            // the longest time without a grant to anybody, from its begin on
+	Database []time.Duration            // the same of durable writes of one row, on new connections, beside the locks
+	Of       map[string][]time.Duration // the same of grants by space
+	Lost     int                        // leases that ended by themselves meanwhile: their holders had the signal
+	Held     int                        // leases that were there when it began
+	Errors   map[string]int             // what callers were told meanwhile, without what differs each time
 }
 
 // Sum is the numbers of all spaces.
@@ -104,11 +108,15 @@ var operations = []history.Kind{history.Acquire, history.Renew, history.Release,
 // count takes the numbers from the events.
 func (r *Result) count(events []history.Event) {
 	r.Spaces, r.Faults = map[string]Count{}, map[string]*FaultStats{}
-	var grants []time.Duration
+	var grants, pulses []time.Duration
+	of := map[string][]time.Duration{}
 	var failed []history.Event
 	for _, e := range events {
 		if e.Error != "" && (e.Result == history.Failed || e.Result == history.Unknown) {
 			failed = append(failed, e)
+		}
+		if e.Kind == history.Pulse && e.Result == history.OK {
+			pulses = append(pulses, e.End)
 		}
 		if !slices.Contains(operations, e.Kind) {
 			continue
@@ -118,6 +126,7 @@ func (r *Result) count(events []history.Event) {
 		if e.Kind == history.Acquire && e.Result == history.OK {
 			c.Grants++
 			grants = append(grants, e.End)
+			of[e.Space] = append(of[e.Space], e.End)
 		}
 		r.Spaces[e.Space] = c
 	}
@@ -127,6 +136,11 @@ func (r *Result) count(events []history.Event) {
 		r.Spaces[v.Space] = c
 	}
 	slices.Sort(grants)
+	slices.Sort(pulses)
+	for _, times := range of {
+		slices.Sort(times)
+	}
+	leases := livesOf(events)
 	var faults []history.Event
 	for _, e := range events {
 		if e.Kind == history.Fault {
@@ -136,7 +150,7 @@ func (r *Result) count(events []history.Event) {
 	for i, e := range faults {
 		f := r.Faults[e.Key]
 		if f == nil {
-			f = &FaultStats{Errors: map[string]int{}}
+			f = &FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}}
 			r.Faults[e.Key] = f
 		}
 		f.Injected++
@@ -144,6 +158,12 @@ func (r *Result) count(events []history.Event) {
 			continue
 		}
 		f.Gaps = append(f.Gaps, gap(grants, e.Begin, e.End))
+		f.Database = append(f.Database, gap(pulses, e.Begin, e.End))
+		for space, times := range of {
+			f.Of[space] = append(f.Of[space], gap(times, e.Begin, e.End))
+		}
+		held, lost := leases.during(e)
+		f.Held, f.Lost = f.Held+held, f.Lost+lost
 		for _, o := range failed {
 			if o.End < e.Begin || o.End > e.End {
 				continue

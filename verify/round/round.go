@@ -22,10 +22,13 @@ type Config struct {
 	Faults   []fault.Fault // may be none
 	Lines    int           // how many faults at once, at most
 	Gap      time.Duration // between two faults of one line, at most
+	Peace    time.Duration // without faults in the end, beside what it takes until all is had again
 	TTL      time.Duration
 	Hot      int    // see workload.Task
 	Light    int    //
+	Modes    int    //
 	Break    string //
+	Other    string // another build of this program, that plays the second client; empty: none
 	Out      string // where the folders of rounds are made
 	Keep     bool   // also the folder of a clean round
 	Command  string // that runs this round again
@@ -54,7 +57,7 @@ func Run(ctx context.Context, l *Lab, c Config) (r Result, err error) {
 // record is the part of the round that makes its history.
 func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	prefix := fmt.Sprintf("%x.%s", c.Seed, r.Begin.Format("150405.000"))
-	keys := workload.HotKeys(prefix)
+	keys := workload.SharedKeys(prefix)
 	meta := history.Meta{Seed: int64(c.Seed), Command: c.Command, Started: r.Begin, Begin: history.Now(), Spaces: map[string]history.Space{}}
 	for _, space := range l.Spaces {
 		meta.Spaces[space] = history.Space{Server: l.Server(), Strategy: space, TTL: c.TTL}
@@ -86,35 +89,41 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 			timed.Rest(watching, 300*time.Millisecond)
 		}
 	}()
+	pulsing, unpulse := context.WithCancel(ctx)
 	pulsed := make(chan struct{})
 	go func() {
 		defer close(pulsed)
-		for watching.Err() == nil {
-			l.direct.Pulse(watching, rec)
-			timed.Rest(watching, c.TTL/10)
-		}
+		l.direct.Pulses(pulsing, rec, c.TTL/10)
 	}()
 	working := time.Now()
 	busy, rest := context.WithTimeout(ctx, c.Duration)
 	in := &injector{env: l.Env, faults: c.Faults, rec: rec, gap: c.Gap}
 	r.Broken = in.run(busy, c.Seed, c.Lines)
 	rest()
-	timed.Rest(ctx, c.TTL+c.TTL/2) // in peace: what was lost is had again
+	timed.Rest(ctx, c.TTL+c.TTL/2+c.Peace) // what was lost is had again, and everybody gets a turn
 	r.Seconds = time.Since(working).Seconds()
 	err = crew.Stop(4*c.TTL + 10*time.Second)
 	timed.Rest(ctx, c.TTL+c.TTL/4) // what nobody could release ends by itself
 	unwatch()
 	<-watched
-	<-pulsed
-	if err = errors.Join(err, ctx.Err()); err != nil {
-		return err
-	}
 	all := slices.Clone(keys)
 	for _, name := range crew.Names() {
 		all = append(append(all, workload.LightKeys(prefix, name)...), workload.KeptKey(prefix, name))
 	}
-	if err := l.direct.Observe(ctx, rec, all); err != nil {
-		return fmt.Errorf("observe the end: %w", err)
+	var observed error
+	if err == nil && ctx.Err() == nil {
+		observed = l.direct.Observe(ctx, rec, all)
+	}
+	unpulse() // what is left is judged by whether the server was well until then
+	<-pulsed
+	for _, e := range cuts(l.Env.Server.Cuts(), r.Begin) {
+		rec.Add(e)
+	}
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if observed != nil {
+		return fmt.Errorf("observe the end: %w", observed)
 	}
 	if err := l.direct.Ledgers(ctx, rec, keys); err != nil {
 		return err

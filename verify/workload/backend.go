@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,11 @@ import (
 type backend interface {
 	store() driver.Store
 
-	// commit adds the next row to the ledger of the lease's key in a guarded
-	// transaction: in InTx, or with Guard in one of the caller's. It calls sending
-	// with the row's number when the commit comes next.
-	commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(number int64)) error
+	// commit writes a row for each lease in a transaction that is guarded with all of them:
+	// in InTx, or with Guard in one of the caller's. An exclusive lease's is the next of the
+	// ledger of its key, a slot's that of the slot's; a reader's says which number it found in
+	// the ledger. It calls sending with the numbers when the commit comes next.
+	commit(ctx context.Context, leases []*rowlock.Lease, rows []row, own bool, sending func(numbers []int64)) error
 
 	// once makes the effect r of a run that is marked by the name of mark, by Once, or with
 	// MarkRun in a transaction of the caller's.
@@ -33,6 +35,9 @@ type backend interface {
 	write(ctx context.Context, key string, token, value int64) error
 	read(ctx context.Context, key string) (value, token int64, err error)
 
+	// pulse makes a durable write of one row, on a new connection.
+	pulse(ctx context.Context) error
+
 	// unapplied reports whether err proves that what it answers took no effect.
 	unapplied(err error) bool
 
@@ -44,7 +49,20 @@ type row struct {
 	Space, Client string
 	Event, Token  int64
 	Run           string
+	Mode          history.Mode
+	Slot          int
 }
+
+// ledger is the name of the ledger of a key that the row is for.
+func (r row) ledger(key string) string {
+	if r.Mode == history.Slot {
+		return slotLedger(key, r.Slot)
+	}
+	return key
+}
+
+// slotLedger is the name of the ledger of a slot.
+func slotLedger(key string, slot int) string { return fmt.Sprintf("%s#%d", key, slot) }
 
 // errCommit is matched by an error of the commit itself: it took effect, or not.
 var errCommit = errors.New("the answer to the commit")
@@ -89,7 +107,7 @@ func written(b backend, err error) history.Result {
 func open(space string, t Task) (backend, error) {
 	switch space {
 	case Version, Unique, ForUpdate:
-		return openSQL(space, t.Address)
+		return openSQL(space, t.Address, cmp.Or(t.Pool, t.Address))
 	case Mongo:
 		return openMongo(t.Address, t.Through)
 	}

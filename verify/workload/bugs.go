@@ -3,25 +3,34 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rowlock/rowlock/driver"
 )
 
 // Bugs are deliberate ones, to see that a round finds them.
-var Bugs = []string{bugTTL, bugRelease, bugMark}
+var Bugs = []string{bugTTL, bugRelease, bugMark, bugSlot, bugShare, bugOrder}
 
 const (
 	bugTTL     = "ttl"     // the database grants half the time that the client counts on
 	bugRelease = "release" // a release ends whatever hold the key has
 	bugMark    = "mark"    // a run is marked by another name each time
+	bugSlot    = "slot"    // of 2n places two have each number
+	bugShare   = "share"   // who asks for a key of readers exclusively is one of them
+	bugOrder   = "order"   // every other program does not stand in line
 )
 
 // broken puts a bug before a store.
 func broken(bug string, s driver.Store) (driver.Store, error) {
 	switch bug {
-	case "", bugMark: // that one is of the worker
+	case "", bugMark, bugOrder: // those are of the worker
 		return s, nil
+	case bugSlot:
+		return &moreSlots{Store: s, slots: make(map[driver.HoldID]int)}, nil
+	case bugShare:
+		return &noWriter{Store: s, ids: make(map[driver.HoldID]bool)}, nil
 	case bugTTL:
 		return &halfTTL{s}, nil
 	case bugRelease:
@@ -67,6 +76,98 @@ func (s *anyRelease) Release(ctx context.Context, holds []driver.Hold) ([]driver
 }
 
 func (s *anyRelease) Limits() driver.Limits { return plain(s.Store) }
+
+type moreSlots struct {
+	driver.Store
+	mu    sync.Mutex
+	slots map[driver.HoldID]int // the numbers that the store gave and the client does not know
+}
+
+func (s *moreSlots) Unwrap() driver.Store { return s.Store }
+
+func (s *moreSlots) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	reqs = slices.Clone(reqs)
+	for i := range reqs {
+		if r := &reqs[i]; r.Mode == driver.Slot {
+			r.Slots *= 2
+		}
+	}
+	list, err := s.Store.Acquire(ctx, reqs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range list {
+		if r := reqs[i]; r.Mode == driver.Slot && list[i].Status == driver.Granted {
+			s.slots[r.ID] = list[i].Slot
+			list[i].Slot %= r.Slots / 2
+		}
+	}
+	return list, err
+}
+
+func (s *moreSlots) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	return s.Store.Renew(ctx, s.given(holds))
+}
+
+func (s *moreSlots) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	return s.Store.Release(ctx, s.given(holds))
+}
+
+// given is holds with the numbers that the store gave.
+func (s *moreSlots) given(holds []driver.Hold) []driver.Hold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holds = slices.Clone(holds)
+	for i := range holds {
+		if slot, ok := s.slots[holds[i].ID]; ok {
+			holds[i].Slot = slot
+		}
+	}
+	return holds
+}
+
+func (s *moreSlots) Limits() driver.Limits { return plain(s.Store) }
+
+type noWriter struct {
+	driver.Store
+	mu  sync.Mutex
+	ids map[driver.HoldID]bool // of those who are readers without knowing it
+}
+
+func (s *noWriter) Unwrap() driver.Store { return s.Store }
+
+func (s *noWriter) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	for i := range reqs {
+		if r := &reqs[i]; r.Mode == driver.Exclusive && strings.HasSuffix(r.Key, "/readers") {
+			s.mu.Lock()
+			s.ids[r.ID] = true
+			s.mu.Unlock()
+			r.Mode, r.Keep = driver.Shared, 0
+		}
+	}
+	return s.Store.Acquire(ctx, reqs)
+}
+
+func (s *noWriter) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	return s.Store.Renew(ctx, s.readers(holds))
+}
+
+func (s *noWriter) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	return s.Store.Release(ctx, s.readers(holds))
+}
+
+func (s *noWriter) readers(holds []driver.Hold) []driver.Hold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holds = slices.Clone(holds)
+	for i := range holds {
+		if s.ids[holds[i].ID] {
+			holds[i].Mode = driver.Shared
+		}
+	}
+	return holds
+}
+
+func (s *noWriter) Limits() driver.Limits { return plain(s.Store) }
 
 // plain is what is left of a store whose other abilities the wrapper hides.
 func plain(s driver.Store) driver.Limits {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/verify/history"
 )
 
@@ -55,6 +56,9 @@ func client(from io.Reader, to io.Writer) error {
 	for _, s := range spaces {
 		work.Go(func() { s.work(ctx) })
 	}
+	work.Go(func() { // all spaces are on one server
+		pulses(ctx, rec, history.Reach, t.TTL/10, spaces[0].pulse)
+	})
 	work.Wait()
 	for _, s := range spaces {
 		err = errors.Join(err, s.close())
@@ -73,6 +77,9 @@ type space struct {
 	hot    []string
 	light  []string
 	tx     []string
+	modes  []string
+	groups []string
+	fair   []string // empty: the store keeps no order, as some bugs hide it
 	values values
 }
 
@@ -92,9 +99,14 @@ func newSpace(name string, number int, t Task, rec *history.Recorder) (*space, e
 	if err != nil {
 		return nil, err
 	}
+	var fair []string
+	if _, keeps := store.(driver.Tickets); keeps {
+		fair = FairKeys(t.Round)
+	}
 	return &space{
 		backend: b, name: name, number: number, task: t, locks: locks, rec: rec,
-		hot: HotKeys(t.Round), light: LightKeys(t.Round, t.Name), tx: TxKeys(t.Round, name), values: values{client: t.Name},
+		hot: HotKeys(t.Round), light: LightKeys(t.Round, t.Name), tx: TxKeys(t.Round, name),
+		modes: ModeKeys(t.Round), groups: GroupKeys(t.Round), fair: fair, values: values{client: t.Name},
 	}, nil
 }
 
@@ -120,23 +132,31 @@ func (s *space) work(ctx context.Context) {
 		light *= 2 // it has the server to itself
 	}
 	var all sync.WaitGroup
-	for i := range s.task.Hot + light {
-		w := newWorker(s, i)
-		life := w.hot
-		if i >= s.task.Hot {
-			life = w.light
+	number := 0
+	start := func(n int, life func(*worker, context.Context)) {
+		for range n {
+			w := newWorker(s, number)
+			number++
+			all.Go(func() {
+				for ctx.Err() == nil {
+					life(w, ctx)
+				}
+			})
 		}
-		all.Go(func() {
-			for ctx.Err() == nil {
-				life(ctx)
-			}
-		})
 	}
-	one := newWorker(s, s.task.Hot+light)
-	all.Go(func() {
-		for ctx.Err() == nil {
-			one.kept(ctx)
+	start(s.task.Hot, (*worker).hot)
+	start(light, (*worker).light)
+	start(1, (*worker).kept)
+	if s.task.Modes > 0 {
+		if s.hasModes() {
+			start(s.task.Modes, (*worker).mixed)
 		}
-	})
+		start((s.task.Modes+1)/2, (*worker).grouped)
+		if len(s.fair) > 0 {
+			start((s.task.Modes+1)/2, (*worker).fairly)
+		}
+		start(1, (*worker).lead)
+		start(1, (*worker).follow)
+	}
 	all.Wait()
 }

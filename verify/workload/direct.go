@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/verify/history"
+	"github.com/rowlock/rowlock/verify/timed"
 )
 
 // Direct is the way to a server's spaces that no fault of the network is on, and that
@@ -33,10 +34,11 @@ type side interface {
 	prepare(ctx context.Context) error
 	tune(ctx context.Context) error
 	registers(ctx context.Context, space string, keys []string) error
-	ledger(ctx context.Context, space, key string) ([]history.Event, error)
+	ledger(ctx context.Context, space, name string) ([]history.Event, error)
+	seen(ctx context.Context, space, key string) ([]history.Event, error)
 	effects(ctx context.Context, space, key string) ([]history.Event, error)
 	marks(ctx context.Context, space, key string) ([]history.Event, error)
-	pulse(ctx context.Context) error // a durable write of one row on a new connection
+	pulse(ctx context.Context) error
 	close() error
 }
 
@@ -65,7 +67,7 @@ func OpenDirect(ctx context.Context, spaces []string, address string) (d *Direct
 		if d.side == nil {
 			d.side = b.(side)
 		} else {
-			defer b.(*sqlBackend).db.Close() // one is enough
+			defer b.(*sqlBackend).closeSide() // one is enough
 		}
 	}
 	for _, s := range d.locks {
@@ -122,17 +124,26 @@ func (d *Direct) Force(ctx context.Context, space string, keys []string) (err er
 	return err
 }
 
-// Pulse writes a row, durably and on a new connection, and records how long that took.
-func (d *Direct) Pulse(ctx context.Context, rec *history.Recorder) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	e := rec.Begin(history.Event{Kind: history.Pulse})
-	err := d.side.pulse(ctx)
-	e.Result, e.Error = history.OK, text(err)
-	if err != nil {
-		e.Result = history.Failed
+// Pulses writes a row every now and then, durably and on a new connection, until ctx ends, and
+// records how long that took.
+func (d *Direct) Pulses(ctx context.Context, rec *history.Recorder, every time.Duration) {
+	pulses(ctx, rec, history.Pulse, every, d.side.pulse)
+}
+
+func pulses(ctx context.Context, rec *history.Recorder, kind history.Kind, every time.Duration, pulse func(context.Context) error) {
+	for ctx.Err() == nil {
+		// The end of ctx does not cut one off: it would look like a server that does not answer.
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		e := rec.Begin(history.Event{Kind: kind})
+		err := pulse(bound)
+		cancel()
+		e.Result, e.Error = history.OK, text(err)
+		if err != nil {
+			e.Result = history.Failed
+		}
+		rec.End(e)
+		timed.Rest(ctx, every)
 	}
-	rec.End(e)
 }
 
 // Observe asks for the state of keys in each space and records it. The error is that
@@ -166,7 +177,9 @@ func observe(ctx context.Context, rec *history.Recorder, space string, s driver.
 			e.Result, e.Error, e.Raised = history.Failed, text(err), raised(err)
 		case infos[i].Held:
 			e.Result, e.Owner, e.Token = history.Held, infos[i].Owner, infos[i].Token
-			if !infos[i].Since.IsZero() {
+			if infos[i].InPhase() { // Since is the beginning of the phase
+				e.Mode, e.Value, e.Slot = history.InPhase, int64(infos[i].Readers), infos[i].Slots
+			} else if !infos[i].Since.IsZero() {
 				e.Age = max(0, time.Since(infos[i].Since))
 			}
 		default:
@@ -178,21 +191,39 @@ func observe(ctx context.Context, rec *history.Recorder, space string, s driver.
 	return err
 }
 
-// Ledgers records the rows of the ledgers of keys.
+// Ledgers records the rows of the ledgers of keys, and of those of their slots, and what
+// readers found in them.
 func (d *Direct) Ledgers(ctx context.Context, rec *history.Recorder, keys []string) error {
 	for _, space := range d.spaces {
 		for _, key := range keys {
-			rows, err := d.side.ledger(ctx, space, key)
+			for slot := -1; slot < MostSlots; slot++ {
+				e := history.Event{Kind: history.Ledger, Space: space, Key: key}
+				name := key
+				if slot >= 0 {
+					name, e.Mode, e.Slot = slotLedger(key, slot), history.Slot, slot
+				}
+				rows, err := d.side.ledger(ctx, space, name)
+				if err != nil {
+					return fmt.Errorf("read the ledger of %s: %w", name, err)
+				}
+				addRows(rec, rows, e)
+			}
+			rows, err := d.side.seen(ctx, space, key)
 			if err != nil {
-				return fmt.Errorf("read the ledger of %s: %w", key, err)
+				return fmt.Errorf("read what readers of %s found: %w", key, err)
 			}
-			for _, e := range rows {
-				e.Kind, e.Space, e.Key = history.Ledger, space, key
-				rec.Add(e)
-			}
+			addRows(rec, rows, history.Event{Kind: history.Seen, Space: space, Key: key})
 		}
 	}
 	return nil
+}
+
+// addRows records rows of a kind.
+func addRows(rec *history.Recorder, rows []history.Event, of history.Event) {
+	for _, e := range rows {
+		e.Kind, e.Space, e.Key, e.Mode, e.Slot = of.Kind, of.Space, of.Key, of.Mode, of.Slot
+		rec.Add(e)
+	}
 }
 
 // Effects records the effects and the marks of keys.

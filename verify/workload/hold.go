@@ -57,23 +57,45 @@ func (h *hold) renew(ctx context.Context) {
 	h.rec.End(e)
 }
 
-// commit adds a row to the key's ledger.
-func (h *hold) commit(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, h.task.TTL)
+// commit adds a row to the key's ledger, or to that of its slot, or of its readers.
+func (h *hold) commit(ctx context.Context) { commitAll(ctx, []*hold{h}) }
+
+// commitName names the commit of a reader.
+func commitName(client string, event int64) string { return fmt.Sprintf("%s.%d", client, event) }
+
+// commitAll adds a row for each hold, in one transaction that is guarded with all of them.
+func commitAll(ctx context.Context, holds []*hold) {
+	w := holds[0].worker
+	ctx, cancel := context.WithTimeout(ctx, w.task.TTL)
 	defer cancel()
-	e := h.rec.Begin(h.event(history.Commit))
-	r := row{Space: h.name, Client: h.task.Name, Event: e.ID, Token: h.lease.Token()}
-	pause := time.Duration(0)
-	if h.chance(10) {
-		pause = h.upTo(h.task.TTL / 2) // between the guard and the commit
+	events, rows, leases := make([]history.Event, len(holds)), make([]row, len(holds)), make([]*rowlock.Lease, len(holds))
+	for i, h := range holds {
+		e := w.rec.Begin(h.event(history.Commit))
+		e.Mode, e.Slot = h.acquire.Mode, h.acquire.Slot
+		if len(holds) > 1 {
+			e.Group = h.acquire.Group
+		}
+		if e.Mode == history.Shared {
+			e.Run = commitName(w.task.Name, e.ID)
+		}
+		events[i], leases[i] = e, h.lease
+		rows[i] = row{Space: w.name, Client: w.task.Name, Event: e.ID, Token: e.Token, Mode: e.Mode, Slot: e.Slot}
 	}
-	err := h.backend.commit(ctx, h.lease, r, h.chance(40), func(number int64) {
+	pause := time.Duration(0)
+	if w.chance(10) {
+		pause = w.upTo(w.task.TTL / 2) // between the guard and the commit
+	}
+	err := w.backend.commit(ctx, leases, rows, w.chance(40), func(numbers []int64) {
 		timed.Rest(ctx, pause)
-		e.Value, e.Sent = number, history.Now()
-		h.rec.Add(e) // before it is sent: the reply may never come
+		for i := range events {
+			events[i].Value, events[i].Sent = numbers[i], history.Now()
+			w.rec.Add(events[i]) // before it is sent: the reply may never come
+		}
 	})
-	e.Result, e.Error, e.Raised = committed(err), text(err), raised(err)
-	h.rec.End(e)
+	for _, e := range events {
+		e.Result, e.Error, e.Raised = committed(err), text(err), raised(err)
+		w.rec.End(e)
+	}
 }
 
 // once makes the effect of a run that others try too, in this moment or in one just past.

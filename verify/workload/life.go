@@ -135,7 +135,9 @@ func (h *hold) use(ctx context.Context, d time.Duration, guarded bool) {
 				h.once(ctx)
 			}
 		case 2, 3:
-			h.write(ctx)
+			if h.acquire.Mode == "" { // tokens of others are not in one order
+				h.write(ctx)
+			}
 		case 4:
 			h.read(ctx, h.lease.Key())
 		case 5:

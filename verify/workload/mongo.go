@@ -18,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/fencing"
 	mongolock "github.com/rowlock/rowlock/mongo"
 	"github.com/rowlock/rowlock/verify/fault"
+	"github.com/rowlock/rowlock/verify/history"
 )
 
 // The database of all rounds on a server, and its collections.
@@ -26,6 +27,7 @@ const (
 	MongoCollection = "rowlock"
 
 	mongoLedger   = "verify_ledger"
+	mongoSeen     = "verify_seen"
 	mongoEffect   = "verify_effect"
 	mongoPulse    = "verify_pulse"
 	mongoRegister = "verify_register"
@@ -37,7 +39,9 @@ type mongoBackend struct {
 	locks          *mongolock.Store
 	rows, register *mongo.Collection
 	made           *mongo.Collection // effects
+	found          *mongo.Collection // what readers found
 	address        string
+	through        map[string]string
 }
 
 func connectMongo(address string, through map[string]string) (*mongo.Client, error) {
@@ -57,7 +61,7 @@ func openMongo(address string, through map[string]string) (*mongoBackend, error)
 		return nil, err
 	}
 	linearizable := options.Collection().SetReadConcern(readconcern.Linearizable())
-	return &mongoBackend{client, locks, db.Collection(mongoLedger), db.Collection(mongoRegister, linearizable), db.Collection(mongoEffect), address}, nil
+	return &mongoBackend{client, locks, db.Collection(mongoLedger), db.Collection(mongoRegister, linearizable), db.Collection(mongoEffect), db.Collection(mongoSeen), address, through}, nil
 }
 
 func (b *mongoBackend) store() lockdriver.Store { return b.locks }
@@ -68,19 +72,24 @@ func (b *mongoBackend) close() error {
 	return errors.Join(b.locks.Close(), b.client.Disconnect(ctx))
 }
 
-func (b *mongoBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(int64)) error {
+func (b *mongoBackend) commit(ctx context.Context, leases []*rowlock.Lease, rows []row, own bool, sending func([]int64)) error {
 	add := func(ctx context.Context) error {
-		n, err := b.add(ctx, lease.Key(), r)
-		if err == nil {
-			sending(n)
+		var numbers []int64
+		for i, r := range rows {
+			n, err := b.add(ctx, leases[i].Key(), r)
+			if err != nil {
+				return err
+			}
+			numbers = append(numbers, n)
 		}
-		return err
+		sending(numbers)
+		return nil
 	}
 	if !own {
-		return b.locks.InTx(ctx, lease, add)
+		return b.locks.InTx(ctx, leases[0], add, leases[1:]...)
 	}
 	return b.inTx(ctx, func(ctx context.Context) error {
-		if err := b.locks.Guard(ctx, lease); err != nil {
+		if err := b.locks.Guard(ctx, leases[0], leases[1:]...); err != nil {
 			return err
 		}
 		return add(ctx)
@@ -152,15 +161,20 @@ func (b *mongoBackend) effect(ctx context.Context, key string, r row) error {
 	return err
 }
 
-// add adds the next row to the ledger of key, in the transaction of ctx.
+// add adds the next row to the ledger of key, or what a reader found there, in the transaction
+// of ctx.
 func (b *mongoBackend) add(ctx context.Context, key string, r row) (int64, error) {
+	name := r.ledger(key)
 	var last struct{ N int64 }
-	err := b.rows.FindOne(ctx, bson.M{"key": key}, options.FindOne().SetSort(bson.D{{Key: "n", Value: -1}})).Decode(&last)
+	err := b.rows.FindOne(ctx, bson.M{"key": name}, options.FindOne().SetSort(bson.D{{Key: "n", Value: -1}})).Decode(&last)
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, err
 	}
-	n := last.N + 1
-	_, err = b.rows.InsertOne(ctx, bson.M{"key": key, "n": n, "token": r.Token, "client": r.Client, "event": r.Event})
+	n, to := last.N, b.found
+	if r.Mode != history.Shared {
+		n, to = n+1, b.rows
+	}
+	_, err = to.InsertOne(ctx, bson.M{"key": name, "n": n, "token": r.Token, "client": r.Client, "event": r.Event})
 	return n, err
 }
 

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,19 +16,46 @@ func (b *mongoBackend) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, err = b.found.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "key", Value: 1}}})
+	if err != nil {
+		return err
+	}
 	_, err = b.made.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "key", Value: 1}, {Key: "run", Value: 1}}})
 	return err
 }
 
 // pulse dials a client of its own: the driver has no other way to a new connection.
 func (b *mongoBackend) pulse(ctx context.Context) error {
-	client, err := connectMongo(b.address, nil)
+	client, err := connectMongo(b.address, b.through)
 	if err != nil {
 		return err
 	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
+	defer func() {
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = client.Disconnect(bound) // it speaks to the server, which may be out of reach
+	}()
 	_, err = client.Database(MongoDatabase).Collection(mongoPulse).InsertOne(ctx, bson.M{})
 	return err
+}
+
+func (b *mongoBackend) seen(ctx context.Context, _, key string) ([]history.Event, error) {
+	found, err := b.found.Find(ctx, bson.M{"key": key}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return nil, err
+	}
+	var docs []struct {
+		N, Token, Event int64
+		Client          string
+	}
+	if err := found.All(ctx, &docs); err != nil {
+		return nil, err
+	}
+	var list []history.Event
+	for _, d := range docs {
+		list = append(list, history.Event{Value: d.N, Token: d.Token, Owner: d.Client, Run: commitName(d.Client, d.Event)})
+	}
+	return list, nil
 }
 
 func (b *mongoBackend) effects(ctx context.Context, _, key string) ([]history.Event, error) {

@@ -54,11 +54,15 @@ type process struct {
 
 // launch starts a client and gives it its task. It does not wait for it.
 func launch(t Task) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	program := t.Program
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		program = self
 	}
-	p := &process{cmd: exec.Command(self), log: filepath.Join(t.Folder, t.Name+".log")}
+	p := &process{cmd: exec.Command(program), log: filepath.Join(t.Folder, t.Name+".log")}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err

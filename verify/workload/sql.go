@@ -14,6 +14,7 @@ import (
 	lockdriver "github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/fencing"
 	mysqllock "github.com/rowlock/rowlock/mysql"
+	"github.com/rowlock/rowlock/verify/history"
 )
 
 // sqlTables are the ledgers, effects and registers of all rounds on a server.
@@ -28,6 +29,11 @@ var sqlTables = []string{
 		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL, run VARCHAR(40) NOT NULL,
 		client VARCHAR(20) NOT NULL, event BIGINT NOT NULL,
 		KEY (space, name, run)) ENGINE=InnoDB`,
+	`CREATE TABLE IF NOT EXISTS verify_seen (
+		id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL, n BIGINT NOT NULL,
+		token BIGINT NOT NULL, client VARCHAR(20) NOT NULL, event BIGINT NOT NULL,
+		KEY (space, name)) ENGINE=InnoDB`,
 	`CREATE TABLE IF NOT EXISTS verify_pulse (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB`,
 	`CREATE TABLE IF NOT EXISTS verify_register (
 		space VARCHAR(20) NOT NULL, name VARCHAR(100) NOT NULL,
@@ -37,27 +43,27 @@ var sqlTables = []string{
 
 // sqlBackend is a space on MySQL or MariaDB.
 type sqlBackend struct {
-	space     string
-	locks     *mysqllock.Store
-	db        *sql.DB
-	connector driver.Connector
-	pulses    *sql.DB // of Direct
+	space  string
+	locks  *mysqllock.Store
+	db     *sql.DB
+	pulses *sql.DB // each on a new connection
 }
 
-func openSQL(space, address string) (*sqlBackend, error) {
+func openSQL(space, address, pool string) (*sqlBackend, error) {
 	strategy, err := mysqllock.ParseStrategy(space)
 	if err != nil {
 		return nil, err
 	}
-	locks, err := mysqllock.Open(address, mysqllock.Options{Strategy: strategy})
+	locks, err := mysqllock.Open(address, mysqllock.Options{Strategy: strategy, SingleWriter: true})
 	if err != nil {
 		return nil, err
 	}
-	config, err := mysql.ParseDSN(address)
+	config, err := mysql.ParseDSN(pool)
 	if err != nil {
 		return nil, errors.Join(err, locks.Close())
 	}
 	config.Logger = &mysql.NopLogger{} // what it has to say comes as errors too
+	config.RejectReadOnly = true       // of a cluster: a connection to the primary before is not kept
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, errors.Join(err, locks.Close())
@@ -65,34 +71,51 @@ func openSQL(space, address string) (*sqlBackend, error) {
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
-	return &sqlBackend{space: space, locks: locks, db: db, connector: connector}, nil
+	pulses := sql.OpenDB(connector)
+	pulses.SetMaxIdleConns(-1)
+	return &sqlBackend{space: space, locks: locks, db: db, pulses: pulses}, nil
 }
 
 func (b *sqlBackend) store() lockdriver.Store { return b.locks }
 
-func (b *sqlBackend) close() error { return errors.Join(b.locks.Close(), b.db.Close()) }
+func (b *sqlBackend) close() error { return errors.Join(b.locks.Close(), b.closeSide()) }
 
-func (b *sqlBackend) commit(ctx context.Context, lease *rowlock.Lease, r row, own bool, sending func(int64)) error {
+// closeSide closes all but the locks.
+func (b *sqlBackend) closeSide() error { return errors.Join(b.db.Close(), b.pulses.Close()) }
+
+func (b *sqlBackend) commit(ctx context.Context, leases []*rowlock.Lease, rows []row, own bool, sending func([]int64)) error {
 	if !own {
-		return b.locks.InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error {
-			n, err := b.add(ctx, tx, lease.Key(), r)
+		return b.locks.InTx(ctx, leases[0], func(ctx context.Context, tx *sql.Tx) error {
+			numbers, err := b.addAll(ctx, tx, leases, rows)
 			if err == nil {
-				sending(n)
+				sending(numbers)
 			}
 			return err
-		})
+		}, leases[1:]...)
 	}
 	return b.inTx(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
-		if err := b.locks.Guard(ctx, tx, lease); err != nil {
+		if err := b.locks.Guard(ctx, tx, leases[0], leases[1:]...); err != nil {
 			return err
 		}
-		n, err := b.add(ctx, tx, lease.Key(), r)
+		numbers, err := b.addAll(ctx, tx, leases, rows)
 		if err != nil {
 			return conflict(err)
 		}
-		sending(n)
+		sending(numbers)
 		return nil
 	})
+}
+
+// addAll adds a row for each lease.
+func (b *sqlBackend) addAll(ctx context.Context, tx *sql.Tx, leases []*rowlock.Lease, rows []row) (numbers []int64, err error) {
+	for i, r := range rows {
+		n, err := b.add(ctx, tx, leases[i].Key(), r)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }
 
 // inTx runs fn in a transaction of the caller's.
@@ -149,14 +172,21 @@ func (b *sqlBackend) effect(ctx context.Context, tx *sql.Tx, key string, r row) 
 	return err
 }
 
-// add adds the next row to the ledger of key.
+// add adds the next row to the ledger of key, or what a reader found there.
 func (b *sqlBackend) add(ctx context.Context, tx *sql.Tx, key string, r row) (n int64, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT COALESCE(MAX(n), 0) + 1 FROM verify_ledger WHERE space = ? AND name = ?", r.Space, key).Scan(&n)
+	name := r.ledger(key)
+	err = tx.QueryRowContext(ctx, "SELECT COALESCE(MAX(n), 0) FROM verify_ledger WHERE space = ? AND name = ?", r.Space, name).Scan(&n)
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO verify_ledger (space, name, n, token, client, event) VALUES (?, ?, ?, ?, ?, ?)",
-		r.Space, key, n, r.Token, r.Client, r.Event)
+	table := "verify_ledger"
+	if r.Mode == history.Shared {
+		table = "verify_seen"
+	} else {
+		n++
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO "+table+" (space, name, n, token, client, event) VALUES (?, ?, ?, ?, ?, ?)",
+		r.Space, name, n, r.Token, r.Client, r.Event)
 	return n, err
 }
 

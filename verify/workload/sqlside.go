@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/rowlock/rowlock/verify/history"
 )
@@ -13,8 +12,6 @@ func (b *sqlBackend) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	b.pulses = sql.OpenDB(b.connector)
-	b.pulses.SetMaxIdleConns(-1) // each on a new connection
 	return nil
 }
 
@@ -48,6 +45,25 @@ func (b *sqlBackend) ledger(ctx context.Context, space, key string) ([]history.E
 		if err := rows.Scan(&e.Value, &e.Token, &e.Owner); err != nil {
 			return nil, err
 		}
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+func (b *sqlBackend) seen(ctx context.Context, space, key string) ([]history.Event, error) {
+	rows, err := b.db.QueryContext(ctx, "SELECT n, token, client, event FROM verify_seen WHERE space = ? AND name = ? ORDER BY id", space, key)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []history.Event
+	for rows.Next() {
+		var e history.Event
+		var event int64
+		if err := rows.Scan(&e.Value, &e.Token, &e.Owner, &event); err != nil {
+			return nil, err
+		}
+		e.Run = commitName(e.Owner, event)
 		list = append(list, e)
 	}
 	return list, rows.Err()

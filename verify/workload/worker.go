@@ -87,7 +87,20 @@ func text(err error) string {
 
 // take acquires key, or tries to, and records it. The hold is nil if it got none.
 func (w *worker) take(ctx context.Context, key string, try bool, opts ...rowlock.Option) *hold {
+	return w.takeAs(ctx, key, mode{}, try, opts...)
+}
+
+// takeAs is take in a mode.
+func (w *worker) takeAs(ctx context.Context, key string, m mode, try bool, opts ...rowlock.Option) *hold {
 	e := w.rec.Begin(w.event(history.Acquire, key))
+	e.Mode, e.Slots, e.Fair, e.Try = m.mode, m.slots, m.fair, try
+	if !try {
+		w.rec.Add(e) // a process that is killed while it waits has asked for the key
+	}
+	opts = append(opts, m.options()...)
+	if m.fair && !w.passes() {
+		opts = append(opts, rowlock.Fair())
+	}
 	var lease *rowlock.Lease
 	var err error
 	if try {
@@ -103,7 +116,7 @@ func (w *worker) take(ctx context.Context, key string, try bool, opts ...rowlock
 		}
 		return nil
 	}
-	e.Token = lease.Token()
+	e.Token, e.Slot = lease.Token(), max(lease.Slot(), 0)
 	w.rec.End(e)
 	return &hold{worker: w, lease: lease, acquire: e}
 }

@@ -85,7 +85,7 @@ func (s *Server) setUpSQL(ctx context.Context, address string) error {
 		_, err := admin.Exec("DROP DATABASE " + config.DBName)
 		return err
 	})
-	s.Kinds = []string{side.Floor, side.FloorInsert, side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.SingleVersion, side.SingleUnique, side.Poller, side.GetLock, side.SelectOne, side.Ping}
+	s.Kinds = []string{side.Floor, side.FloorInsert, side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.FairVersion, side.SingleVersion, side.SingleUnique, side.Poller, side.GetLock, side.SelectOne, side.Ping}
 	s.spec = side.Spec{Address: config.FormatDSN(), Prefix: "rowlock"}
 	db, err := side.OpenSQL(s.spec.Address, 1)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Server) setUpMongo(ctx context.Context, address string) error {
 	}
 	s.Version = fmt.Sprintf("MongoDB %s, replica set of %d", build.Version, len(hello.Hosts))
 	s.Durability = fmt.Sprintf("write concern majority with journal, %d of %d", len(hello.Hosts)/2+1, len(hello.Hosts))
-	s.Kinds = []string{side.Floor, side.Mongo, side.Guarded, side.SingleMongo, side.Poller, side.Ping}
+	s.Kinds = []string{side.Floor, side.Mongo, side.FairMongo, side.Guarded, side.SingleMongo, side.Poller, side.Ping}
 	s.spec = side.Spec{Address: address, Space: space(), Prefix: "rowlock"}
 	s.closes = append(s.closes, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

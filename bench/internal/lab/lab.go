@@ -19,6 +19,8 @@ const (
 	MariaDB = "mariadb"
 	Mongo   = "mongo"
 	Mongo3  = "mongo3"
+
+	Own = "own" // the server of locks that the caller registered: whatever they use
 )
 
 // Databases lists them in the order of reports.
@@ -111,6 +113,9 @@ func Open(ctx context.Context, databases []string, peers bool, say func(string))
 	}
 	if len(l.Servers) == 0 {
 		return l, errors.New("no database server: run `make bench`, which starts them, or name yours in ROWLOCK_TEST_MYSQL_DSN, ROWLOCK_TEST_MARIADB_DSN or ROWLOCK_TEST_MONGO_URI")
+	}
+	if kinds := side.Registered(); len(kinds) > 0 {
+		l.Peers = append(l.Peers, &Server{Name: Own, Version: "a lock of your own", Durability: "not known", Kinds: kinds, peer: true})
 	}
 	if !peers {
 		return l, nil

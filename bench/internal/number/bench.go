@@ -1,4 +1,4 @@
-// Package number measures the numbers N1 to N9 and a few more. Whatever is compared
+// Package number measures the numbers N1 to N9, N11 and a few more. Whatever is compared
 // is measured in one run, in rounds, in random order within a round.
 package number
 
@@ -40,7 +40,11 @@ type Plan struct {
 	Far      []far           // N9
 	Blocked  []int           // P15: numbers of blocked keys
 	Beside   time.Duration   // P15: how long the load runs, each time
-	Others   bool            // N4: measure what is not the library's too
+	Pairs    int             // P15: pairs of loads, with blocked keys and without
+	Clients  []int           // N11: numbers of clients with a hold each
+	Stream   time.Duration   // N11: how long readers and writers meet
+	Order    time.Duration   // N11: how long programs compete, with and without Fair
+	Others   bool            // N3, N4, N11: measure what is not the library's, and what differs little, too
 }
 
 // Full and Short are the two plans.
@@ -51,15 +55,17 @@ var (
 		Leases: 10_000, Keep: time.Minute, KeepTTL: 30 * time.Second,
 		Rows: 1_000_000, KillTTL: 2 * time.Second, Kills: 3, Waiting: 4 * time.Second,
 		Waited: []waited{{1, 1}, {100, 100}, {1000, 1000}, {1, 1000}}, Renewed: []int{1, 10, 100, 1000}, Others: true,
-		Far: []far{{time.Millisecond, 100}, {50 * time.Millisecond, 20}, {300 * time.Millisecond, 10}}, Blocked: []int{1, 8, 32, 100}, Beside: time.Second,
+		Far: []far{{time.Millisecond, 100}, {50 * time.Millisecond, 20}, {300 * time.Millisecond, 10}}, Blocked: []int{1, 8, 32, 100}, Beside: time.Second, Pairs: 5,
+		Clients: []int{1, 8, 32}, Stream: 6 * time.Second, Order: 6 * time.Second,
 	}
 	Short = Plan{
 		Rounds: 1, Cycles: 60, Block: 250 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
-		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 2500 * time.Millisecond, Many: 16, Together: 2500 * time.Millisecond,
+		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 1500 * time.Millisecond, Many: 16, Together: 1500 * time.Millisecond,
 		Leases: 2000, Keep: 6 * time.Second, KeepTTL: 6 * time.Second,
 		Rows: 50_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
 		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1, 1000},
-		Far: []far{{time.Millisecond, 30}, {50 * time.Millisecond, 8}, {300 * time.Millisecond, 3}}, Blocked: []int{8, 100}, Beside: 250 * time.Millisecond,
+		Far: []far{{time.Millisecond, 30}, {50 * time.Millisecond, 8}, {300 * time.Millisecond, 3}}, Blocked: []int{8, 100}, Beside: 250 * time.Millisecond, Pairs: 2,
+		Clients: []int{32}, Stream: 500 * time.Millisecond, Order: 500 * time.Millisecond,
 	}
 )
 
@@ -69,6 +75,8 @@ type Bench struct {
 	Plan Plan
 	File *result.File
 	Say  func(format string, args ...any) // progress
+
+	Contest *Contest // of the caller's choice
 
 	contests map[string]int // of N4, for each side
 }
@@ -82,6 +90,9 @@ type Number struct {
 	Run    func(*Bench, context.Context) error
 }
 
+// OfContest measures a contest of the caller's choice. It is none of the numbers.
+var OfContest = Number{"contest", "a contest of your choice", "processes whose callers take keys in turns, each for a while: the rate, how long callers wait, what it costs", "", (*Bench).contestOfChoice}
+
 // Numbers lists all in the order of the report.
 var Numbers = []Number{
 	{"N1", "lease cycle of one worker", "acquire and release, over and over, beside two commits by hand", "n1-one-worker", (*Bench).N1},
@@ -94,7 +105,8 @@ var Numbers = []Number{
 	{"N7", "the holder's process is killed", "how long a waiter still waits after kill -9 of the holder", "n7-the-holder-is-killed", (*Bench).N7},
 	{"N8", "statements of a process that waits", "what waiting costs the server, for any number of waiters", "n8-what-a-waiting-process-sends", (*Bench).N8},
 	{"N9", "a distant server", "a lone caller's cycle, and a client's first use, in round trips to a server behind a delaying proxy", "n9-a-distant-server", (*Bench).N9},
-	{"P15", "blocked keys beside other keys", "how much slower other keys are while foreign transactions block some that the same client waits for: five pairs, with blocked keys and without, in turns", "p15-blocked-keys", (*Bench).P15},
+	{"N11", "lock types", "what readers, slots and groups cost beside exclusive holds, and how long readers and writers wait for each other", "n11-lock-types", (*Bench).N11},
+	{"P15", "blocked keys beside other keys", "how much slower other keys are while foreign transactions block some that the same client waits for: pairs of loads, with blocked keys and without, in turns", "p15-blocked-keys", (*Bench).P15},
 	{"refused", "tries and probes of a key that is held", "what a refusal costs", "more", (*Bench).Refused},
 	{"renew", "renewal of many leases", "one renewal of them all by the store itself", "more", (*Bench).Renew},
 	{"connections", "connections of 200 holders and 200 waiters", "the most that one client has open", "more", (*Bench).Connections},

@@ -25,6 +25,7 @@ type contest struct {
 	Keys    int    // each hold is of one of them, by chance; 0: one
 	Waiters int
 	Hold    time.Duration
+	Timed   bool // each wait is recorded, also where the hold is 0
 }
 
 // span is when it begins and ends, in nanoseconds since 1970: the processes share
@@ -113,7 +114,7 @@ func compete(ctx context.Context, l side.Locker, task contest, when span) (*cont
 				got := time.Now()
 				mu.Lock()
 				out.Longest = max(out.Longest, got.Sub(since))
-				if task.Hold > 0 {
+				if task.Hold > 0 || task.Timed {
 					out.Waits = append(out.Waits, measure.Millis(got.Sub(since)))
 				}
 				if err != nil {

@@ -12,7 +12,8 @@ import (
 // N2 measures many workers of one process, each with a key of its own.
 func (b *Bench) N2(ctx context.Context) error {
 	kinds := []string{side.Floor, side.FloorInsert, side.Version, side.Unique, side.ForUpdate, side.SingleVersion, side.SingleUnique,
-		side.Mongo, side.SingleMongo, side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper}
+		side.Mongo, side.SingleMongo, side.GetLock, side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper}
+	kinds = append(kinds, side.Registered()...)
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
 			workers := b.Plan.Workers

@@ -23,10 +23,13 @@ const hotHold = 20 * time.Millisecond
 // the price.
 func (b *Bench) N3(ctx context.Context) error {
 	whole := b.Plan.Block
-	b.Plan.Block *= 6
+	if b.Plan.Block *= 6; !b.Plan.Others {
+		b.Plan.Block /= 2
+	}
 	defer func() { b.Plan.Block = whole }()
 	kinds := []string{side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Poller, side.GetLock,
 		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper}
+	kinds = append(kinds, side.Registered()...)
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
 			floor := 0.0
@@ -70,7 +73,8 @@ func (b *Bench) N3(ctx context.Context) error {
 }
 
 // held measures the same waiters when each holds the key for hotHold, beside as many
-// goroutines with a mutex.
+// goroutines with a mutex. What is not the library's is measured with Plan.Others only: no
+// number needs it.
 func (b *Bench) held(ctx context.Context, round int, server *lab.Server, kinds []string) error {
 	one := func(int) string { return side.Key(1) }
 	mutex, err := measure.Workers(ctx, side.Holding(side.NewMutex(), hotHold), hotWaiters, b.Plan.Block, one)
@@ -78,6 +82,9 @@ func (b *Bench) held(ctx context.Context, round int, server *lab.Server, kinds [
 		return err
 	}
 	for _, c := range shuffled(candidates(server1(server), kinds...)) {
+		if !b.Plan.Others && !side.IsRowlock(c.kind) {
+			continue
+		}
 		b.Say("N3 round %d of %d: %s, hold %v", round+1, b.Plan.Rounds, c, hotHold)
 		l, err := c.open(ctx, hotWaiters)
 		if err != nil {

@@ -92,8 +92,9 @@ func (b *Bench) contenders(server *lab.Server) []candidate {
 	default:
 		return candidates(server1(server), append(server.Rowlock(), side.VersionProbes, side.UniqueProbes, side.GetLock)...)
 	}
-	return candidates(server1(server), side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.Mongo, side.Poller, side.GetLock,
-		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
+	kinds := append([]string{side.Version, side.Unique, side.ForUpdate, side.VersionProbes, side.UniqueProbes, side.Mongo, side.Poller, side.GetLock,
+		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper}, side.Registered()...)
+	return candidates(server1(server), kinds...)
 }
 
 // floor is the time of two commits, of which the first frees a key that was held

@@ -24,9 +24,10 @@ func (b *Bench) N4b(ctx context.Context) error {
 	one := []string{side.Version, side.Unique, side.ForUpdate, side.Mongo, side.GetLock}
 	many := []string{side.Version, side.Mongo}
 	if b.Plan.Others {
-		one = append(one, side.VersionProbes, side.Poller, side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
+		one = append(one, side.VersionProbes, side.FairVersion, side.FairMongo, side.Poller, side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
 		many = append(many, side.Unique, side.ForUpdate, side.Poller, side.GetLock, side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
 	}
+	one, many = append(one, side.Registered()...), append(many, side.Registered()...)
 	b.contests = map[string]int{}
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
@@ -92,14 +93,6 @@ func (b *Bench) gather(ctx context.Context, round int, c candidate, keys int) (s
 	if s.overlaps > 0 {
 		b.File.Note(fmt.Sprintf("N4b: on %s two processes had the key at the same time, %d times.", c, s.overlaps))
 	}
-	b.File.Add(at, "holds/s", float64(s.holds)/b.Plan.Together.Seconds())
-	b.File.Add(at, "wait p50 ms", measure.Quantile(s.waits, 0.5))
-	b.File.Add(at, "wait p99 ms", measure.Quantile(s.waits, 0.99))
-	b.File.Add(at, "longest wait ms", measure.Millis(s.longest))
-	b.File.Add(at, "without a turn", float64(s.starved))
-	b.File.Add(at, "share max÷min", s.share)
-	if s.counts {
-		b.File.Add(at, "statements/hold", float64(s.statements)/float64(max(s.holds, 1)))
-	}
+	b.addContest(at, s, b.Plan.Together)
 	return s, nil
 }

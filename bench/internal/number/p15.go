@@ -13,7 +13,6 @@ import (
 
 // Of P15.
 const (
-	besidePairs    = 5
 	besideWorkers  = 8
 	besideTrips    = 4               // the round trips that a batch may be slower by, beside the bound of 100 ms
 	besidePatience = 2 * time.Minute // for all pairs: a key that is never answered ends the measurement
@@ -87,7 +86,7 @@ func (b *Bench) beside(ctx context.Context, c candidate, n int) error {
 		return err
 	}
 	at := c.at("P15", fmt.Sprintf("%d blocked", n), float64(n))
-	for range besidePairs {
+	for range b.Plan.Pairs {
 		var spans [2][]time.Duration
 		for _, i := range rand.Perm(2) {
 			if spans[i], err = []func() ([]time.Duration, error){alone, beside}[i](); err != nil {

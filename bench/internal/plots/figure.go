@@ -2,12 +2,14 @@
 package plots
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -67,18 +69,29 @@ func (d drawing) write(folder, name string) error {
 		return fmt.Errorf("plot %s: %w", name, err)
 	}
 	for end, canvas := range map[string]io.WriterTo{".svg": svg, ".png": png} {
-		f, err := os.Create(filepath.Join(folder, name+end))
-		if err != nil {
-			return err
+		var b bytes.Buffer
+		if _, err := canvas.WriteTo(&b); err != nil {
+			return fmt.Errorf("plot %s: %w", name, err)
 		}
-		if _, err = canvas.WriteTo(f); err == nil {
-			err = f.Close()
+		text := b.Bytes()
+		if end == ".svg" {
+			text = darkened(text)
 		}
-		if err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name+end), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// darkened is an SVG that is dark where its reader prefers that: what is light becomes
+// dark, and colours keep their hue.
+func darkened(svg []byte) []byte {
+	const style = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(0.9) hue-rotate(180deg) } }</style>\n"
+	if i := bytes.Index(svg, []byte("<g ")); i >= 0 {
+		return slices.Concat(svg[:i], []byte(style), svg[i:])
+	}
+	return svg
 }
 
 // draw draws the title and the panels.

@@ -29,6 +29,9 @@ func Write(f *result.File, folder string) (figures []report.Figure, err error) {
 		{report.Figure{Name: "handover", Number: "N4", Title: "Hand-over between processes: 4 processes × 8 waiters for one key, hold 20 ms"}, handover(f)},
 		{report.Figure{Name: "statements", Number: "N4", Title: "Statements for a hand-over between 4 processes, hold 20 ms"}, statements(f)},
 		{report.Figure{Name: "distance", Number: "N9", Title: "A lone caller's cycle over the distance of the server"}, distance(f)},
+		{report.Figure{Name: "readers", Number: "N11", Title: "Readers of one key beside exclusive callers, hold 0"}, readers(f)},
+		{report.Figure{Name: "modes", Number: "N11", Title: "Waits: 2 writers under a stream of 30 readers, 8 readers under a stream of 4 writers, hold 20 ms"}, waits(f)},
+		{report.Figure{Name: "fair", Number: "N11", Title: "Hand-over with and without Fair: 16 processes with a caller each, hold 5 ms"}, fair(f)},
 		{report.Figure{Name: "blocked", Number: "P15", Title: "p99 of other keys while some are blocked, less that without and 4 round trips"}, blocked(f)},
 		{report.Figure{Name: "renew", Number: "renew", Title: "Renewal of many leases"}, renewals(f)},
 	} {
@@ -86,7 +89,12 @@ func panelOf(at result.At) (panel, name string) {
 
 // curves makes panels of the measurements that pick takes, with at least two points
 // a line.
-func curves(f *result.File, number, metric string, pick func(result.At) bool) (panels []panel) {
+func curves(f *result.File, number, metric string, pick func(result.At) bool) []panel {
+	return curvesOf(f, number, metric, pick, panelOf)
+}
+
+// curvesOf is curves with the place of each measurement.
+func curvesOf(f *result.File, number, metric string, pick func(result.At) bool, place func(result.At) (panel, name string)) (panels []panel) {
 	type id struct{ panel, name string }
 	type value struct{ x, y, low, high float64 }
 	lines := map[id][]value{}
@@ -95,7 +103,7 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) (p
 		if m.Number != number || m.Metric != metric || m.Void != "" || (m.Median() <= 0 && number != "P15") || !pick(m.At) {
 			continue
 		}
-		where, name := panelOf(m.At)
+		where, name := place(m.At)
 		key := id{where, name}
 		if lines[key] == nil {
 			order = append(order, key)
@@ -138,8 +146,11 @@ var sides = []string{
 
 func rankOf(name string) int {
 	name, _, _ = strings.Cut(name, counted)
-	if i := slices.Index(sides, name); i >= 0 {
-		return i
+	of, _, _ := strings.Cut(name, ", ")
+	for _, known := range []string{name, of} { // "version, probes only" is a side, "version, shared" one of two lines
+		if i := slices.Index(sides, known); i >= 0 {
+			return i
+		}
 	}
 	return len(sides)
 }
@@ -169,11 +180,21 @@ func cycles(f *result.File) drawing {
 
 func handover(f *result.File) drawing {
 	d := drawing{note: "Of all hand-overs of all rounds; n is their number: where it is small the steps are single ones.", x: "ms from release to the next holder", y: "share of hand-overs", logX: true, minX: 0.1, maxX: 1000, minY: 0, maxY: 1}
+	d.distribute(f, func(at result.At) (string, bool) {
+		_, name := panelOf(at)
+		return name, at.Number == "N4" && at.Case == "4 × 8, hold 20ms"
+	})
+	return d
+}
+
+// distribute makes panels of the distributions that name takes.
+func (d *drawing) distribute(f *result.File, name func(result.At) (name string, taken bool)) {
 	for _, where := range slices.Concat(lab.Databases, []string{peers}) {
 		p := panel{title: where}
 		for _, q := range f.Distributions {
-			at, name := panelOf(q.At)
-			if at != where || q.Case != "4 × 8, hold 20ms" {
+			at, _ := panelOf(q.At)
+			name, taken := name(q.At)
+			if at != where || !taken {
 				continue
 			}
 			points := make(plotter.XYs, len(q.Quantiles))
@@ -190,7 +211,6 @@ func handover(f *result.File) drawing {
 			d.panels = append(d.panels, p)
 		}
 	}
-	return d
 }
 
 func statements(f *result.File) drawing {

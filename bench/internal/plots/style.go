@@ -3,6 +3,7 @@ package plots
 import (
 	"image/color"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,12 +62,24 @@ var others = []look{
 	{amber, dashed, draw.BoxGlyph{}}, {green, dashed, draw.PyramidGlyph{}}, {purple, dashed, draw.CrossGlyph{}},
 }
 
+// second are the lines of a side that are dashed beside another of it.
+var second = []string{"exclusive", "readers", "unfair"}
+
 var given = map[string]look{}
 
 func lookOf(name string) look {
 	name, _, _ = strings.Cut(name, counted)
 	if l, ok := looks[name]; ok {
 		return l
+	}
+	// Two lines of one side.
+	if of, what, ok := strings.Cut(name, ", "); ok {
+		if l, ok := looks[of]; ok {
+			if slices.Contains(second, what) {
+				l.dashes = dashed
+			}
+			return l
+		}
 	}
 	if _, ok := given[name]; !ok {
 		given[name] = others[len(given)%len(others)]

@@ -2,7 +2,10 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rowlock/rowlock/bench/internal/number"
@@ -10,38 +13,75 @@ import (
 )
 
 // Docs writes the generated parts of a page: each stands between the lines
-// <!-- bench: NAME --> and <!-- end -->, where NAME is run, numbers, disks, or the
-// name of a number. The rest of the page is left as it is. After a run of some numbers
-// (whole is false) so are run and numbers, and each of its parts says where it is from.
-func Docs(f *result.File, page string, figures []Figure, whole bool) error {
+// <!-- bench: NAME --> and <!-- end -->, where NAME is run, summary, missed, or the name
+// of a number. The rest of the page is left as it is. The page has figures and what
+// a reader compares; every table goes to a file of its number in the folder results.
+// After a run of some numbers (whole is false) run, summary and missed stay as they are.
+func Docs(f *result.File, page, results string, figures []Figure, whole bool) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	parts := map[string]string{"run": Run(f), "numbers": Targets(f), "disks": ""}
+	if err := os.MkdirAll(results, 0o755); err != nil {
+		return err
+	}
+	parts := map[string]string{"run": brieflyRun(f), "summary": SummaryTable(f).Markdown() + "\n" + summaryWords, "missed": MissedTable(f).Markdown()}
 	for _, n := range number.Numbers {
-		parts[n.Name] = Section(f, n.Name, figures, "img/", ".svg")
-		if !whole && parts[n.Name] != "" {
-			parts[n.Name] = "From a run of its own: " + head(f) + ", load " + f.Machine.LoadBefore + " before it.\n\n" + parts[n.Name]
+		t := Of(f, n.Name)
+		parts[n.Name] = ""
+		if len(t.Rows) == 0 {
+			continue
+		}
+		name := n.Name + ".md"
+		parts[n.Name] = pictures(n.Name, figures, "img/", ".svg") + fmt.Sprintf("[All %d lines](../bench/results/%s).\n", len(t.Rows), name)
+		raw := fmt.Sprintf("# %s: %s\n\n%s.\n\n%s\n%s", n.Name, n.Title, n.About, origin(f.Of(n.Name)), t.Markdown())
+		if err := os.WriteFile(filepath.Join(results, name), []byte(raw), 0o644); err != nil {
+			return err
 		}
 	}
 	if !whole {
-		parts["run"], parts["numbers"] = "", ""
+		parts["run"], parts["summary"], parts["missed"] = "", "", ""
+	} else {
+		for name, raw := range map[string]string{
+			"numbers.md": "# Every number with its bound\n\n" + origin(f) + "\n" + Targets(f),
+			"run.md":     "# The run\n\n" + Run(f),
+		} {
+			if err := os.WriteFile(filepath.Join(results, name), []byte(raw), 0o644); err != nil {
+				return err
+			}
+		}
 	}
 	return rewrite(page, string(text), parts)
 }
 
-// DocsDisks writes the table of several runs into its part of a page.
-func DocsDisks(t Table, page string) error {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
+// origin says where a file of results is from.
+func origin(f *result.File) string {
+	m := f.Machine
+	return fmt.Sprintf("From %s; load %s before it, up to %.3g in it; %s, %d cores, a sync in %s ms. [What the words mean](../../docs/performance.md).\n",
+		head(f), m.LoadBefore, m.LoadMost, m.CPU, m.Cores, Number(m.FsyncP50))
+}
+
+// DocsDisks writes the table of several runs into its file of the folder results.
+func DocsDisks(t Table, results string) error {
+	raw := "# N1 and N2 on slower disks\n\nIn times the floor on the same disk: [how](../../docs/performance.md#the-same-on-slower-disks).\n\n" + t.Markdown()
+	return os.WriteFile(filepath.Join(results, "disks.md"), []byte(raw), 0o644)
+}
+
+// brieflyRun is the run in a few lines; run.md has the rest.
+func brieflyRun(f *result.File) string {
+	var b strings.Builder
+	if busy := f.Machine.Busy(); busy != "" {
+		fmt.Fprintf(&b, "**The machine was busy: %s. Times and ratios are those of a busy machine.**\n\n", busy)
 	}
-	parts := map[string]string{"run": "", "numbers": "", "disks": t.Markdown()}
-	for _, n := range number.Numbers {
-		parts[n.Name] = ""
+	m := f.Machine
+	fmt.Fprintf(&b, "%s. %s, %d cores, %.0f GB, %s, %s; an append of 512 bytes and its sync take %s ms (p50), %s ms (p99); load %s before it.\n",
+		head(f), m.CPU, m.Cores, m.MemoryGB, m.System, m.Go, Number(m.FsyncP50), Number(m.FsyncP99), m.LoadBefore)
+	for _, name := range slices.Sorted(maps.Keys(f.Later)) {
+		later := f.Later[name]
+		fmt.Fprintf(&b, "%s is from a run of its own: %s, load %s before it.\n", name, head(later), later.Machine.LoadBefore)
 	}
-	return rewrite(page, string(text), parts)
+	fmt.Fprintf(&b, "[Servers, their durability settings, what could not be measured](../bench/results/run.md).\n")
+	return b.String()
 }
 
 func rewrite(page, text string, parts map[string]string) error {
@@ -78,7 +118,7 @@ func replace(text string, parts map[string]string) (string, error) {
 		if part == "" {
 			part = old
 		} else {
-			part = "\n" + part + "\n"
+			part = strings.TrimRight(part, "\n") + "\n"
 		}
 		b.WriteString(text[:i] + begin + name + end + part + stop)
 		text = after

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rowlock/rowlock/bench/internal/number"
@@ -21,8 +23,12 @@ type Figure struct {
 func Page(f *result.File, figures []Figure, explained string) string {
 	var b strings.Builder
 	b.WriteString("# rowlock: benchmark report\n\n")
-	b.WriteString(Run(f) + "\n## The numbers\n\n" + legend(f, explained) + "\n" + Targets(f))
-	for _, n := range number.Numbers {
+	b.WriteString(Run(f))
+	if t := SummaryTable(f); len(t.Rows) > 0 {
+		b.WriteString("\n## In one table\n\n" + t.Markdown() + "\n" + summaryWords)
+	}
+	b.WriteString("\n## The numbers\n\n" + legend(f, explained) + "\n" + Targets(f))
+	for _, n := range append(slices.Clone(number.Numbers), number.OfContest) {
 		text := Section(f, n.Name, figures, "", ".svg")
 		if text == "" {
 			continue
@@ -76,7 +82,12 @@ func Run(f *result.File) string {
 		fmt.Fprintf(&b, "; syncs of the servers made %s slower by ROWLOCK_TEST_SYNC", m.SlowSync)
 	}
 	b.WriteString(".\n")
-	fmt.Fprintf(&b, "* Load (1, 5, 15 minutes) before the run: %s; after it: %s.\n\n", m.LoadBefore, m.LoadAfter)
+	fmt.Fprintf(&b, "* Load (1, 5, 15 minutes) before the run: %s; after it: %s.\n", m.LoadBefore, m.LoadAfter)
+	for _, name := range slices.Sorted(maps.Keys(f.Later)) {
+		later := f.Later[name]
+		fmt.Fprintf(&b, "* %s is from a run of its own: %s, load %s before it.\n", name, head(later), later.Machine.LoadBefore)
+	}
+	b.WriteString("\n")
 	t := Table{Head: []string{"server", "version", "durability"}}
 	for _, s := range f.Servers {
 		t.Rows = append(t.Rows, []string{s.Name, s.Version, s.Durability})
@@ -141,12 +152,16 @@ func Section(f *result.File, name string, figures []Figure, folder, ending strin
 	if len(t.Rows) == 0 {
 		return ""
 	}
+	return pictures(name, figures, folder, ending) + t.Markdown()
+}
+
+// pictures are the figures of a number.
+func pictures(name string, figures []Figure, folder, ending string) string {
 	var b strings.Builder
 	for _, g := range figures {
 		if g.Number == name {
 			fmt.Fprintf(&b, "![%s](%s%s%s)\n\n", g.Title, folder, g.Name, ending)
 		}
 	}
-	b.WriteString(t.Markdown())
 	return b.String()
 }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
 // At says what was measured.
 type At struct {
-	Number string  `json:"number"` // N1 to N9, or the name of another measurement
+	Number string  `json:"number"` // N1 to N11, or the name of another measurement
 	Server string  `json:"server"`
 	Side   string  `json:"side"`
 	Case   string  `json:"case,omitempty"` // "8 workers", "hold 20ms"
@@ -78,6 +79,8 @@ type File struct {
 	Failed        []string        `json:"failed,omitempty"`
 	Measurements  []*Measurement  `json:"measurements"`
 	Distributions []*Distribution `json:"distributions,omitempty"`
+
+	Later map[string]*File `json:"-"` // the runs of numbers that were measured apart: see ReadAll
 
 	mu sync.Mutex
 }
@@ -195,6 +198,49 @@ func (f *File) Write(name string) error {
 		return err
 	}
 	return os.WriteFile(name, append(b, '\n'), 0o644)
+}
+
+// ReadAll reads files of several runs as one: of a number that several have, what the last
+// measured. Machine and servers are those of the first.
+func ReadAll(names []string) (*File, error) {
+	var all *File
+	for _, name := range names {
+		f, err := Read(name)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = f
+			continue
+		}
+		measured := map[string]bool{}
+		for _, m := range f.Measurements {
+			measured[m.Number] = true
+		}
+		all.Measurements = append(slices.DeleteFunc(all.Measurements, func(m *Measurement) bool { return measured[m.Number] }), f.Measurements...)
+		all.Distributions = append(slices.DeleteFunc(all.Distributions, func(d *Distribution) bool { return measured[d.Number] }), f.Distributions...)
+		if all.Later == nil {
+			all.Later = map[string]*File{}
+		}
+		for number := range measured {
+			all.Later[number] = f
+		}
+		about := func(text string) bool {
+			number, _, _ := strings.Cut(text, ":")
+			return measured[number]
+		}
+		all.Notes = append(slices.DeleteFunc(all.Notes, about), f.Notes...)
+		all.Failed = append(slices.DeleteFunc(all.Failed, about), f.Failed...)
+	}
+	return all, nil
+}
+
+// Of is the run that measured a number.
+func (f *File) Of(number string) *File {
+	if later := f.Later[number]; later != nil {
+		return later
+	}
+	return f
 }
 
 // Read reads what Write wrote.

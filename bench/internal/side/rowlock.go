@@ -35,6 +35,9 @@ func Migrate(ctx context.Context, s Spec) error {
 func OpenRowlock(s Spec) (*Rowlock, error) {
 	r := &Rowlock{}
 	var closeStore func() error
+	if kind, fairly := strings.CutSuffix(s.Kind, fair); fairly {
+		s.Kind, s.Fair = kind, true
+	}
 	if s.Kind == Mongo || s.Kind == Guarded {
 		client, err := connectMongo(s)
 		if err != nil {
@@ -70,6 +73,9 @@ func OpenRowlock(s Spec) (*Rowlock, error) {
 			return nil, err
 		}
 		r.Store, closeStore = store, store.Close
+	}
+	if s.Fair {
+		r.opts = append(r.opts, rowlock.Fair())
 	}
 	options := rowlock.Options{TTL: s.TTL, ReapInterval: -1}
 	if s.NoHand {

@@ -46,6 +46,7 @@ type Spec struct {
 	TTL     time.Duration     // 0: the library's default
 	Callers int               // goroutines that will use it at once
 	NoHand  bool              // rowlock: no handing off inside the process
+	Fair    bool              // rowlock: the programs wait in order
 	Via     map[string]string // MongoDB: where to dial instead of a member's address
 	Meter   *Meter            `json:"-"` // counts the connections of a Rowlock
 }
@@ -62,6 +63,10 @@ const (
 	VersionProbes = Version + probes
 	UniqueProbes  = Unique + probes
 
+	// Their callers wait in order: rowlock.Fair.
+	FairVersion = Version + fair
+	FairMongo   = Mongo + fair
+
 	Floor         = "floor"               // two durable commits by hand
 	FloorInsert   = "floor insert+delete" // the same as INSERT and DELETE
 	SingleVersion = "version, one by one" // one statement for each lock, on the library's table
@@ -77,16 +82,31 @@ const (
 	ZooKeeper     = "go-zookeeper"        //
 )
 
-const probes = ", probes only"
+const (
+	probes = ", probes only"
+	fair   = ", Fair"
+)
 
 var kinds = map[string]func(context.Context, Spec) (Locker, error){
 	Version: openRowlockSide, Unique: openRowlockSide, ForUpdate: openRowlockSide,
-	VersionProbes: openRowlockSide, UniqueProbes: openRowlockSide, Mongo: openRowlockSide, Guarded: openRowlockSide,
+	VersionProbes: openRowlockSide, UniqueProbes: openRowlockSide, FairVersion: openRowlockSide, FairMongo: openRowlockSide, Mongo: openRowlockSide, Guarded: openRowlockSide,
 	Floor: openFloor, FloorInsert: openFloorInsert, Poller: openPoller, GetLock: openGetLock,
 	SingleVersion: openSingleSQL, SingleUnique: openSingleSQL, SingleMongo: openSingleMongo,
 	SelectOne: openSelectOne, Ping: openPing,
 	Redislock: openRedislock, Redsync: openRedsync, Etcd: openEtcd, ZooKeeper: openZooKeeper,
 }
+
+// registered are locks of the caller's own, in the order in which they came.
+var registered []string
+
+// Register adds a lock of the caller's own.
+func Register(name string, open func(ctx context.Context, callers int) (Locker, error)) {
+	registered = append(registered, name)
+	kinds[name] = func(ctx context.Context, s Spec) (Locker, error) { return open(ctx, s.Callers) }
+}
+
+// Registered are the names of the caller's own locks.
+func Registered() []string { return registered }
 
 // Open opens the Locker that s names.
 func Open(ctx context.Context, s Spec) (Locker, error) {
@@ -104,7 +124,7 @@ func Open(ctx context.Context, s Spec) (Locker, error) {
 // IsRowlock tells the library's own strategies from the rest.
 func IsRowlock(kind string) bool {
 	switch kind {
-	case Version, Unique, VersionProbes, UniqueProbes, ForUpdate, Mongo, Guarded:
+	case Version, Unique, VersionProbes, UniqueProbes, FairVersion, ForUpdate, Mongo, FairMongo, Guarded:
 		return true
 	}
 	return false

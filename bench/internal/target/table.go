@@ -103,6 +103,20 @@ var Table = []Target{
 	{"N9", nil, all, "RTT 50ms", "first use ÷ RTT", true, 12, anyDisk, 0, "connections, their settings, the check of server and tables, and the acquire"},
 	{"N9", nil, all, "RTT 300ms", "first use ÷ RTT", true, 12, anyDisk, 0, "connections, their settings, the check of server and tables, and the acquire"},
 
+	{"N11", mysqls, woken, "shared, 32 clients", "× one exclusive client", false, 1.3, anyDisk, 0.4, "a row for each reader; the key's row is only read"},
+	{"N11", marias, woken, "shared, 32 clients", "× one exclusive client", false, 2, anyDisk, 0.5, "a row for each reader; the key's row is only read"},
+	{"N11", nil, mongo, "shared, 32 clients", "× one exclusive client", false, 4, anyDisk, 1, "no lock of the document outlives its write"},
+	{"N11", nil, tabled, "a lone cycle, shared", "statements/cycle", true, 2.1, anyDisk, 3.5, "as an exclusive one"},
+	{"N11", nil, session, "a lone cycle, shared", "statements/cycle", true, 3.1, anyDisk, 4.5, "begin, look, end"},
+	{"N11", nil, tabled, "a lone cycle, slot", "statements/cycle", true, 2.1, anyDisk, 3.5, "as an exclusive one: the slot that it had last is tried first"},
+	{"N11", nil, session, "a lone cycle, slot", "statements/cycle", true, 3.1, anyDisk, 4.5, "begin and choose, look, end"},
+	{"N11", nil, tabled, "slots, 32 clients", "statements/grant", true, 2.1, anyDisk, 8, "nobody meets another: each has the slot that it had"},
+	{"N11", nil, all, "32 readers of one client", "holds per Handoff", true, 1.1, anyDisk, 4, "local readers join a hold for 50 ms"},
+	{"N11", nil, version, "AcquireAll", "statements/cycle", true, 3.1, anyDisk, 4.5, "two for any number of keys, and a look at the tokens"},
+	{"N11", nil, unique, "AcquireAll", "statements/cycle", true, 4.1, anyDisk, 5.5, "one more, as for one key"},
+	{"N11", nil, session, "AcquireAll", "statements/cycle", true, 40.1, anyDisk, 50, "a session for each of the ten keys"},
+	{"N11", nil, all, "fair", "p50 ÷ unfair's", true, 1.5, anyDisk, 0, "a ticket costs commits while one waits or holds, not between; too noisy in a short run to fail by"},
+
 	{"P15", nil, all, "", "p99 more, less 4 trips, ms", true, 100, anyDisk, 0, "a blocked key delays the others by no more than the bound on a batch; a time, so it never fails"},
 
 	{"engine", nil, []string{"rowlock"}, "", "ns/cycle", true, 4000, anyDisk, 0, "a time, so it never fails"},

@@ -20,6 +20,7 @@ type Runner struct {
 	statements  atomic.Uint64
 	places      places
 	liveness    liveness
+	occupiers   occupiers
 
 	// one is the limit of a command with one key. What such a command usually takes also
 	// says when an answer is overdue.
@@ -48,7 +49,10 @@ func (r *Runner) Count() { r.statements.Add(1) }
 func (r *Runner) Sent() uint64 { return r.statements.Load() }
 
 // Close ends what the Runner has started by itself, and waits for it.
-func (r *Runner) Close() { r.liveness.close() }
+func (r *Runner) Close() {
+	r.occupiers.close()
+	r.liveness.close()
+}
 
 // NoDeadline is a context that carries the caller's cancellation to the driver, but not its
 // deadline, from which the driver would make a second maxTimeMS. A far deadline
@@ -113,6 +117,13 @@ func (r *Runner) Read(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 			return raw, err
 		}
 	}
+}
+
+// ReadAdmin is Read, once, of what only the database admin answers.
+func (r *Runner) ReadAdmin(ctx context.Context, cmd bson.D) (bson.Raw, error) {
+	r.statements.Add(1)
+	cmd = append(cmd[:len(cmd):len(cmd)], MaxTime(Left(ctx)))
+	return r.db.Client().Database("admin").RunCommand(mongo.NewSessionContext(NoDeadline(ctx), nil), cmd).Raw()
 }
 
 // Left is the time until ctx ends, at least a millisecond, at most a minute.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -177,11 +178,15 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 		advice = ": check user, password and authSource of the connection string"
 	case command == CodeUnauthorized:
 		e.Lasting, e.NotApplied = true, true
-		rights := "find, insert, update and remove"
-		if strings.HasPrefix(what, "migrate") {
+		cause = brief{err}
+		rights, on := "find, insert, update and remove", list(r.collections)
+		switch {
+		case strings.HasPrefix(what, "migrate"):
 			rights += ", and for Migrate createCollection and createIndex,"
+		case what == "watch":
+			rights, on = "find and changeStream", r.collections[0]
 		}
-		advice = fmt.Sprintf(": the user needs %s on %s of database %s", rights, list(r.collections), r.db.Name())
+		advice = fmt.Sprintf(": the user needs %s on %s of database %s", rights, on, r.db.Name())
 	case command == CodeIllegalOperation || command == codeClusterTimeMissing:
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrNotSupported, err)
@@ -196,7 +201,7 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 		advice = ": the collection must be an ordinary one without a validator; run Migrate"
 	case absent(err):
 		e.NotApplied = true
-		advice = ": check the addresses and replicaSet of the connection string, and whether the set has a primary"
+		advice = absentAdvice
 	case NotPrimary(err):
 		e.NotApplied = true
 		advice = ": no writable primary at the moment"
@@ -218,6 +223,18 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 	e.Err = fmt.Errorf("mongo: %s on %s: %w%s", what, r, cause, advice)
 	return e
 }
+
+// copied is the server's copy of a command that it refuses: the whole pipeline, with keys, hold IDs and signatures.
+var copied = regexp.MustCompile(`(?s)(to execute command) \{ (\w+): .*\}`)
+
+// Brief is the text of an error without that copy: of the command only the name is left.
+func Brief(err error) string { return copied.ReplaceAllString(err.Error(), "$1 $2") }
+
+// brief is an error with that text.
+type brief struct{ error }
+
+func (b brief) Error() string { return Brief(b.error) }
+func (b brief) Unwrap() error { return b.error }
 
 // list is a, b and c.
 func list(names []string) string {

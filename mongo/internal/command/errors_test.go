@@ -48,3 +48,28 @@ func FuzzCodes(f *testing.F) {
 		}
 	})
 }
+
+// TestBrief: a refusal names the command, and has no copy of it: neither in its own text nor in that of what wraps it.
+func TestBrief(t *testing.T) {
+	refusal := mongo.CommandError{Code: CodeUnauthorized, Name: "Unauthorized", Message: `not authorized on app to execute command { findAndModify: "locks", query: { _id: BinData(0, 6B) }, lsid: { id: UUID("2a69db87-5fe7-429e-9e5a-a8d9cde6b24c") }, $db: "app" }`}
+	const want = "(Unauthorized) not authorized on app to execute command findAndModify"
+	if got := Brief(refusal); got != want {
+		t.Errorf("%q", got)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect(context.Background())
+	e := New(client.Database("app"), "locks", "locks_fence").Fail(t.Context(), `acquire "k"`, refusal)
+	if text := e.Error(); !strings.Contains(text, want+": the user needs find") || strings.Contains(text, "UUID") {
+		t.Errorf("%s", text)
+	}
+	var cause mongo.CommandError
+	if !errors.As(e, &cause) || cause.Message != refusal.Message {
+		t.Errorf("the cause is not kept: %#v", cause)
+	}
+	if other := errors.New("{ a: {} }"); Brief(other) != other.Error() {
+		t.Errorf("%q", Brief(other))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
@@ -19,31 +20,32 @@ import (
 // and a question on another connection.
 const MinConns = 4
 
+// largePool has room for all that the Store may use, and for what CheckPool occupies.
+const largePool = 32
+
 // CheckPool refuses a pool that is too small. The driver does not say how large one is,
 // but in the error of a command that found no connection (noConnection). So some commands
 // occupy connections for a moment. In a pool that has enough of them idle others find one,
-// and nothing is refused.
+// and nothing is refused. Of a large pool they are left alone with their connections when
+// that is known: nobody waits for them but Close, which ends them.
 func (r *Runner) CheckPool(ctx context.Context, hello bson.Raw) error {
 	version, err := hello.LookupErr("topologyVersion")
 	if err != nil {
 		return nil
 	}
 	const occupied = 50 * time.Millisecond
-	done := make(chan struct{})
-	var occupiers sync.WaitGroup
-	for range MinConns - 1 {
-		occupiers.Go(func() {
-			_, _ = r.Send(ctx, nil, bson.D{
-				{Key: "hello", Value: 1},
-				{Key: "topologyVersion", Value: version},
-				{Key: "maxAwaitTimeMS", Value: document.Millis(occupied)},
-			}, 0)
-		})
-	}
-	go func() { occupiers.Wait(); close(done) }()
+	done := r.occupiers.start(ctx, MinConns-1, func(ctx context.Context) {
+		_, _ = r.Send(ctx, nil, bson.D{
+			{Key: "hello", Value: 1},
+			{Key: "topologyVersion", Value: version},
+			{Key: "maxAwaitTimeMS", Value: document.Millis(occupied)},
+		}, 0)
+	})
 	for {
 		if p, known := poolOf(r.noConnection()); known {
-			<-done
+			if p.most != 0 && p.most < largePool {
+				<-done // others would miss the connections
+			}
 			return tooSmall(p.most)
 		}
 		select {
@@ -52,6 +54,57 @@ func (r *Runner) CheckPool(ctx context.Context, hello bson.Raw) error {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// occupiers are commands that occupy connections, until Close.
+type occupiers struct {
+	mu     sync.Mutex
+	closed chan struct{} // nil: not used yet
+	over   bool
+	wait   sync.WaitGroup
+}
+
+// start runs send n times at once. done is closed when they have returned. Their context does not end
+// with ctx, but at Close.
+func (o *occupiers) start(ctx context.Context, n int, send func(context.Context)) (done chan struct{}) {
+	done = make(chan struct{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over {
+		close(done)
+		return done
+	}
+	if o.closed == nil {
+		o.closed = make(chan struct{})
+	}
+	closed := o.closed
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	o.wait.Go(func() {
+		defer end()
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() { send(ctx) })
+		}
+		go func() { all.Wait(); close(done) }()
+		select {
+		case <-closed:
+			end()
+		case <-done:
+		}
+		<-done
+	})
+	return done
+}
+
+// close ends them, and waits until they have ended.
+func (o *occupiers) close() {
+	o.mu.Lock()
+	if !o.over && o.closed != nil {
+		close(o.closed)
+	}
+	o.over = true
+	o.mu.Unlock()
+	o.wait.Wait()
 }
 
 // noConnection is the error of a command that is cancelled before it begins. Where an idle
@@ -63,8 +116,16 @@ func (r *Runner) noConnection() error {
 	return r.db.RunCommand(NoDeadline(gone), document.Op("ping", 1)).Err()
 }
 
-// Explain is an error if all connections of the pool are in use; otherwise nil.
-func (r *Runner) Explain() error { return exhausted(r.noConnection()) }
+// Explain is an error if all connections of the pool are in use, or if the driver knows no
+// server that takes commands; otherwise nil.
+func (r *Runner) Explain() error {
+	err := r.noConnection()
+	// Its own text, because the error of this command is that it was cancelled.
+	if selection := (topology.ServerSelectionError{}); errors.As(err, &selection) {
+		return fmt.Errorf("%w (server selection error: current topology: { %s })"+absentAdvice, errAbsent, selection.Desc.String())
+	}
+	return exhausted(err)
+}
 
 var errPoolBusy = errors.New("no connection of the pool was free")
 

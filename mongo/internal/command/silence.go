@@ -45,6 +45,8 @@ var (
 	errAbsent = errors.New("no server to write to can be found")
 )
 
+const absentAdvice = ": check the addresses and replicaSet of the connection string, and whether the set has a primary"
+
 // Silent reports whether err is that of a command whose connection was given up.
 func Silent(err error) bool { return errors.Is(err, ErrSilent) }
 

@@ -14,21 +14,25 @@ import (
 // State is a document as replies show it.
 type State struct {
 	Key     string
-	Hold    driver.HoldID // zero: none
+	Hold    driver.HoldID // of an exclusive holder; zero: none
 	Owner   string
 	Token   int64
 	Fenced  bool
 	Fresh   bool // nobody is known to have looked for a fence
+	OfPhase bool // there may be fences of readers and slots
 	Forced  bool
 	Since   time.Time
 	Left    time.Duration // 0: free
 	Wanted  driver.Hint
 	At      *bson.Timestamp // the server's logical time of the answer
 	Corrupt string          // what in it only a person can have written; see CorruptError
+
+	Phase int64 // the token of the phase; 0: there is none
+	phase       // what is known of it
 }
 
 // Held reports whether the document has a hold, which may have expired.
-func (r State) Held() bool { return r.Hold != driver.HoldID{} }
+func (r State) Held() bool { return r.Hold != driver.HoldID{} || r.Phase != 0 }
 
 // Parse reads a document that was asked for by fields. Whatever is missing or of
 // another type, as in a document that is none of ours or was changed by hand, stays
@@ -42,6 +46,8 @@ func Parse(doc bson.Raw) State {
 	hold := doc.Lookup("hold")
 	if subtype, data, ok := hold.BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(data) == len(r.Hold) {
 		copy(r.Hold[:], data)
+	} else if phase, ok := hold.Int64OK(); ok && phase > 0 && phase <= driver.MaxToken {
+		r.Phase = phase
 	} else if hold.Type != 0 {
 		r.Corrupt = "the hold is none"
 	}
@@ -53,6 +59,7 @@ func Parse(doc bson.Raw) State {
 	}
 	r.Fenced, _ = doc.Lookup("fenced").BooleanOK()
 	r.Fresh = doc.Lookup("fresh").Type != 0
+	r.OfPhase = isText(doc.Lookup("fresh"), freshPhase)
 	r.Forced, _ = doc.Lookup("forced").BooleanOK()
 	for _, name := range []string{"expiresAt", "keepUntil"} {
 		if t := doc.Lookup(name).Type; t != 0 && t != bson.TypeDateTime {
@@ -62,14 +69,23 @@ func Parse(doc bson.Raw) State {
 	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
 		r.Since = time.UnixMilli(ms)
 	}
+	r.parsePhase(doc)
 	if at, ok := doc.Lookup("now").DateTimeOK(); ok {
 		r.Judge(doc, at)
 	}
 	return r
 }
 
+func isText(v bson.RawValue, text string) bool {
+	s, ok := v.StringValueOK()
+	return ok && s == text
+}
+
 // Judge says what of a document holds at a moment of the server's clock.
-func (r *State) Judge(doc bson.Raw, at int64) { r.Left, r.Wanted = leftOf(doc, at), hintAt(doc, at) }
+func (r *State) Judge(doc bson.Raw, at int64) {
+	r.Left, r.Wanted = leftOf(doc, at), hintAt(doc, at)
+	r.judgePhase(at)
+}
 
 // Granted is the answer to an acquire whose hold the document has.
 func (r State) Granted() driver.Result {
@@ -86,6 +102,9 @@ func (r State) Refused() driver.Result {
 
 // Info is what Inspect and List show of the key.
 func (r State) Info(key string) driver.Info {
+	if r.Phase > 0 {
+		return r.infoOfPhase(key)
+	}
 	i := driver.Info{Key: key, Owner: r.Owner, Token: r.Token, Since: r.Since, Wanted: r.Wanted}
 	if r.Left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.Held(), r.Left, r.Hold
@@ -115,6 +134,11 @@ func leftOf(doc bson.Raw, at int64) time.Duration {
 		expires, _ := doc.Lookup("expiresAt").DateTimeOK()
 		end = max(end, expires)
 	}
+	return between(at, end)
+}
+
+// between is the time from one moment to another, in milliseconds; 0: the other is not later.
+func between(at, end int64) time.Duration {
 	if end <= at {
 		return 0
 	}
@@ -132,6 +156,8 @@ func Fate(r State, there bool, h driver.Hold) driver.Status {
 	switch {
 	case !there:
 		return driver.Removed
+	case h.Mode != driver.Exclusive:
+		return r.fateOfEntry(h)
 	case r.Hold == h.ID:
 		return driver.Alive
 	case r.Held():

@@ -20,6 +20,14 @@ func TakeOne(leases string, q driver.Request, standalone bool) bson.D {
 	}
 }
 
+// Acquiring is the update that takes the key of q, or joins its phase.
+func Acquiring(q driver.Request, standalone bool) bson.D {
+	if q.Mode != driver.Exclusive {
+		return Joining(q, standalone)
+	}
+	return Taking(q, standalone)
+}
+
 // Taking is the update that takes the key of q. What comes from the caller is
 // literal: an owner may begin with a dollar sign.
 func Taking(q driver.Request, standalone bool) bson.D {
@@ -105,19 +113,24 @@ func TakeMany(leases string, reqs []driver.Request, standalone bool) bson.D {
 	}
 }
 
-// Renew is one update statement for each length of time that is asked for.
+// Renew is one update statement for each length of time that is asked for, and one for each
+// reader and slot.
 func Renew(leases string, holds []driver.Hold) bson.D {
 	type term struct{ ttl, maxHold time.Duration }
 	groups := make(map[term][]driver.Hold)
 	var terms []term
+	updates := bson.A{}
 	for _, h := range holds {
+		if h.Mode != driver.Exclusive {
+			updates = append(updates, renewEntry(h))
+			continue
+		}
 		t := term{h.TTL, h.MaxHold}
 		if groups[t] == nil {
 			terms = append(terms, t)
 		}
 		groups[t] = append(groups[t], h)
 	}
-	updates := bson.A{}
 	for _, t := range terms {
 		end := plus(Now, Millis(t.ttl))
 		if t.maxHold > 0 {
@@ -147,20 +160,28 @@ func ByHolds(holds []driver.Hold) bson.D {
 
 // EndOne removes a hold, and brings back the hint of a client that waits for the key.
 func EndOne(leases string, h driver.Hold) bson.D {
+	query, update := ByHolds([]driver.Hold{h}), any(Removal(h.Undo))
+	if h.Mode != driver.Exclusive {
+		query, update = byEntry(h), entryRemoval(h)
+	}
 	return bson.D{
 		{Key: "findAndModify", Value: leases},
-		{Key: "query", Value: ByHolds([]driver.Hold{h})},
-		{Key: "update", Value: Removal(h.Undo)},
+		{Key: "query", Value: query},
+		{Key: "update", Value: update},
 		{Key: "fields", Value: bson.D{{Key: "wanted", Value: 1}, {Key: "now", Value: Now}}},
 	}
 }
 
 // Force ends whatever hold a key has and raises its token. It brings back the document
-// as it was.
-func Force(leases, key string) bson.D {
+// as it was. With seen it ends that hold or phase only.
+func Force(leases, key string, seen *driver.Info) bson.D {
+	query := ByKey(key)
+	if seen != nil {
+		query = append(query, has(seen)...)
+	}
 	return bson.D{
 		{Key: "findAndModify", Value: leases},
-		{Key: "query", Value: ByKey(key)},
+		{Key: "query", Value: query},
 		{Key: "update", Value: bson.D{
 			{Key: "$unset", Value: bson.D{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
 			{Key: "$set", Value: Op("forced", true)},
@@ -171,16 +192,52 @@ func Force(leases, key string) bson.D {
 	}
 }
 
-// EndMany removes several holds.
+// has matches a document with the hold that was seen. One without an ID is a phase with live
+// holds, which its token names, or was released while MinHold keeps the key.
+func has(seen *driver.Info) bson.D {
+	if seen.Hold != (driver.HoldID{}) {
+		return bson.D{{Key: "hold", Value: HoldID(seen.Hold)}, {Key: "token", Value: seen.Token}}
+	}
+	live := func(end any) bson.D { return Op("$gt", bson.A{end, Now}) }
+	return Op("$or", bson.A{
+		bson.D{{Key: "hold", Value: seen.Token}, {Key: "$expr", Value: live(lastEnd)}},
+		bson.D{{Key: "hold", Value: Op("$exists", false)}, {Key: "token", Value: seen.Token}, {Key: "$expr", Value: live("$keepUntil")}},
+	})
+}
+
+// EndMany removes several holds: the exclusive ones by one statement, each reader and slot by
+// one of its own.
 func EndMany(leases string, holds []driver.Hold) bson.D {
-	return bson.D{
-		{Key: "update", Value: leases},
-		{Key: "updates", Value: bson.A{bson.D{
-			{Key: "q", Value: ByHolds(holds)},
+	updates := bson.A{}
+	var exclusive []driver.Hold
+	for _, h := range holds {
+		if h.Mode == driver.Exclusive {
+			exclusive = append(exclusive, h)
+		} else {
+			updates = append(updates, endEntry(h))
+		}
+	}
+	if len(exclusive) > 0 {
+		updates = append(updates, bson.D{
+			{Key: "q", Value: ByHolds(exclusive)},
 			{Key: "u", Value: Removal(holds[0].Undo)},
 			{Key: "multi", Value: true},
-		}}},
+		})
 	}
+	cmd := bson.D{{Key: "update", Value: leases}, {Key: "updates", Value: updates}}
+	if len(updates) > 1 {
+		cmd = append(cmd, bson.E{Key: "ordered", Value: false})
+	}
+	return cmd
+}
+
+// End is the statement of a numbered update that ends one hold, taken back.
+func End(h driver.Hold) bson.D {
+	h.Undo = true
+	if h.Mode != driver.Exclusive {
+		return endEntry(h)
+	}
+	return bson.D{{Key: "q", Value: ByHolds([]driver.Hold{h})}, {Key: "u", Value: Removal(true)}}
 }
 
 // Removal is what happens to a document whose hold ends: plain operators, not a
@@ -223,7 +280,10 @@ func Dead(grace time.Duration) bson.D {
 // DeadAs matches a document that is dead and as it was read.
 func DeadAs(r State, grace time.Duration) bson.D {
 	var hold any // null: absent
-	if r.Held() {
+	switch {
+	case r.Phase > 0:
+		hold = r.Phase
+	case r.Held():
 		hold = HoldID(r.Hold)
 	}
 	return append(bson.D{

@@ -15,6 +15,9 @@ import (
 // transaction that has written it.
 const idleWait = 50 * time.Millisecond
 
+// removeWait is the same for one that nobody waits for.
+const removeWait = 25 * time.Millisecond
+
 // Fences are those of a Store. They are for concurrent use.
 type Fences struct {
 	cmd        *command.Runner
@@ -33,40 +36,28 @@ func New(cmd *command.Runner, sessions *command.Sessions, collection string) *Fe
 // Forget forgets how long raises take.
 func (f *Fences) Forget() { f.limit.Forget() }
 
-// Raise lifts the fence of a key, which guarded transactions of an older token
-// have written: it waits for those that are open and stops all later ones. own is
-// the session of the new token's transactions, or nil.
-func (f *Fences) Raise(ctx context.Context, key string, token int64, own *Session) error {
-	return f.raiseWithin(ctx, key, token, own, idleWait)
+// Raise lifts fences, which guarded transactions of an older token have written: it waits for
+// those that are open and stops all later ones.
+func (f *Fences) Raise(ctx context.Context, targets ...Target) error {
+	_, err := f.raiseWithin(ctx, idleWait, targets)
+	return err
 }
 
 // raiseWithin is Raise where an idle server has so much time.
-func (f *Fences) raiseWithin(ctx context.Context, key string, token int64, own *Session, wait time.Duration) error {
-	var update any = document.Op("$max", document.Op("token", token))
-	if own != nil {
-		// A raise that comes late, behind a newer one, changes neither.
-		update = bson.A{document.Op("$set", bson.D{
-			{Key: "token", Value: document.Op("$max", bson.A{"$token", token})},
-			{Key: "lsid", Value: document.Op("$cond", bson.A{document.Op("$lt", bson.A{"$token", token}), own.ID, "$lsid"})},
-			{Key: "with", Value: document.Op("$cond", bson.A{document.Op("$lt", bson.A{"$token", token}), "$$REMOVE", "$with"})},
-		})}
+func (f *Fences) raiseWithin(ctx context.Context, wait time.Duration, targets []Target) (command.Answer, error) {
+	updates := make(bson.A, len(targets))
+	for i, t := range targets {
+		updates[i] = t.statement()
 	}
-	statement := bson.D{
-		{Key: "update", Value: f.collection},
-		{Key: "updates", Value: bson.A{bson.D{
-			{Key: "q", Value: document.ByKey(key)},
-			{Key: "u", Value: update},
-			{Key: "upsert", Value: true},
-		}}},
-	}
+	statement := bson.D{{Key: "update", Value: f.collection}, {Key: "updates", Value: updates}}
 	for tries := 0; ; tries++ {
 		start := time.Now()
-		_, err := f.cmd.Write(ctx, nil, statement, f.limit.Single(wait))
+		reply, err := f.cmd.Write(ctx, nil, statement, f.limit.Single(wait))
 		if err == nil {
 			f.limit.ObserveSingle(time.Since(start))
 		}
 		if err == nil || tries == 3 || !command.Conflicted(err) {
-			return err
+			return reply, err
 		}
 	}
 }
@@ -78,27 +69,30 @@ func (f *Fences) raiseWithin(ctx context.Context, key string, token int64, own *
 // belongs to a session, not to a connection.
 //
 // The error is ErrPinned only if there is a transaction; otherwise the server had no
-// time, and gets more.
-func (f *Fences) RaiseAsHolder(ctx context.Context, key string, token int64, own *Session, wait time.Duration) error {
+// time, and gets more. at is the server's logical time of the answer.
+func (f *Fences) RaiseAsHolder(ctx context.Context, wait time.Duration, targets ...Target) (at *bson.Timestamp, err error) {
 	for tries := 0; ; tries++ {
-		err := f.raiseWithin(ctx, key, token, own, wait)
-		if !command.Blocked(err) {
-			return err
+		reply, err := f.raiseWithin(ctx, wait, targets)
+		if err == nil {
+			f.sweep(ctx, targets, reply.Matched())
 		}
-		open, unsure := f.Written(ctx, key)
+		if !command.Blocked(err) {
+			return command.OperationTime(reply.Raw), err
+		}
+		open, unsure := f.written(ctx, targets)
 		if open && tries == 0 {
 			var ended bool
-			if ended, unsure = f.EndOlder(ctx, []string{key}, []int64{token}); ended {
-				open, unsure = f.Written(ctx, key)
+			if ended, unsure = f.endOlder(ctx, targets); ended {
+				open, unsure = f.written(ctx, targets)
 			}
 		}
 		switch {
 		case unsure != nil:
-			return unsure
+			return nil, unsure
 		case open:
-			return ErrPinned
+			return nil, ErrPinned
 		case tries == 2:
-			return err
+			return nil, err
 		}
 		wait = command.MaxWait
 	}
@@ -137,21 +131,21 @@ func (f *Fences) Find(ctx context.Context, states ...*document.State) error {
 	}
 	for _, doc := range docs {
 		if r := of[document.Parse(doc).Key]; r != nil {
-			r.Fenced = true
+			r.Fenced, r.OfPhase = true, true // there may be others beside it
 		}
 	}
 	return nil
 }
 
-// RaiseUntilDone raises a fence however long the server takes. The error is ErrPinned if
+// RaiseUntilDone raises fences however long the server takes. The error is ErrPinned if
 // an open transaction is in the way.
-func (f *Fences) RaiseUntilDone(ctx context.Context, key string, token int64) error {
+func (f *Fences) RaiseUntilDone(ctx context.Context, targets ...Target) error {
 	for wait := idleWait; ; wait *= 2 {
-		err := f.raiseWithin(ctx, key, token, nil, wait)
+		_, err := f.raiseWithin(ctx, wait, targets)
 		if !command.Blocked(err) || ctx.Err() != nil || wait > command.MaxWriteWait {
 			return err
 		}
-		if open, unsure := f.Written(ctx, key); open {
+		if open, unsure := f.written(ctx, targets); open {
 			return ErrPinned
 		} else if unsure != nil && !command.Blocked(unsure) {
 			return unsure
@@ -165,7 +159,7 @@ func (f *Fences) Name(ctx context.Context, holds []driver.Hold, own *Session) er
 	updates := bson.A{}
 	for _, h := range holds {
 		updates = append(updates, bson.D{
-			{Key: "q", Value: bson.D{{Key: "_id", Value: document.KeyID(h.Key)}, {Key: "token", Value: h.Stored}}},
+			{Key: "q", Value: Guard(h)},
 			{Key: "u", Value: document.Op("$addToSet", document.Op("with", own.ID))},
 		})
 	}

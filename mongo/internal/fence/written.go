@@ -24,13 +24,25 @@ var ErrPinned = errors.New("an open guarded transaction of an older holder must 
 // with which the server undoes it, so nothing stays open whatever becomes of this
 // process. A guard that comes at that moment gets a conflict, and is tried again.
 func (f *Fences) Written(ctx context.Context, keys ...string) (bool, error) {
+	targets := make([]Target, len(keys))
+	for i, key := range keys {
+		targets[i] = OfKey(key, 0, nil)
+	}
+	return f.written(ctx, targets)
+}
+
+func (f *Fences) written(ctx context.Context, targets []Target) (bool, error) {
 	sess, err := f.sessions.Get()
 	if err != nil {
 		return false, err
 	}
 	updates := bson.A{}
-	for _, key := range keys {
-		updates = append(updates, bson.D{{Key: "q", Value: document.ByKey(key)}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}})
+	for _, t := range targets {
+		write := bson.D{{Key: "q", Value: t.q}, {Key: "u", Value: document.Op("$inc", document.Op("n", int64(1)))}}
+		if t.many {
+			write = append(write, bson.E{Key: "multi", Value: true})
+		}
+		updates = append(updates, write)
 	}
 	never := bson.D{{Key: "q", Value: document.Op("_id", document.Barrier)}, {Key: "u", Value: document.Op("$set", document.Op("_id", "another"))}, {Key: "upsert", Value: true}}
 	_, err = f.cmd.Send(ctx, sess, bson.D{
@@ -46,6 +58,11 @@ func (f *Fences) Written(ctx context.Context, keys ...string) (bool, error) {
 	}
 	f.sessions.Put(sess)
 	return code == command.CodeWriteConflict, nil
+}
+
+// PhaseWritten is Written for the fences of a key and of its readers and slots.
+func (f *Fences) PhaseWritten(ctx context.Context, key string) (bool, error) {
+	return f.written(ctx, []Target{OfPhase(key, 0), OfKey(key, 0, nil)})
 }
 
 // WhichWritten reports Written for each key: of all by one command, and where some are written

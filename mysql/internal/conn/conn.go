@@ -23,6 +23,7 @@ type Conn struct {
 	sc     *sql.Conn
 	ID     uint64    // CONNECTION_ID()
 	Server string    // which server the connection reached
+	inRun  Run       // of that server; zero: not asked for yet
 	opened time.Time // before anything was sent on it
 	ready  time.Time // after the server had answered
 	Heard  time.Time // when the last statement was sent that the server answered; see kill
@@ -125,6 +126,7 @@ func (d *DB) open(ctx context.Context, p *Pool, silence time.Duration) (*Conn, e
 			driver.ErrNotSupported, c.packet, leastPacket))
 	}
 	c.ready = time.Now()
+	d.reached(c)
 	c.trip = d.tripTo(c.Server)
 	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.Heard)))
 	d.usual.CompareAndSwap(0, int64(min(c.trip.shortest(), FarTrip))) // above it the bound of a statement is not asked for

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -37,6 +38,18 @@ func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 		busy = fmt.Errorf("%w: %w", busy, ctx.Err())
 	}
 	return nil, busy
+}
+
+// Explain is an error if one of the Store's pools waits for a connection of a program's pool
+// that is used up; otherwise nil. Nothing is sent.
+func (d *DB) Explain() error {
+	d.mu.Lock()
+	waits := slices.ContainsFunc(d.pools, func(p *Pool) bool { return p.opening.Load() > 0 })
+	d.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	return d.usedUp()
 }
 
 // usedUp is nil if the pool has a connection to give, or may open one.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,16 +38,18 @@ type DB struct {
 	CannotKill   Conclusion                // a proxy, whose numbers are not the server's
 	doubt        atomic.Pointer[time.Time] // connections that were not heard of since may be dead; nil: none may. See silence.go
 	packet       atomic.Int64              // a statement of more bytes was too large, although the server allows it; 0: none was
-	statementLog atomic.Pointer[bool]      // the server's binary log has statements; nil: not read yet
+	serverValues atomic.Pointer[settings]  // of the server; nil: not read yet
 	Statements   atomic.Uint64             // sent
+	Blocked      atomic.Uint64             // of them those that were kept waiting for all of their time: ErrBlocked
 	keepAfter    int                       // the constant; tests change it
 
 	background sync.WaitGroup
 	life       context.Context // of what runs in the background: until close
 	end        context.CancelFunc
 
-	mu    sync.Mutex
-	pools []*Pool
+	mu      sync.Mutex
+	pools   []*Pool
+	servers map[string]time.Time // when the last connection to each was ready, by Conn.Server; see left.go
 }
 
 // Connections that are not divided among acquires and releases.
@@ -130,10 +133,14 @@ func (d *DB) StepAgain(ctx context.Context, p *Pool, f func(*Conn) error) error 
 func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error) error {
 	start := time.Now()
 	for try := 1; ; try++ {
-		d.Control.Warm(ctx)
+		d.warmFor(ctx, p)
 		c, err := p.Get(ctx)
 		if err != nil {
 			return err
+		}
+		if c.ready.After(start) && !c.timeForAnswer(ctx) {
+			c.Put()
+			return NotSent("send", fmt.Errorf("%w: a connection was opened, and no time is left for a statement on it", context.DeadlineExceeded))
 		}
 		err = f(c)
 		c.Put()
@@ -161,6 +168,23 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 			return err
 		}
 	}
+}
+
+// timeForAnswer reports whether a statement may be answered before ctx ends. Where it cannot be, it is not sent: cut off it would
+// take its connection with it, and the next try would have to open one again, for which it may have no more time than this one.
+func (c *Conn) timeForAnswer(ctx context.Context) bool {
+	deadline, ends := ctx.Deadline()
+	return !ends || time.Until(deadline) >= c.ShortestAnswer()*3/2
+}
+
+// warmFor sees to it that the control connection is there before a statement is sent from a
+// pool. A renewal does not wait for it for long.
+func (d *DB) warmFor(ctx context.Context, p *Pool) {
+	most := KillWait
+	if p == d.Renewals {
+		most = renewWarm
+	}
+	d.Control.warm(ctx, most)
 }
 
 // Slow runs f on the one acquire connection that carries what may be slow: pinned keys,
@@ -223,7 +247,7 @@ func (d *DB) Moved() {
 	for _, p := range d.all() {
 		p.renew()
 	}
-	d.statementLog.Store(nil)
+	d.serverValues.Store(nil)
 }
 
 // Bounds are how long the tries of one step may stay unanswered. A takeover holds

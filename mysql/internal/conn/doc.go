@@ -8,6 +8,10 @@
 // connection turned out to be dead, or to lead to a server that is not the primary.
 // Errors come back raw; Classify says once what they mean to the engine.
 //
+// How many connections a Store has for each kind of work is decided at the foot of
+// options.go of package mysqllock, and checked in its newStore; how one pool gives them out
+// is in pool.go, how it opens them in pool_open.go.
+//
 // It knows nothing of locks but the prefix of their tables, by which it tells the Store's
 // statements from others before it ends one.
 package conn

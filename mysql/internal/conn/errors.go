@@ -102,7 +102,7 @@ func Classify(what string, err error) error {
 	hint := lasting[n]
 	e := &driver.Error{Lasting: hint != "", NotApplied: Proven[n] || hint != "", Silent: errors.Is(err, ErrSilent)}
 	switch {
-	case errors.Is(err, ErrBlocked), errors.Is(err, ErrTooLarge), errors.Is(err, sqldriver.ErrBadConn):
+	case errors.Is(err, ErrBlocked), errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
 	case errors.Is(err, driver.ErrSchema), errors.Is(err, driver.ErrNotSupported), errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrClosed):
 		e.Lasting, e.NotApplied = true, true
@@ -168,7 +168,7 @@ func (r ReadOnly) Error() string {
 }
 
 // IsElsewhere reports whether err says that the connection leads to a server that
-// cannot serve, so that another may.
+// cannot serve, or that the address may have left, so that another may.
 func IsElsewhere(err error) bool {
-	return CannotServe[Number(err)] || errors.As(err, new(ReadOnly))
+	return CannotServe[Number(err)] || errors.Is(err, ErrLeft) || errors.As(err, new(ReadOnly))
 }

@@ -84,6 +84,7 @@ func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.C
 		case err == nil:
 			return nil
 		case n == ErLockWait, (n == ErKilled || n == ErDeadlock) && ended: // Galera answers a KILL QUERY by 1213
+			c.db.Blocked.Add(1)
 			return fmt.Errorf("%w: %w", ErrBlocked, err)
 		case n == ErDeadlock, n == ErSnapshot, n == ErKilled:
 			if try < repeats && Pause(ctx, time.Millisecond<<min(try, 4)) {

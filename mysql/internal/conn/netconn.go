@@ -38,12 +38,16 @@ type dialKey struct{}
 // dialled by the driver, and has connections of the usual kind.
 type netConnector struct{ sqldriver.Connector }
 
-// NewConnector makes connections whose network connection is known.
+// NewConnector makes connections whose network connection is known: those that it dials itself, or by the DialFunc that
+// config has.
 func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
-	if config.DialFunc == nil && (config.Net == "tcp" || config.Net == "unix") {
+	dial := config.DialFunc
+	if dial == nil && (config.Net == "tcp" || config.Net == "unix") {
+		dial = new(net.Dialer).DialContext
+	}
+	if dial != nil {
 		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-			var d net.Dialer
-			nc, err := d.DialContext(ctx, network, address)
+			nc, err := dial(ctx, network, address)
 			if into, ok := ctx.Value(dialKey{}).(*net.Conn); ok {
 				*into = nc
 			}

@@ -3,7 +3,6 @@ package conn
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +17,9 @@ type Pool struct {
 	slots chan struct{} // one for each connection in use; nil: any number may be
 
 	mu       sync.Mutex
-	idle     []*Conn // the one that has been idle for longest first
-	open     int     // connections, with those in use
+	idle     []*Conn    // the one that has been idle for longest first
+	left     []*opening // whose callers have gone
+	open     int        // connections, with those in use and those that are being opened
 	closed   bool
 	since    time.Time   // connections that were opened before may lead to another server
 	warmFrom time.Time   // warm does nothing before
@@ -127,13 +127,20 @@ func (p *Pool) take(ctx context.Context, silence time.Duration) (*Conn, error) {
 		p.db.Control.Warm(ctx) // must be older than what it may have to KILL
 	}
 	for {
-		c, err := p.pop()
+		c, o, err := p.pop()
 		if err != nil {
 			return nil, err
 		}
 		opened := c == nil
 		if opened {
-			if c, err = p.dial(ctx, silence); err != nil {
+			another := o != nil
+			if !another {
+				o = p.start(ctx, silence)
+			}
+			if c, err = p.await(ctx, o); err != nil && another && ctx.Err() == nil {
+				continue // what another has begun says nothing of now
+			}
+			if err != nil {
 				return nil, err
 			}
 		} else if !p.fresh(c) || !c.Alive(ctx) {
@@ -150,16 +157,21 @@ func (p *Pool) take(ctx context.Context, silence time.Duration) (*Conn, error) {
 	}
 }
 
-// pop takes an idle connection; nil is the right to open one, which is counted.
-func (p *Pool) pop() (c *Conn, err error) {
+// pop takes an idle connection, or one that is being opened and whose caller has gone;
+// neither is the right to open one, which is counted.
+func (p *Pool) pop() (c *Conn, o *opening, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, ErrClosed()
+		return nil, nil, ErrClosed()
 	}
 	if last := len(p.idle) - 1; last >= 0 {
 		c, p.idle = p.idle[last], p.idle[:last]
-		return c, nil
+		return c, nil, nil
+	}
+	if len(p.left) > 0 {
+		o, p.left = p.left[0], p.left[1:]
+		return nil, o, nil
 	}
 	if p.Room != nil {
 		err = p.Room(p.open)
@@ -167,26 +179,7 @@ func (p *Pool) pop() (c *Conn, err error) {
 	if err == nil {
 		p.open++
 	}
-	return nil, err
-}
-
-// dial opens a connection that pop has counted. Where the program's pool is used up
-// another of ours may have become idle meanwhile.
-func (p *Pool) dial(ctx context.Context, silence time.Duration) (*Conn, error) {
-	p.opening.Add(1)
-	c, err := p.db.open(ctx, p, silence)
-	p.opening.Add(-1)
-	if err == nil {
-		return c, nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open--
-	if last := len(p.idle) - 1; last >= 0 && errors.Is(err, ErrPoolBusy) {
-		c, p.idle = p.idle[last], p.idle[:last]
-		return c, nil
-	}
-	return nil, err
+	return nil, nil, err
 }
 
 // fresh reports whether an idle connection may be used again: the server has not ended it

@@ -9,6 +9,11 @@ const (
 	// WarmEvery is how often warm looks, however often it is called.
 	WarmEvery = 100 * time.Millisecond
 
+	// renewWarm is how long a renewal waits for the control connection. It needs one only if
+	// its row is locked, and then the lock wait ends it too; its own connection it needs in
+	// any case, and both may take long to be opened.
+	renewWarm = 100 * time.Millisecond
+
 	// SpeakEvery is how often something is sent on the control connection, which may be
 	// used for nothing else. The look at the socket does not keep the server from ending
 	// it by wait_timeout, and one that is opened then is too young for the next KILL.
@@ -21,8 +26,11 @@ const (
 
 // Warm sees to it that a pool that is not in use has a connection that lives. The control
 // pool needs it before a statement is sent: see kill. Nobody waits for the sign of life of
-// one that looks alive.
-func (p *Pool) Warm(ctx context.Context) {
+// one that looks alive, nor for longer than KillWait.
+func (p *Pool) Warm(ctx context.Context) { p.warm(ctx, KillWait) }
+
+// warm is Warm that waits for most at the longest.
+func (p *Pool) warm(ctx context.Context, most time.Duration) {
 	now := time.Now()
 	p.mu.Lock()
 	wait := now.Before(p.warmFrom)
@@ -34,7 +42,7 @@ func (p *Pool) Warm(ctx context.Context) {
 		return
 	}
 	if done := p.Fill(0); done != nil {
-		waiting, cancel := context.WithTimeout(ctx, KillWait)
+		waiting, cancel := context.WithTimeout(ctx, most)
 		defer cancel()
 		select {
 		case <-done:

@@ -97,6 +97,15 @@ func (t *Text) Int(n int64) *Text {
 	return t
 }
 
+// Uint adds a number that may be too large for Int.
+func (t *Text) Uint(n uint64) *Text {
+	if t.marks {
+		return t.mark(n)
+	}
+	t.b = strconv.AppendUint(t.b, n, 10)
+	return t
+}
+
 // In adds (a,b,…).
 func (t *Text) In(n int, one func(int)) *Text {
 	t.Add("(")

@@ -39,13 +39,6 @@ type Locks struct {
 	releasing atomic.Int64 // sessions that let go of their lock just now
 }
 
-// Turn is a session that has a named lock.
-type Turn struct {
-	c     *conn.Conn
-	mu    sync.Mutex  // of who uses the session
-	alive *time.Timer // see keepAlive; guarded by Locks.mu
-}
-
 const (
 	// sessionTimeout is the wait_timeout of these sessions: a host that is gone keeps
 	// others from the lock for no longer.
@@ -89,36 +82,53 @@ func prepareLockSession(ctx context.Context, c *conn.Conn, _ time.Duration) erro
 	return err
 }
 
-// Wait queues for the named lock of key.
-func (n *Locks) Wait(ctx context.Context, key string) (waited bool, end func(), err error) {
+// Wait queues for the named lock of key, in the order of the line where the client has a place in
+// it; nil: it has none.
+func (n *Locks) Wait(ctx context.Context, key string, in *Place) (driver.Turn, error) {
+	return n.wait(ctx, &follower{n: n, key: key, in: in})
+}
+
+// Follow waits until a client with a place in the line of key is the first (Turn.First), or the
+// locks of tickets do not say so. The client has no lock then but that of its ticket, until that
+// is removed or the turn is ended.
+func (n *Locks) Follow(ctx context.Context, key string, in *Place) (driver.Turn, error) {
+	return n.wait(ctx, &follower{n: n, key: key, in: in, alone: true})
+}
+
+// wait gives a client that waits a session, and its turn when it comes.
+func (n *Locks) wait(ctx context.Context, f *follower) (driver.Turn, error) {
 	c, err := n.get(ctx)
 	if err != nil {
-		return false, nil, err
+		return driver.Turn{}, err
 	}
 	defer n.work.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)()
+	f.c = c
+	waited := false
 	for {
-		r := n.waitNamedLock(ctx, c, key)
+		r := f.wait(ctx)
 		waited = waited || r.waited
 		switch {
 		case r.got && ctx.Err() == nil:
-			return waited, n.begin(c), nil
+			t := n.begin(f)
+			t.Waited = waited
+			return t, nil
 		case ctx.Err() != nil:
-			if r.got || r.killed {
+			if r.got || r.killed || f.in != nil {
 				n.release(c)
 			}
 			c.Put()
 			if n.life.Err() != nil {
-				return waited, nil, conn.ErrClosed()
+				return driver.Turn{}, conn.ErrClosed()
 			}
-			return waited, nil, conn.NotSent("wait in table "+n.table, ctx.Err())
+			return driver.Turn{}, conn.NotSent("wait in table "+n.table, ctx.Err())
 		case r.err != nil:
 			n.failed()
 			c.Broken = true
 			c.Put()
-			return waited, nil, ErrNoTurn(r.err)
+			return driver.Turn{}, ErrNoTurn(r.err)
 		}
 	}
 }
@@ -174,94 +184,6 @@ func (n *Locks) failed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pausedUntil = time.Now().Add(pauseAfterFailure)
-}
-
-// begin leaves the lock with the session until the turn is ended.
-func (n *Locks) begin(c *conn.Conn) (end func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		c.Broken = true // and the lock goes with it
-		c.Put()
-		return func() {}
-	}
-	t := &Turn{c: c}
-	n.turns[t] = struct{}{}
-	t.alive = time.AfterFunc(n.alive, func() { n.keepAlive(t) })
-	return func() { n.endTurn(t) }
-}
-
-// endTurn lets go of the lock of a session, in the background.
-func (n *Locks) endTurn(t *Turn) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.hasTurn(t) {
-		return // its session was closed, and the lock went with it
-	}
-	delete(n.turns, t)
-	t.alive.Stop()
-	n.work.Add(1)
-	n.releasing.Add(1)
-	go func() {
-		defer n.work.Done()
-		defer n.releasing.Add(-1)
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		n.release(t.c)
-		t.c.Put()
-	}()
-}
-
-// release leaves the session without a lock. If it cannot be told so it is closed.
-func (n *Locks) release(c *conn.Conn) {
-	if c.Broken {
-		return
-	}
-	ctx, cancel := context.WithTimeout(n.life, workTimeout)
-	defer cancel()
-	if _, err := c.Exec(ctx, 0, "DO RELEASE_ALL_LOCKS()"); err != nil {
-		c.Broken = true
-	}
-}
-
-// keepAlive makes the session of a turn heard, now and then. One that has died has let go
-// already.
-func (n *Locks) keepAlive(t *Turn) {
-	n.mu.Lock()
-	has := n.hasTurn(t)
-	if has {
-		n.work.Add(1)
-	}
-	n.mu.Unlock()
-	if !has {
-		return
-	}
-	defer n.work.Done()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n.mu.Lock()
-	has = n.hasTurn(t) // whoever ends it meanwhile waits
-	n.mu.Unlock()
-	if !has || t.c.Broken {
-		return
-	}
-	ctx, cancel := context.WithTimeout(n.life, workTimeout)
-	defer cancel()
-	if _, err := t.c.Exec(ctx, 0, "DO 0"); err != nil {
-		t.c.Broken = true
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.hasTurn(t) {
-		t.alive.Reset(n.alive)
-	}
-}
-
-// hasTurn reports whether the turn of a session goes on. Called under mu.
-func (n *Locks) hasTurn(t *Turn) bool {
-	_, has := n.turns[t]
-	return has && !n.closed
 }
 
 // Close ends the waits and closes all sessions, and with them go their locks.

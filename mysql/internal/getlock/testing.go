@@ -34,3 +34,6 @@ func (t *Turn) Use(f func(*conn.Conn)) {
 	defer t.mu.Unlock()
 	f(t.c)
 }
+
+// TicketLock is the name of the lock of a ticket, as an expression.
+func TicketLock(table, key string, seq int64) string { return ticketLock(table, key, seq) }

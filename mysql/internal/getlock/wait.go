@@ -19,10 +19,10 @@ type waitResult struct {
 	err    error
 }
 
-// waitNamedLock queues for the lock of key, for a few seconds or until ctx ends. One that
-// leaves is taken out by KILL QUERY, so that the session can be used again; where that is
-// not possible it leaves at the end of its time.
-func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, key string) (r waitResult) {
+// waitNamedLock waits in a statement that queues for a lock, for as long as it does so or until
+// ctx ends. One that leaves is taken out by KILL QUERY, so that the session can be used again;
+// where that is not possible it leaves at the end of its time.
+func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, statement string, scan func(*sql.Rows) (lockAnswer, error)) (r waitResult) {
 	heard, answered, done, unanswered := c.Heard, make(chan struct{}), make(chan struct{}), false
 	stay := context.AfterFunc(ctx, func() {
 		defer close(done)
@@ -30,7 +30,7 @@ func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, key string) (r 
 	})
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), WaitSeconds*time.Second+workTimeout)
 	defer cancel()
-	found, err := conn.QueryOnce(wait, c, WaitStatement(n.table, key), scanLockAnswer)
+	found, err := conn.QueryOnce(wait, c, statement, scan)
 	close(answered)
 	if r.killed = !stay(); r.killed {
 		<-done // it must not hit the next statement
@@ -83,6 +83,14 @@ func scanLockAnswer(rows *sql.Rows) (a lockAnswer, err error) {
 // the server evaluates a select list from left to right. The names are those of the whole
 // server, without regard to case and at most 64 characters.
 func WaitStatement(table, key string) string {
-	name := conn.NewText(160).Add("CONCAT('rowlock:',LEFT(SHA2(CONCAT(DATABASE(),'.").Add(table).Add(".',").Key(key).Add("),256),40))").String()
+	name := lockName(table, key)
 	return conn.NewText(400).Add("SELECT IS_USED_LOCK(").Add(name).Add("), GET_LOCK(").Add(name).Add(",").Int(WaitSeconds).Add(")").String()
+}
+
+// lockName is the name of a key's lock.
+func lockName(table, key string) string { return hashedName("rowlock:", table, key) }
+
+// hashedName is a name that fits into the 64 characters of one, whatever the key.
+func hashedName(prefix, of, key string) string {
+	return conn.NewText(200).Add("CONCAT('", prefix, "',LEFT(SHA2(CONCAT(DATABASE(),'.", of, ".',").Key(key).Add("),256),40))").String()
 }

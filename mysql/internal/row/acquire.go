@@ -21,12 +21,29 @@ type attempt struct {
 	reqs    []driver.Request // sorted by key: all batches lock rows in one order
 	results []driver.Result  // of reqs
 	due     []int            // held, as a look found, and to be asked for all the same: see HintDue
+	shares  []int            // of Mode Shared and Slot: see join.go
+	begins  Begin            // of a strategy whose rows do not tell whether a key is free; nil: they do
 }
 
-// Acquire is one upsert for all keys, and a second look at what it left open.
+// Begin begins the phase of a key for a request of Mode Shared or Slot, if the key is free, on
+// the connection. An answer that is Unknown without an error says that there is a phase;
+// found, that it was not this call that began it.
+type Begin func(ctx context.Context, c *conn.Conn, r *driver.Request) (answer driver.Result, found bool, err error)
+
+// Join answers requests of Mode Shared and Slot, where phases begin by begins.
+func (l *Table) Join(ctx context.Context, reqs []driver.Request, begins Begin) ([]driver.Result, error) {
+	return l.acquire(ctx, reqs, begins)
+}
+
+// Acquire is one upsert for all exclusive requests, and a second look at what it left open;
+// then the joins of the others, and the takes of keys that are in a phase.
 func (l *Table) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	return l.acquire(ctx, reqs, nil)
+}
+
+func (l *Table) acquire(ctx context.Context, reqs []driver.Request, begins Begin) ([]driver.Result, error) {
 	sorted := storekit.Sort(reqs, func(r driver.Request) string { return r.Key }, storekit.ByBytes)
-	a := attempt{Table: l, reqs: sorted.Items, results: make([]driver.Result, len(reqs))}
+	a := attempt{Table: l, reqs: sorted.Items, results: make([]driver.Result, len(reqs)), begins: begins}
 	hinted := true
 	for _, r := range reqs {
 		hinted = hinted && r.Pinned
@@ -39,20 +56,36 @@ func (l *Table) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 		}
 		defer l.db.GiveSlow()
 	}
-	if err := l.db.Step(ctx, l.db.Acquires, func(c *conn.Conn) error { return a.run(ctx, c) }); err != nil {
+	if err := l.db.Step(ctx, l.db.Acquires, func(c *conn.Conn) error { return a.all(ctx, c) }); err != nil {
 		return nil, err
 	}
 	return sorted.Unsort(a.results), nil
 }
 
-// run takes the keys on one connection. Its error says that no key has an answer.
+// all answers all requests on one connection. Its error says that no key has an answer.
+func (a *attempt) all(ctx context.Context, c *conn.Conn) error {
+	if err := a.run(ctx, c); err != nil {
+		return err
+	}
+	if len(a.shares) > 0 {
+		if err := a.join(ctx, c, a.shares); err != nil {
+			return err
+		}
+	}
+	a.takeAll(ctx, c)
+	return nil
+}
+
+// run takes the keys of exclusive requests. Its error says that none has an answer.
 func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 	open := make([]int, 0, len(a.reqs)) // without an answer yet
 	var look []int
-	a.due = nil
+	a.due, a.shares = nil, nil
 	for i, r := range a.reqs {
 		// Where no statement can be ended, none is sent that is seen to wait.
-		if r.Pinned || a.db.CannotKill.Load() {
+		if r.Mode != driver.Exclusive {
+			a.shares = append(a.shares, i)
+		} else if r.Pinned || a.db.CannotKill.Load() {
 			look = append(look, i)
 		} else {
 			open = append(open, i)
@@ -62,11 +95,15 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 	var blocked, late bool
 	var err error
 	if len(look) > 0 {
-		if look, err = a.look(ctx, c, look); err != nil {
+		if look, err = a.look(ctx, c, look); errors.Is(err, conn.ErrBlocked) {
+			a.tableLocked(look, sent)
+			look, a.due, err = nil, nil, nil
+		}
+		if err != nil {
 			return conn.NotSent(a.What("acquire"), err)
 		}
 		due, err := a.writableOf(ctx, c, a.due)
-		if err != nil {
+		if err != nil && !errors.Is(err, conn.ErrBlocked) { // they have their answers
 			return conn.NotSent(a.What("acquire"), err)
 		}
 		open = slices.Concat(open, look, due)
@@ -82,7 +119,10 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 		open, err = a.take(ctx, c, open, bound)
 		if errors.Is(err, conn.ErrBlocked) {
 			blocked, late = true, Waited(err)
-			open, err = a.look(ctx, c, open)
+			if open, err = a.look(ctx, c, open); errors.Is(err, conn.ErrBlocked) {
+				a.tableLocked(open, sent)
+				return nil
+			}
 		} else if err == nil {
 			sent = true
 		}
@@ -107,7 +147,7 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 			}
 		}
 		switch {
-		case blocked:
+		case blocked, errors.Is(err, conn.ErrBlocked):
 			a.results[i] = driver.Result{Status: driver.Pinned}
 		case err != nil:
 			a.results[i] = driver.Result{Err: conn.MaybeApplied(a.What("acquire"), err)}
@@ -118,6 +158,22 @@ func (a *attempt) run(ctx context.Context, c *conn.Conn) error {
 	return nil
 }
 
+// tableLocked answers those of the requests that have no answer, where not even a question that skips locked rows was
+// answered. That is no sign of a holder: the keys may be free.
+func (a *attempt) tableLocked(open []int, sent bool) {
+	for _, i := range open {
+		if a.results[i].Status == driver.Unknown && a.results[i].Err == nil {
+			a.results[i] = driver.Result{Err: TableLocked(a.What("acquire"), sent)}
+		}
+	}
+}
+
+// TableLocked is the error of an attempt that waited for a lock on the whole table. sent: something of it may be applied.
+func TableLocked(what string, sent bool) error {
+	return &driver.Error{NotApplied: !sent, Err: fmt.Errorf("mysql: %s: nothing could be written to the table for a second: "+
+		"LOCK TABLES, FLUSH TABLES WITH READ LOCK, a backup or a change of the primary stands in the way, not a holder of the key", what)}
+}
+
 // fail gives the keys without an answer the error. It is the whole call's if no
 // key has one.
 func (a *attempt) fail(open []int, before int, sent bool, err error) error {
@@ -126,7 +182,7 @@ func (a *attempt) fail(open []int, before int, sent bool, err error) error {
 		wrap = conn.MaybeApplied
 	}
 	err = wrap(a.What("acquire"), err)
-	if before == len(a.reqs) {
+	if before == len(a.reqs)-len(a.shares) {
 		return err
 	}
 	for _, i := range open {
@@ -180,7 +236,7 @@ func (a *attempt) send(ctx context.Context, c *conn.Conn, open []int, bound time
 			return open, err
 		}
 		if 0 <= id && id < GrantedFrom {
-			a.results[open[0]] = driver.Result{Status: driver.Held, Left: conn.Micros(max(id-1, 1))}
+			a.results[open[0]] = driver.Result{Status: driver.Held, Left: conn.Micros(max(id-1, 1)), Shared: id > PhaseMicros}
 			return nil, nil
 		}
 		switch {
@@ -227,7 +283,7 @@ func (a *attempt) settle(i int, rows map[string]Row) bool {
 		}
 		a.results[i] = driver.Result{Status: driver.Granted, Token: token, Stored: r.Token, Left: max(r.Left, 0), Wanted: r.Wanted}
 	case ok && r.Left > 0:
-		a.results[i] = driver.Result{Status: driver.Held, Left: r.Left, Owner: r.Owner}
+		a.results[i] = driver.Result{Status: driver.Held, Left: r.Left, Owner: r.Owner, Shared: r.InPhase}
 	case ok && r.Ungrantable() != "":
 		a.results[i] = driver.Result{Err: a.CorruptError("acquire", r.Key, r.Ungrantable(), true)}
 	default:

@@ -40,8 +40,11 @@ func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info
 				infos[i] = r.info()
 			}
 		}
+		if err := l.InformAll(ctx, c, infos, func(i int) bool { return rows[keys[i]].InPhase }); err != nil {
+			return err
+		}
 		r, ok := rows[keys[0]]
-		if len(keys) > 1 || !ok || r.Left > 0 || r.Corrupt != "" {
+		if len(keys) > 1 || !ok || infos[0].Held || r.Corrupt != "" {
 			return nil
 		}
 		infos[0].Pinned, err = l.Guarded(ctx, c, r)
@@ -54,13 +57,15 @@ func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info
 func (l *Table) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var rows []Row
 	err = l.db.Read(ctx, func(c *conn.Conn) error {
-		rows, err = conn.Query(ctx, c, 0, Listing(l.Name, prefix, after, limit), ScanRow)
-		return err
+		if rows, err = conn.Query(ctx, c, 0, Listing(l.Name, prefix, after, limit), ScanRow); err != nil {
+			return err
+		}
+		infos = make([]driver.Info, len(rows))
+		for i, r := range rows {
+			infos[i] = r.info()
+		}
+		return l.InformAll(ctx, c, infos, func(i int) bool { return rows[i].InPhase })
 	})
-	infos = make([]driver.Info, len(rows))
-	for i, r := range rows {
-		infos[i] = r.info()
-	}
 	return infos, conn.Classify(l.What("list"), err)
 }
 
@@ -87,12 +92,32 @@ func Insist(ctx context.Context, d *conn.DB, try func(bound time.Duration) (guar
 	}
 }
 
+// ErrChanged is that of a forced release which finds another hold than it is to end.
+var ErrChanged error = &driver.Error{Lasting: true, NotApplied: true, Err: driver.ErrChanged}
+
+// Is reports whether the row has the hold that was seen, or the phase, which its token names;
+// nil: any will do.
+func (r Row) Is(seen *driver.Info) bool {
+	if seen == nil {
+		return true
+	}
+	id := r.ID
+	if r.InPhase {
+		id = driver.HoldID{} // Info does not show it
+	}
+	return id == seen.Hold && max(r.Token, 0) == seen.Token
+}
+
 // Force writes the guard's index entry, so it waits for an open guarded
 // transaction like a takeover and is bounded like one; between its tries it waits
-// by asking.
-func (l *Table) Force(ctx context.Context, key string) (info driver.Info, err error) {
+// by asking. The holds of a phase are ended by a second statement, also by a force that
+// comes after one which got no further. With seen it ends that hold or phase only.
+func (l *Table) Force(ctx context.Context, key string, seen *driver.Info) (info driver.Info, err error) {
 	err = Insist(ctx, l.db, func(bound time.Duration) (guarded bool, err error) {
 		err = l.db.Slow(ctx, func(c *conn.Conn) error {
+			if c.Left() {
+				return conn.ErrLeft
+			}
 			rows, err := l.Rows(ctx, c, 1, func(int) string { return key })
 			if err != nil {
 				return err
@@ -100,9 +125,18 @@ func (l *Table) Force(ctx context.Context, key string) (info driver.Info, err er
 			r, ok := rows[key]
 			if !ok {
 				info = driver.Info{Key: key}
+				if seen != nil {
+					return ErrChanged
+				}
 				return nil
 			}
-			info = r.info()
+			ended := []driver.Info{r.info()}
+			if err := l.InformAll(ctx, c, ended, func(int) bool { return r.InPhase }); err != nil {
+				return err
+			}
+			if info = ended[0]; !r.Is(seen) || seen != nil && r.InPhase && !info.Held {
+				return ErrChanged
+			}
 			if why := r.Ungrantable(); why != "" {
 				return l.CorruptError("force release of", key, why, true)
 			}
@@ -112,7 +146,22 @@ func (l *Table) Force(ctx context.Context, key string) (info driver.Info, err er
 			if guarded {
 				return conn.ErrBlocked
 			}
-			_, err = c.Exec(ctx, bound, forced(l.Name, key))
+			var asRead *Row
+			if seen != nil {
+				asRead = &r
+			}
+			res, err := c.Exec(ctx, bound, l.forced(key, asRead))
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); seen != nil && (err != nil || n == 0) {
+				return errors.Join(err, ErrChanged)
+			}
+			if !r.InPhase && r.ID != (driver.HoldID{}) {
+				return nil
+			}
+			// A renewal finds out by itself that the phase is over; this ends the hold at once.
+			_, err = c.Exec(ctx, bound, ForcedShares(l, key).Literal())
 			return err
 		})
 		return guarded, err

@@ -41,7 +41,49 @@ func FuzzRowStatements(f *testing.F) {
 		s.AddBoth(remind("`t`", 7, []string{v.Key}), v.Key)
 		s.AddBoth(remind("`t`", 7, []string{v.Key, v.Other}), v.Key, v.Other)
 		s.Add(winners("`t`", 2, func(i int) string { return two[i].Key }), v.Key, v.Other)
-		s.Add(forced("`t`", v.Key), v.Key)
+		s.Add((&Table{Name: "`t`", Share: "`s`"}).forced(v.Key, nil), v.Key, v.Key)
+		s.Add((&Table{Name: "`t`", Share: "`s`"}).forced(v.Key, &Row{ID: v.ID, Token: 7}), v.Key, v.Key, string(v.ID[:]))
+		return s
+	})
+}
+
+// FuzzPhaseStatements: see sqltest.Fuzz.
+func FuzzPhaseStatements(f *testing.F) {
+	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
+		l := &Table{Name: "`t`", Share: "`s`", fenced: true}
+		begun := PhaseOf(v.ID)
+		id, phase := string(v.ID[:]), string(begun[:])
+		r := driver.Request{Key: v.Key, ID: v.ID, Owner: v.Owner, TTL: v.D, Keep: v.D, Mode: driver.Shared, Client: 7, Wants: true, Waited: true}
+		slot := driver.Request{Key: v.Other, ID: v.ID, Owner: v.Owner, TTL: v.D, Keep: v.D, Mode: driver.Slot, Slots: 3}
+		all := []joining{{&r, place{v.Key, readerSlot(&v.ID)}}, {&slot, place{v.Other, 2}}}
+		holds := []driver.Hold{{Key: v.Key, ID: v.ID, Mode: driver.Shared, TTL: v.D}, {Key: v.Other, ID: v.ID, Mode: driver.Slot, Slot: 2, TTL: v.D}}
+		s.AddBoth(begin(l, []driver.Request{r}), v.Key, phase, phase)
+		s.AddBoth(begin(l, []driver.Request{r, slot}), v.Key, phase, phase, v.Other, phase, phase)
+		s.AddBoth(confirm(l, v.Key, &v.ID), v.Key, id)
+		s.AddBoth(join(l, all[0], 0), id, v.Owner, v.Key)
+		s.AddBoth(join(l, all[1], 1), id, v.Owner, v.Other)
+		s.AddBoth(gate(l, &r), id, v.Key, id, id)
+		s.AddBoth(Ungate(l, v.Key, &v.ID), v.Key, id)
+		s.AddBoth(clearGate(l, v.Key), v.Key)
+		s.AddBoth(take(l, &r), v.Key, id, v.Owner, v.Key, id, v.Key)
+		s.AddBoth(bury(l, v.Key), v.Key)
+		s.AddBoth(ForcedShares(l, v.Key), v.Key, v.Key)
+		s.AddBoth(Extend("`s`", holds[:1]), v.Key, id)
+		s.AddBoth(Extend("`s`", holds), v.Key, v.Other, v.Key, id, v.Other, id)
+		s.AddBoth(End("`s`", holds[1:], max(v.D, 1)), v.Other, id)
+		s.AddBoth(remove("`s`", holds[:1]), v.Key, id)
+		s.Add(joinAll(l, all).Literal(), v.Key, id, v.Owner, v.Other, id, v.Owner)
+		s.Add(keyStatesText("`t`", 2, func(i int) string { return []string{v.Key, v.Other}[i] }), v.Key, v.Other)
+		s.Add(shareRowsText(l, 2, func(i int) place { return all[i].at }), v.Key, v.Other)
+		s.Add(holdersText(l, 1, func(int) string { return v.Key }), v.Key, v.Key)
+		s.Add(slotsText(l, &slot), v.Other)
+		for i, want := range [][]string{{v.Key, string(append(make([]byte, 8), 0, 0, 0, 0, 0, 0, 0, 5))}, {v.Other}} {
+			h := holds[i]
+			h.Phase, h.Stored = 5, 5
+			l := &Table{Name: "`t`", Share: "`s`", GuardColumns: []string{"token", "name", "hold"}}
+			reads := l.GuardReads(h, func(table string) string { return table })
+			s.Add(reads[len(reads)-1].Literal(), want...)
+		}
 		return s
 	})
 }
@@ -149,6 +191,73 @@ func FuzzRows(f *testing.F) {
 
 type rowOf = Row
 
+// FuzzShares: whatever rows of the share table and of keys in a phase have in their columns,
+// no answer wraps around.
+func FuzzShares(f *testing.F) {
+	text := func(s string) string { return string([]byte{3, byte(len(s))}) + s }
+	number := func(kind byte, n uint64) string {
+		return string(binary.LittleEndian.AppendUint64([]byte{kind}, n))
+	}
+	for _, n := range []uint64{0, 1, 1 << 60, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64} {
+		row := text("key") + text("0123456789abcdef") + text("owner")
+		for range 12 {
+			row += number(2, n)
+		}
+		f.Add([]byte(row))
+	}
+	f.Add([]byte{})
+	ask := func(t *testing.T, data []byte, columns int, scan func(*sql.Rows) error) {
+		db := sql.OpenDB(&sqltest.Given{Rows: [][]sqldriver.Value{sqltest.Cells(data, columns)}})
+		defer db.Close()
+		rows, err := db.Query("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		if !rows.Next() {
+			t.Fatal(rows.Err())
+		}
+		_ = scan(rows)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ask(t, data, 13, func(rows *sql.Rows) error {
+			r, err := scanShare(rows)
+			if err != nil {
+				return err
+			}
+			if r.Corrupt == "" && (r.Token < 0 || r.Token > driver.MaxToken || r.Phase < 0 || r.Phase > driver.MaxToken) {
+				t.Errorf("token %d, phase %d are taken", r.Token, r.Phase)
+			}
+			for _, id := range []driver.HoldID{r.ID, {1}} {
+				for _, mode := range []driver.Mode{driver.Shared, driver.Slot} {
+					j := joins{attempt: &attempt{Table: &Table{Name: "`t`"}, reqs: []driver.Request{{Key: r.Key, ID: id, Mode: mode}}, results: make([]driver.Result, 1)}}
+					if settled := j.settleShare(0, r); settled && !r.Mine(id) {
+						t.Errorf("%+v is the hold %v", r, id)
+					}
+					if res := j.results[0]; res.Status == driver.Granted && (res.Token < 0 || res.Token > driver.MaxToken || res.Phase < 0 || res.Left <= 0) {
+						t.Errorf("%+v is granted as %+v", r, res)
+					}
+				}
+			}
+			return nil
+		})
+		ask(t, data, 11, func(rows *sql.Rows) error {
+			k, err := scanHolders(rows)
+			if err != nil {
+				return err
+			}
+			i := driver.Info{Key: k.row.Key}
+			k.inform(&i)
+			if i.Held != i.InPhase() || i.Readers < 0 || i.Slots < 0 || i.FreeSlot < 0 || i.Left < 0 {
+				t.Errorf("%+v is shown as %+v", k, i)
+			}
+			return nil
+		})
+		ask(t, data, 8, func(rows *sql.Rows) error { _, err := scanTaken(rows); return err })
+		ask(t, data, 10, func(rows *sql.Rows) error { _, err := scanKeyState(rows); return err })
+	})
+}
+
 // TestFormsAreTheSame: putting the values back gives the literal form.
 func TestFormsAreTheSame(t *testing.T) {
 	id := driver.HoldID{1, 2, 3}
@@ -158,19 +267,26 @@ func TestFormsAreTheSame(t *testing.T) {
 	waits.Client, waits.Wants = 7, true
 	q.Client = 7
 	noMax := []driver.Hold{{Key: q.Key, ID: id, TTL: time.Second}}
+	p := &Table{Name: "`t`", Share: "`s`"}
+	r, s := q, q
+	r.Mode, s.Mode, s.Slots = driver.Shared, driver.Slot, 4
+	readers := []driver.Hold{{Key: q.Key, ID: id, Mode: driver.Shared, TTL: time.Second}}
 	for name, s := range map[string]conn.Statement{
 		"upsert": Upsert("`t`", []driver.Request{plain}), "upsert with a client": Upsert("`t`", []driver.Request{q}),
 		"upsert that waits": Upsert("`t`", []driver.Request{waits}),
 		"remind":            remind("`t`", 7, []string{q.Key}), "fence": Fence("`t`", q.Key, &id),
 		"extend": Extend("`t`", noMax), "extend with MaxHold": Extend("`t`", h),
 		"end": End("`t`", h, 0), "end with MinHold": End("`t`", h, time.Minute), "remove": Remove("`t`", h),
+		"begin": begin(p, []driver.Request{r}), "confirm": confirm(p, q.Key, &id), "gate": gate(p, &q), "take": take(p, &q),
+		"join": join(p, joining{&r, place{q.Key, readerSlot(&id)}}, 0), "join of a slot": join(p, joining{&s, place{q.Key, 3}}, 1<<60),
+		"leave": remove("`s`", readers), "extend a reader": Extend("`s`", readers), "end a slot": End("`s`", []driver.Hold{{Key: q.Key, ID: id, Mode: driver.Slot, Slot: 3}}, 0),
 	} {
 		m := conn.NewMarks()
 		s(m)
 		text := m.String()
 		for _, v := range m.Values {
 			switch v := v.Value.(type) {
-			case int64:
+			case int64, uint64:
 				text = strings.Replace(text, "?", fmt.Sprint(v), 1)
 			case string:
 				_, err := hex.DecodeString(v)

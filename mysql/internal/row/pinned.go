@@ -73,8 +73,8 @@ func (a *attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (fre
 // BusyPause is how long a row that another client is taking is left alone.
 const BusyPause = 5 * time.Millisecond
 
-// readFree answers the open keys that are held. It returns those without a row and
-// those that are free, with their rows.
+// readFree answers the open keys that are held. It returns those without a row, or in a
+// phase that the request may join, and those that are free, with their rows.
 func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absent, free []int, entries []Row, err error) {
 	rows, err := a.Rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absen
 	for _, i := range open {
 		r, ok := rows[a.reqs[i].Key]
 		switch {
-		case !ok:
+		case !ok, r.InPhase && a.reqs[i].Mode != driver.Exclusive:
 			absent = append(absent, i)
 		case r.Left > 0, r.Ungrantable() != "":
 			a.settle(i, rows)

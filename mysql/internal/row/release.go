@@ -18,23 +18,32 @@ func (b *batch) release(ctx context.Context, c *conn.Conn) error {
 	type terms struct {
 		keep    time.Duration
 		deleted bool
+		mode    driver.Mode
 	}
 	by := func(h driver.Hold) terms {
-		var t terms
-		if !h.Undo {
+		t := terms{mode: h.Mode}
+		if !h.Undo && h.Mode != driver.Shared {
 			t.keep = h.Keep
 		}
 		t.deleted = b.deletes && t.keep == 0 && !h.Guarded
 		return t
 	}
-	b.told = make([]bool, len(b.holds))
+	b.told, b.gates = make([]bool, len(b.holds)), nil
+	if err := b.findSlots(ctx, c); err != nil {
+		return conn.NotSent(b.What("release"), err)
+	}
 	err := b.each(groups(b, by), func(group []int) error {
-		if t := by(b.holds[group[0]]); !t.deleted {
+		t := by(b.holds[group[0]])
+		switch {
+		case t.mode == driver.Shared:
+			return b.leave(ctx, c, group)
+		case t.mode == driver.Slot, !t.deleted:
 			return b.end(ctx, c, group, t.keep)
 		}
 		return b.remove(ctx, c, group)
 	})
 	if err == nil {
+		b.ungate(ctx, c)
 		b.tellWanted(ctx, c)
 	}
 	return err
@@ -45,7 +54,7 @@ func (b *batch) end(ctx context.Context, c *conn.Conn, group []int, keep time.Du
 	return b.change(ctx, c, group,
 		func(table string, holds []driver.Hold) conn.Statement { return End(table, holds, keep) },
 		func(sent []int, done changed) error {
-			if len(sent) == 1 && done.rows == 1 {
+			if len(sent) == 1 && done.rows == 1 && !isShare(&b.holds[sent[0]]) {
 				b.results[sent[0]].Wanted, b.told[sent[0]] = hintIn(done.id), true
 			}
 			return b.tellReleased(ctx, c, sent, done, nil)
@@ -114,42 +123,47 @@ func (b *batch) tellReleased(ctx context.Context, c *conn.Conn, sent []int, done
 	if err != nil {
 		return conn.MaybeApplied(b.What("release"), err)
 	}
-	absent := int64(0)
+	gone := int64(0) // those whose row was there a moment ago, and is not, or shows the hold of another by now
 	for _, i := range sent {
-		if _, ok := rows[b.holds[i].Key]; !ok {
-			absent++
+		if r, ok := rows[b.at(i)]; !ok || !r.Mine(b.holds[i].ID) {
+			gone++
 		}
 	}
 	for _, i := range sent {
-		_, ok := rows[b.holds[i].Key]
+		r, ok := rows[b.at(i)]
 		switch {
-		case !ok && kept != nil && done.rows > 0:
-			// All were there a moment ago. If more are absent than were deleted, somebody
-			// else ended one at the same time; only an undo must not rely on it.
-			b.results[i] = driver.Result{Status: driver.Released, Final: absent == done.rows}
+		case kept != nil && done.rows > 0 && (!ok || !r.Mine(b.holds[i].ID) && gone == done.rows):
+			// If more are gone than were deleted, somebody else ended one at the same time; only an
+			// undo must not rely on it.
+			b.results[i] = driver.Result{Status: driver.Released, Final: gone == done.rows}
 		case b.settleGone(i, rows):
 		case kept != nil:
 			*kept = append(*kept, i)
 		default:
-			b.results[i] = driver.Result{Err: &driver.Error{Err: fmt.Errorf("mysql: release %q: the row still shows the hold: is there a proxy that reads from a replica?", b.holds[i].Key)}}
+			b.results[i] = driver.Result{Err: errStillThere(b.holds[i].Key)}
 		}
 	}
 	return nil
 }
 
-// tellWanted reads the hints of keys that were released with others, where somebody asks:
-// one plain read for all. Where it is not answered nobody wants them, as far as is known.
+func errStillThere(key string) error {
+	return &driver.Error{Err: fmt.Errorf("mysql: release %q: the row still shows the hold: is there a proxy that reads from a replica?", key)}
+}
+
+// tellWanted reads the hints of keys that were released with others, and of keys of which
+// slots were released, where somebody asks: one plain read for all. Where it is not answered
+// nobody wants them, as far as is known.
 func (b *batch) tellWanted(ctx context.Context, c *conn.Conn) {
 	var some []int
 	for i, h := range b.holds {
-		if h.Asks && !b.told[i] && b.results[i].Status == driver.Released && len(b.holds) > 1 {
+		if h.Asks && !b.told[i] && b.results[i].Status == driver.Released && (isShare(&h) || len(b.holds) > 1) {
 			some = append(some, i)
 		}
 	}
 	if len(some) == 0 {
 		return
 	}
-	rows, err := b.read(ctx, c, some)
+	rows, err := b.Rows(ctx, c, len(some), func(n int) string { return b.holds[some[n]].Key })
 	if err != nil {
 		return
 	}

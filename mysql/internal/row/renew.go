@@ -5,6 +5,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -19,6 +20,7 @@ type batch struct {
 	holds   []driver.Hold // sorted by key
 	results []driver.Result
 	told    []bool // Release: the hint on the key is known
+	gates   []int  // undone exclusive attempts that may have left a gate in the phase of their key
 }
 
 // changed is what a statement says that it did.
@@ -36,10 +38,44 @@ func (l *Table) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 func (l *Table) write(ctx context.Context, name string, on *conn.Pool, holds []driver.Hold, f func(*batch, *conn.Conn) error) ([]driver.Result, error) {
 	sorted := storekit.Sort(holds, func(h driver.Hold) string { return h.Key }, storekit.ByBytes)
 	b := &batch{Table: l, name: name, holds: sorted.Items, results: make([]driver.Result, len(holds))}
-	if err := l.db.Step(ctx, on, func(c *conn.Conn) error { return f(b, c) }); err != nil {
-		return nil, err
+	err := l.db.Step(ctx, on, func(c *conn.Conn) error {
+		if err := f(b, c); err != nil {
+			return err
+		}
+		return b.doubt(c)
+	})
+	if err != nil {
+		if err = conn.Classify(b.What(name), err); !b.answered() {
+			return nil, err
+		}
+	}
+	for i, r := range b.results {
+		if r.Status == driver.Unknown && r.Err == nil {
+			b.results[i].Err = err
+		}
 	}
 	return sorted.Unsort(b.results), nil
+}
+
+// answered reports whether one of the holds has an answer.
+func (b *batch) answered() bool {
+	return slices.ContainsFunc(b.results, func(r driver.Result) bool { return r.Status != driver.Unknown })
+}
+
+// doubt takes back what a server that the address may have left does not know of, for another to answer.
+func (b *batch) doubt(c *conn.Conn) (err error) {
+	for i := range b.results {
+		if Doubtful(c, b.results[i].Status) {
+			b.results[i], err = driver.Result{}, conn.ErrLeft
+		}
+	}
+	return err
+}
+
+// Doubtful reports whether s, found on c, says no more than that the hold is not on a server that the address may have
+// left. That a hold was released is on no server which did not have it.
+func Doubtful(c *conn.Conn, s driver.Status) bool {
+	return (s == driver.Removed || s == driver.Taken || s == driver.Forced) && c.Left()
 }
 
 // groups splits the holds by what one statement can say only once. The order of
@@ -48,6 +84,9 @@ func groups[K comparable](b *batch, by func(driver.Hold) K) [][]int {
 	var list [][]int
 	at := make(map[K]int)
 	for i, h := range b.holds {
+		if b.results[i].Status != driver.Unknown {
+			continue // answered
+		}
 		k := by(h)
 		n, ok := at[k]
 		if !ok {
@@ -80,9 +119,15 @@ func (b *batch) each(list [][]int, f func([]int) error) error {
 }
 
 func (b *batch) renew(ctx context.Context, c *conn.Conn) error {
-	type terms struct{ ttl, maxHold time.Duration }
-	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold} })
+	type terms struct {
+		ttl, maxHold time.Duration
+		share        bool
+	}
+	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold, isShare(&h)} })
 	return b.each(list, func(group []int) error {
+		if isShare(&b.holds[group[0]]) {
+			return b.change(ctx, c, group, Extend, func(sent []int, _ changed) error { return b.tellRenewed(ctx, c, sent) })
+		}
 		return b.change(ctx, c, group, Extend, func(sent []int, done changed) error {
 			if done.rows == int64(len(sent)) {
 				for _, i := range sent {
@@ -106,9 +151,11 @@ func (b *batch) tellRenewed(ctx context.Context, c *conn.Conn, sent []int) error
 		if b.settleGone(i, rows) {
 			continue
 		}
-		if left := rows[b.holds[i].Key].Left; left > 0 {
+		if r := rows[b.at(i)]; r.Corrupt != "" && isShare(&b.holds[i]) {
+			b.results[i] = driver.Result{Err: b.shareCorrupt("renew", b.holds[i].Key, r.Corrupt, false)}
+		} else if left := r.Left; left > 0 {
 			b.results[i] = driver.Result{Status: driver.Alive, Left: left}
-		} else if why := rows[b.holds[i].Key].Corrupt; why != "" {
+		} else if why := r.Corrupt; why != "" {
 			b.results[i] = driver.Result{Err: b.CorruptError("renew", b.holds[i].Key, why, true)}
 		} else { // Alive without Left would say: for the whole TTL
 			b.results[i] = driver.Result{Err: &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: renew %q: the hold has run out and cannot be extended (MaxHold)", b.holds[i].Key)}}
@@ -117,8 +164,11 @@ func (b *batch) tellRenewed(ctx context.Context, c *conn.Conn, sent []int) error
 	return nil
 }
 
-// read reads the rows of some of the holds.
+// read reads the rows of some of the holds, all exclusive or none.
 func (b *batch) read(ctx context.Context, c *conn.Conn, some []int) (map[string]Row, error) {
+	if isShare(&b.holds[some[0]]) {
+		return b.readShares(ctx, c, some)
+	}
 	return b.Rows(ctx, c, len(some), func(i int) string { return b.holds[some[i]].Key })
 }
 
@@ -126,7 +176,10 @@ func (b *batch) read(ctx context.Context, c *conn.Conn, some []int) (map[string]
 // that shows this hold as released proves that the attempt came, so it cannot come
 // again: that is final for an undo.
 func (b *batch) settleGone(i int, rows map[string]Row) bool {
-	r, ok := rows[b.holds[i].Key]
+	r, ok := rows[b.at(i)]
+	if h := &b.holds[i]; ok && r.InPhase && h.Undo && !isShare(h) {
+		b.gates = append(b.gates, i)
+	}
 	switch {
 	case !ok:
 		b.results[i] = driver.Result{Status: driver.Removed}
@@ -199,7 +252,11 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 				b.db.NoteAnswer(bound)
 			}
 		case IsCorrupt(err) && len(pending) == 1:
-			b.results[pending[0]] = driver.Result{Err: b.CorruptError(b.name, b.holds[pending[0]].Key, err.Error(), true)}
+			corrupt := b.CorruptError
+			if isShare(&b.holds[pending[0]]) {
+				corrupt = b.shareCorrupt
+			}
+			b.results[pending[0]] = driver.Result{Err: corrupt(b.name, b.holds[pending[0]].Key, err.Error(), true)}
 			pending = nil
 		case IsCorrupt(err), errors.Is(err, conn.ErrTooLarge) && len(pending) > 1: // the others do not suffer
 			half := len(pending) / 2
@@ -232,7 +289,7 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 }
 
 func (b *batch) send(ctx context.Context, c *conn.Conn, bound time.Duration, of func(string, []driver.Hold) conn.Statement, pending []int) (sqldriver.Result, error) {
-	s := of(b.Name, b.some(pending))
+	s := of(b.tableOf(pending), b.some(pending))
 	if len(pending) == 1 {
 		return c.ExecOne(ctx, bound, s)
 	}
@@ -258,12 +315,12 @@ func (b *batch) part(ctx context.Context, c *conn.Conn, pending []int) (free, lo
 	if len(live) == 0 {
 		return nil, nil, nil
 	}
-	writable, err := b.Writable(ctx, c, len(live), func(i int) string { return b.holds[live[i]].Key })
+	writable, err := b.writable(ctx, c, live)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, i := range live {
-		if writable[b.holds[i].Key] {
+		if writable[b.at(i)] {
 			free = append(free, i)
 		} else {
 			locked = append(locked, i)

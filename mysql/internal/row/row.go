@@ -19,6 +19,7 @@ type Row struct {
 	Corrupt     string        // why the row cannot be used; see corrupt.go
 	Left        time.Duration // until it expires; not above zero: the key is free
 	Live        bool          // not released
+	InPhase     bool          // the key is in a phase, if nobody has written the row by hand
 	fence       int64         // a token later than everything that was committed before
 	SinceMicros int64
 	Wanted      driver.Hint
@@ -41,7 +42,7 @@ func (s *Scan) Row() Row {
 	r := Row{
 		Key: string(s.key), Owner: string(s.owner), Token: s.token.N, Left: conn.Micros(s.left.N), Live: s.live,
 		fence: max(s.token.N, min(s.now.N, math.MaxInt64/driver.TokenRange)*driver.TokenRange), SinceMicros: s.since.N,
-		Wanted: HintOf(s.wanted.N, s.now.N),
+		Wanted: HintOf(s.wanted.N, s.now.N), InPhase: s.left.N >= PhaseMicros,
 	}
 	switch {
 	case s.token.Off, s.token.N < 0, s.token.N > driver.MaxToken:

@@ -90,8 +90,10 @@ func Upsert(table string, reqs []driver.Request) conn.Statement {
 }
 
 // Columns are those of ScanRow.
-const Columns = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + Now + ",expires_at),released_at IS NULL," +
-	"TIMESTAMPDIFF(MICROSECOND,'1970-01-01',acquired_at),wanted," + NowMicros + " FROM "
+const Columns = columnsOf + " FROM "
+
+const columnsOf = "SELECT name,hold,owner,token,TIMESTAMPDIFF(MICROSECOND," + Now + ",expires_at),released_at IS NULL," +
+	"TIMESTAMPDIFF(MICROSECOND,'1970-01-01',acquired_at),wanted," + NowMicros
 
 // winners reads who has the keys.
 func winners(table string, n int, key func(int) string) string {
@@ -121,15 +123,24 @@ func Listing(table, prefix, after string, limit int) string {
 }
 
 // forced ends whatever hold the key has. An expired one that nobody took counts:
-// it could be renewed.
-func forced(table, key string) string {
-	return conn.NewText(560).Part(Update(table)).Add("token=GREATEST(token+1024," + NewToken + "),hold=" + NoHold + ",expires_at=" + Epoch + ",released_at=" + Now + " WHERE name=").
-		Key(key).Add(" AND (released_at IS NULL OR expires_at>" + Now + ")").String()
+// it could be renewed. It ends a phase too, since its hold is none any more; the token is
+// above those of the slots. With asRead the row must be as it was read.
+func (l *Table) forced(key string, asRead *Row) string {
+	t := conn.NewText(760).Part(Update(l.Name)).Add("token=GREATEST(token+1024," + NewToken + ",").Part(AboveShares(l, key)).
+		Add("),hold=" + NoHold + ",expires_at=" + Epoch + ",released_at=" + Now + ",phase=NULL,gate=NULL,gate_until=NULL,gate_after=NULL WHERE name=").
+		Key(key).Add(" AND (released_at IS NULL OR expires_at>" + Now + ")")
+	if asRead != nil {
+		t.Add(" AND hold=").Bytes(asRead.ID[:]).Add(" AND token=").Int(asRead.Token)
+	}
+	return t.String()
 }
 
 // Where adds the condition that names live holds by key and hold ID. Both lists
 // are there so that the primary key is used and the IDs are still compared by pair.
 func Where(holds []driver.Hold) conn.Statement {
+	if isShare(&holds[0]) {
+		return whereShare(holds)
+	}
 	return func(t *conn.Text) {
 		if len(holds) == 1 {
 			t.Add(" WHERE name=").Key(holds[0].Key).Add(" AND hold=").Bytes(holds[0].ID[:]).Add(" AND released_at IS NULL")
@@ -164,7 +175,7 @@ func Extend(table string, holds []driver.Hold) conn.Statement {
 }
 
 // End releases holds of equal Keep by writing the row. LEAST bounds what a clock
-// that stepped back can keep. One hold: the hint comes back as LAST_INSERT_ID, see
+// that stepped back can keep. One exclusive hold: the hint comes back as LAST_INSERT_ID, see
 // hintAnswer.
 func End(table string, holds []driver.Hold, keep time.Duration) conn.Statement {
 	return func(t *conn.Text) {
@@ -176,7 +187,7 @@ func End(table string, holds []driver.Hold, keep time.Duration) conn.Statement {
 			t.Add(Epoch)
 		}
 		t.Add(",released_at=" + Now)
-		if len(holds) == 1 {
+		if len(holds) == 1 && !isShare(&holds[0]) {
 			t.Add("+INTERVAL 0*LAST_INSERT_ID(", hintAnswer, ") MICROSECOND")
 		}
 		t.Part(Where(holds))

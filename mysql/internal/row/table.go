@@ -17,10 +17,15 @@ import (
 //	released                  released_at set,  expires_at never
 //	released by force         the same, and the hold is zero
 //
-// A release leaves the hold ID in place; what ends a hold is released_at.
+// A release leaves the hold ID in place; what ends a hold is released_at. A key in a
+// phase of readers and slots looks held for ever: see phase.go.
 type Table struct {
 	db   *conn.DB
 	Name string
+
+	// Share is the table of readers and slots; empty: the strategy has none.
+	Share  string
+	phases phaseTokens
 
 	// GuardColumns are the columns of the index that a guarded transaction locks.
 	GuardColumns []string
@@ -34,9 +39,10 @@ type Table struct {
 	deletes bool
 }
 
-// NewTable is for the lease rows of a strategy that does not lock them to keep a key.
-func NewTable(d *conn.DB, table string) *Table {
-	return &Table{db: d, Name: table, GuardColumns: []string{"token", "name"}}
+// NewTable is for the lease rows of a strategy that does not lock them to keep a key. Only
+// the steps of readers and slots are used of it, with Join.
+func NewTable(d *conn.DB, table, share string) *Table {
+	return &Table{db: d, Name: table, Share: share, GuardColumns: []string{"token", "name"}}
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be
@@ -46,7 +52,10 @@ const batchWait = 5 * conn.LockWait
 
 // Limits are driver.Store's.
 func (l *Table) Limits() driver.Limits {
-	return driver.Limits{Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond}
+	return driver.Limits{
+		Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond,
+		Modes: driver.ModesOf(driver.Shared, driver.Slot),
+	}
 }
 
 // What names a step for an error.

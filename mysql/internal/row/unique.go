@@ -11,6 +11,9 @@ import "github.com/rowlock/rowlock/mysql/internal/conn"
 // statement after the grant, hence later than every token of an earlier hold. The
 // row's own token was made when the upsert started, before it may have waited, and
 // two holds can have the same one; so the guard index has the hold too.
-func NewUnique(d *conn.DB, table string) *Table {
-	return &Table{db: d, Name: table, GuardColumns: []string{"token", "name", "hold"}, fenced: true, deletes: true}
+//
+// The readers of a phase have one token, which is the row's, so that of a phase is made by
+// a statement after the one that began it: see confirm.
+func NewUnique(d *conn.DB, table, share string) *Table {
+	return &Table{db: d, Name: table, Share: share, GuardColumns: []string{"token", "name", "hold"}, fenced: true, deletes: true}
 }

@@ -9,6 +9,6 @@ import "github.com/rowlock/rowlock/mysql/internal/conn"
 //
 // The token is made when the statement starts, which may be before it waited for
 // the row. That is good enough here: GREATEST makes it follow the stored one.
-func NewVersion(d *conn.DB, table string) *Table {
-	return &Table{db: d, Name: table, GuardColumns: []string{"token", "name"}}
+func NewVersion(d *conn.DB, table, share string) *Table {
+	return &Table{db: d, Name: table, Share: share, GuardColumns: []string{"token", "name"}}
 }

@@ -17,20 +17,26 @@ type acquisition struct {
 	r       driver.Request
 	session *conn.Conn
 	started time.Duration // before anything was sent
-	locked  bool          // (1) and (2) were done in the server's queue
+	locked  bool          // (1) and (2) are done
 	t0      int64         // the token of the lease row before the grant
 	token   int64         // the one that (3) wrote
 	wanted  driver.Hint   // as last seen
 	inQueue bool          // somebody had the key while this waited in the server's queue
 
-	sent bool // (3) was sent, and is not known to have changed nothing
+	gated bool // a gate may stand that the answer does not tell of
+	sent  bool // (3) was sent, and is not known to have changed nothing
 }
 
-// Acquire takes each key with a session of its own, all at the same time.
+// Acquire takes each key with a session of its own, all at the same time, and those of readers
+// and slots without any.
 func (f *ForUpdate) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("acquire"), err)
 	}
+	return split(ctx, reqs, exclusiveRequest, f.acquire, f.acquireShares)
+}
+
+func (f *ForUpdate) acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	results := make([]driver.Result, len(reqs))
 	parallel(len(reqs), func(i int) { results[i] = f.acquireOne(ctx, reqs[i]) })
 	return batchError(ctx, results)
@@ -85,7 +91,7 @@ func (f *ForUpdate) acquireOne(ctx context.Context, r driver.Request) driver.Res
 			f.leave()
 			return driver.Result{Err: err}
 		}
-		a.session = n
+		a.session, a.locked = n, false
 		result, err := a.run(ctx)
 		f.leave()
 		if err == nil && result.Status == driver.Granted {
@@ -130,6 +136,7 @@ func (a *acquisition) run(ctx context.Context) (driver.Result, error) {
 			granted: a.started, heard: a.started, rowUntil: a.started + a.r.TTL, trusted: a.started + a.r.TTL,
 			wanted: a.wanted, seen: clock.Now(),
 		}
+		a.f.phases.saw(a.r.Key, false)
 		if a.f.put(h) {
 			return result, nil
 		}

@@ -14,8 +14,26 @@ import (
 
 // steps are (1) to (4). Status Unknown without an error, of one of them, means: go on.
 func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
+	done := false
+	if a.locked && a.t0 == inAPhase { // out of the server's queue
+		a.locked = false
+		a.f.phases.saw(a.r.Key, true)
+		if err := rollBack(ctx, a.session); err != nil {
+			return driver.Result{}, err
+		}
+	}
+	if _, inPhase := a.f.phases.known(a.r.Key); inPhase || a.r.Gate != (driver.HoldID{}) {
+		result, met, err := a.throughPhase(ctx)
+		if err != nil || result.Err != nil || met && result.Status != driver.Unknown {
+			return result, err
+		}
+		done = met
+	}
 	for _, step := range []func(context.Context) (driver.Result, error){a.lock, a.write} {
-		if result, err := step(ctx); err != nil || result.Status != driver.Unknown {
+		if done {
+			break
+		}
+		if result, err := step(ctx); err != nil || result.Err != nil || result.Status != driver.Unknown {
 			return result, err
 		}
 	}
@@ -29,7 +47,7 @@ func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
 	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token, Wanted: a.wanted}, nil
 }
 
-// lock is (1) and (2), unless they were done in the server's queue. A refusal that met a probe is tried some times more; so is
+// lock is (1) and (2), unless they are done. A refusal that met a probe is tried some times more; so is
 // one by a session that the lease row does not name yet, or not any more. Status
 // Unknown without an error means that the session has the lock.
 func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
@@ -38,6 +56,7 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 	}
 	refused, made := 0, 0
 	for {
+		sent := time.Now()
 		found, err := conn.Query(ctx, a.session, 0, a.f.lockRow(a.r.Key), conn.ScanOne[conn.Int])
 		switch {
 		case conn.Number(err) == conn.ErNoWait, errors.Is(err, conn.ErrBlocked):
@@ -47,8 +66,8 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 				return driver.Result{}, err
 			}
 			a.wanted = p.wanted
-			if p.left > 0 || refused == len(refusedPauses) {
-				return driver.Result{Status: driver.Held, Left: p.left, Owner: p.owner}, nil
+			if left := p.remains(); left > 0 || refused == len(refusedPauses) || waitedForTable(sent) {
+				return driver.Result{Status: driver.Held, Left: left, Owner: p.owner, Shared: p.phase}, nil
 			}
 			if !conn.Pause(ctx, refusedPauses[refused]) {
 				return driver.Result{}, ctx.Err()
@@ -56,10 +75,11 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 		case err != nil:
 			return driver.Result{}, err
 		case a.readToken(found):
+			a.locked = true
 			return driver.Result{}, nil
 		default:
 			if made++; made == 5 {
-				return driver.Result{}, fmt.Errorf("the rows of %q vanish as soon as they are made", a.r.Key)
+				return driver.Result{}, errVanishing(a.r.Key)
 			}
 			missing := []string{a.f.createLease(a.r.Key)}
 			if len(found) == 0 {
@@ -72,60 +92,46 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 	}
 }
 
+// waitedForTable reports whether a question that waits for no row was refused so late that it waited for the table: another
+// one will too. The caller of Acquire asks which it was.
+func waitedForTable(sent time.Time) bool { return time.Since(sent) >= conn.LockWait }
+
+// ErrVanishing: somebody deletes the rows of a key all the time, or nothing can be written to the table: a row that could not
+// be made for a lock may be there by now, so that it is looked for.
+var ErrVanishing = errors.New("vanish as soon as they are made")
+
+func errVanishing(key string) error { return fmt.Errorf("the rows of %q %w", key, ErrVanishing) }
+
 // readToken takes the token out of the answer to (1) and (2); false: a row is missing.
-func (a *acquisition) readToken(found []conn.Int) bool {
+func (a *acquisition) readToken(found []conn.Int) (ok bool) {
+	a.t0, ok = tokenIn(found)
+	return ok
+}
+
+func tokenIn(found []conn.Int) (token int64, ok bool) {
 	if len(found) != 1 || found[0].Null {
-		return false
+		return 0, false
 	}
-	a.t0 = found[0].N // the nearest, which leaves no room for the next
-	return true
+	return found[0].N, true // the nearest, which leaves no room for the next
 }
 
 // refusedPauses come before the tries after a refusal, by their number.
 var refusedPauses = [...]time.Duration{1: time.Millisecond, 2: 4 * time.Millisecond, 3: 8 * time.Millisecond, 4: 16 * time.Millisecond, 5: 0}
 
-// rowState is what the lease row says.
-type rowState struct {
-	token      int64
-	left, kept time.Duration // of the hold; of MinHold
-	owner      string
-	wanted     driver.Hint
-	taken      bool // another session has the row's lock
-}
-
-// readRow reads the lease row.
-func (f *ForUpdate) readRow(ctx context.Context, c *conn.Conn, key string) (p rowState, ok bool, err error) {
-	found, err := conn.Query(ctx, c, 0, f.whose(key), func(rows *sql.Rows) (p rowState, err error) {
-		var token, left, kept, wanted, now conn.Int
-		err = rows.Scan(&token, &left, &kept, &p.owner, &wanted, &now, &p.taken)
-		p.token, p.left, p.kept, p.wanted = token.N, conn.Micros(left.N), conn.Micros(kept.N), row.HintOf(wanted.N, now.N)
-		return p, err
-	})
-	if err != nil || len(found) == 0 {
-		return p, false, err
-	}
-	return found[0], true, nil
-}
-
-// refusal finds out, after the row was locked, who has the key, and in left for how
-// long; 0: nobody, or one whose lease row is not written yet. It asks on another
+// refusal finds out, after the row was locked, who has the key. It asks on another
 // connection, because the session would keep the lock by which it asks.
 func (a *acquisition) refusal(ctx context.Context) (p rowState, err error) {
 	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) (err error) {
 		p, _, err = a.f.readRow(ctx, c, a.r.Key)
 		return conn.NotSent(a.f.lease.What("acquire"), err)
 	})
-	if !p.taken {
-		p.left = 0 // of a hold that was released, which leaves the lease row as it is
-	}
-	p.left = max(p.left, p.kept, 0)
 	return p, err
 }
 
 // make creates rows. One that is there by now and locked is as good.
 func (a *acquisition) make(ctx context.Context, statements ...string) error {
 	return a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
-		if err := a.sameServer(c); err != nil {
+		if err := a.f.sameServer(a.session, c, a.r.Key); err != nil {
 			return err
 		}
 		for _, statement := range statements {
@@ -140,13 +146,13 @@ func (a *acquisition) make(ctx context.Context, statements ...string) error {
 // sameServer is nil if the session and a connection of the Store lead to one server.
 // After the primary was switched one of them may be older than that: neither is used
 // again, because a row that is locked on one server keeps nobody from the other's.
-func (a *acquisition) sameServer(c *conn.Conn) error {
-	if c.Server == a.session.Server {
+func (f *ForUpdate) sameServer(session, c *conn.Conn, key string) error {
+	if c.Server == session.Server {
 		return nil
 	}
-	c.Broken, a.session.Broken = true, true
-	a.f.db.Moved()
-	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", a.r.Key, a.session.Server, c.Server)}
+	c.Broken, session.Broken = true, true
+	f.db.Moved()
+	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", key, session.Server, c.Server)}
 }
 
 // write is (3): Status Unknown without an error means that it is done.
@@ -180,15 +186,20 @@ func (a *acquisition) write(ctx context.Context) (driver.Result, error) {
 			return driver.Result{}, nil
 		}
 		changed++
-		result, err := a.whyUnwritten(ctx)
-		if err != nil || result.Status != driver.Unknown {
+		result, done, err := a.whyUnwritten(ctx)
+		if err != nil || done || result.Err != nil || result.Status != driver.Unknown {
 			return result, err
 		}
 	}
 	if changed > 0 {
-		return driver.Result{}, &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row in table %s keeps changing, or has a kept_until that is no time: then it was changed by hand: delete the row", a.r.Key, a.f.lease.Name)}
+		return driver.Result{}, errChanging(a.f, a.r.Key)
 	}
 	return driver.Result{Status: driver.Pinned}, nil
+}
+
+// errChanging: others write the lease row between all steps, or it cannot be used.
+func errChanging(f *ForUpdate, key string) error {
+	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: the lease row in table %s keeps changing, or has a kept_until that is no time: then it was changed by hand: delete the row", key, f.lease.Name)}
 }
 
 // errLookFirst: while an attempt waited for a connection another key was found blocked.
@@ -196,15 +207,19 @@ var errLookFirst = errors.New("to be looked at first")
 
 // update sends (3) once.
 func (a *acquisition) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
+	run, err := a.session.Run(ctx)
+	if err != nil {
+		return 0, err
+	}
 	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
-		if err := a.sameServer(c); err != nil {
+		if err := a.f.sameServer(a.session, c, a.r.Key); err != nil {
 			return err
 		}
 		if on, _ := a.f.lookFirst.required(); on && !looked {
 			return errLookFirst
 		}
 		a.sent = true
-		res, err := c.ExecOne(ctx, bound, a.f.write(a.r, a.session.ID, a.t0, a.inQueue))
+		res, err := c.ExecOne(ctx, bound, a.f.write(a.r, a.session.ID, run, a.t0, a.inQueue))
 		if errors.Is(err, conn.ErrBlocked) {
 			a.sent = false
 			a.f.lookFirst.blocked() // before the connection is another's
@@ -229,21 +244,35 @@ func (a *acquisition) update(ctx context.Context, bound time.Duration, looked bo
 }
 
 // whyUnwritten finds out, on the session, why (3) changed nothing: MinHold keeps the key,
-// or the token is another by now.
-func (a *acquisition) whyUnwritten(ctx context.Context) (driver.Result, error) {
+// or a hold of another run does, it is in a phase, or the token is another by now. done: (3) is, in the phase.
+func (a *acquisition) whyUnwritten(ctx context.Context) (result driver.Result, done bool, err error) {
 	p, ok, err := a.f.readRow(ctx, a.session, a.r.Key)
 	switch {
 	case err != nil:
-		return driver.Result{}, err
+		return result, false, err
 	case !ok:
 		a.t0 = 0
-		return driver.Result{}, a.make(ctx, a.f.createLease(a.r.Key))
+		return result, false, a.make(ctx, a.f.createLease(a.r.Key))
+	case p.phase:
+		a.f.phases.saw(a.r.Key, true)
+		result, met, err := a.throughPhase(ctx)
+		if a.t0 = p.token; err != nil || met || result.Err != nil {
+			return result, met && result.Status == driver.Unknown && result.Err == nil, err
+		}
+		return driver.Result{}, false, nil
 	case p.kept > 0:
 		a.wanted = p.wanted
-		return driver.Result{Status: driver.Held, Left: p.kept, Owner: p.owner}, nil
+		return driver.Result{Status: driver.Held, Left: p.kept, Owner: p.owner}, false, nil
+	}
+	switch held, err := elsewhere(ctx, a.session, p.run, p.left); {
+	case err != nil:
+		return result, false, err
+	case held:
+		a.wanted = p.wanted
+		return driver.Result{Status: driver.Held, Left: p.left, Owner: p.owner}, false, nil
 	}
 	a.t0 = p.token
-	return driver.Result{}, nil
+	return result, false, nil
 }
 
 // confirm is (4).

@@ -1,4 +1,4 @@
-// Package session is the strategy SelectForUpdate (pessimistic): a hold is the lock that
+// Package session is the strategy SelectForUpdate (pessimistic): an exclusive hold is the lock that
 // one database session has on the key's row in rowlock_session_row. The server
 // drops it when the session ends, so a process that dies frees its keys at once.
 //
@@ -21,6 +21,13 @@
 // transaction of the old holder, so it is bounded like any takeover; and where keys
 // were just found blocked a read that does not wait comes before it: see lookFirst.
 //
+// # Readers and slots
+//
+// They have no session. Each is a row of a share table, in a phase that stands in the lease row;
+// package row has the statements. A phase begins where no session has the row locked (begin.go),
+// and ends when an exclusive attempt takes the key, with the row lock and its gate
+// (throughphase.go).
+//
 // # While it is held
 //
 // The server ends a session that is silent for wait_timeout, here the TTL in whole
@@ -29,6 +36,10 @@
 // and the lease rows are renewed, all in one statement, when the last time was a
 // third of the TTL ago. A hold is trusted until wait_timeout or the lease row's expiry,
 // whichever is first.
+//
+// # After a failover or a restart
+//
+// The row lock is one server's, in one run of it; see run.go.
 //
 // # The exception to P2 (docs/guarantees.md: a loss is known before the next grant)
 //

@@ -18,23 +18,19 @@ const forceWait = 1200 * time.Millisecond
 
 // Force writes the lease row: the token is raised, so that guarded transactions of
 // the holder that begin later fail, the hold is zero, MinHold ends. The holder's
-// next heartbeat sees it and frees the row.
+// next heartbeat sees it and frees the row. With seen it ends that hold or phase only.
 //
 // A holder that has not done so after a second is silent: its session is ended by
 // KILL. Where KILL is refused (another user's session), or nothing proves that the
 // session which the row names still has the key, the row is free when the server
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
-func (f *ForUpdate) Force(ctx context.Context, key string) (info driver.Info, err error) {
+func (f *ForUpdate) Force(ctx context.Context, key string, seen *driver.Info) (info driver.Info, err error) {
 	var before state
 	err = row.Insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
-		before, guarded, err = f.raise(ctx, key, bound)
+		before, info, guarded, err = f.raise(ctx, key, seen, bound)
 		return guarded, err
 	})
-	info = driver.Info{Key: key}
-	if before.Key != "" {
-		info = before.info()
-	}
-	if err == nil && before.locked {
+	if err == nil && before.locked && !before.InPhase {
 		err = f.endHolder(ctx, before)
 	}
 	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, f.lease.Name), err)
@@ -42,16 +38,33 @@ func (f *ForUpdate) Force(ctx context.Context, key string) (info driver.Info, er
 
 // raise writes the lease row, if it still is as it was read, and gives the state before.
 // guarded: an open guard is in the way.
-func (f *ForUpdate) raise(ctx context.Context, key string, bound time.Duration) (before state, guarded bool, err error) {
+func (f *ForUpdate) raise(ctx context.Context, key string, seen *driver.Info, bound time.Duration) (before state, info driver.Info, guarded bool, err error) {
+	info.Key = key
 	err = f.db.Slow(ctx, func(c *conn.Conn) error {
+		if c.Left() {
+			return conn.ErrLeft
+		}
 		states, err := f.read(ctx, c, []string{key})
 		if err != nil {
 			return err
 		}
 		s, ok := states[key]
 		before = s
-		if !ok || !s.granted() {
-			return nil // nobody was ever granted the key
+		if !ok {
+			if seen != nil {
+				return row.ErrChanged
+			}
+			return nil
+		}
+		some := []driver.Info{s.info()}
+		if err = f.informAll(ctx, c, some, states); err != nil {
+			return err
+		}
+		if info = some[0]; !s.Is(seen) || seen != nil && !info.Held { // released since
+			return row.ErrChanged
+		}
+		if !s.granted() { // nobody was ever granted the key
+			return nil
 		}
 		if why := s.Ungrantable(); why != "" {
 			return f.lease.CorruptError("force release of", key, why, true)
@@ -62,16 +75,24 @@ func (f *ForUpdate) raise(ctx context.Context, key string, bound time.Duration) 
 		if guarded {
 			return conn.ErrBlocked
 		}
-		res, err := c.Exec(ctx, bound, f.disown(key, s.Token))
+		disown := f.disown(key, s.Token)
+		if s.InPhase {
+			disown = f.disownPhase(key, s.Token)
+		}
+		res, err := c.Exec(ctx, bound, disown)
 		if err != nil {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, conn.ErrBlocked) // it changed: once more
 		}
-		return nil
+		if s.InPhase || s.ID == (driver.HoldID{}) { // or a force before got no further
+			// A renewal finds out by itself that the phase is over; this ends the holds at once.
+			_, err = c.Exec(ctx, bound, row.ForcedShares(f.lease, key).Literal())
+		}
+		return err
 	})
-	return before, guarded, err
+	return before, info, guarded, err
 }
 
 // endHolder waits until the row is free, or another's, and ends the session of a
@@ -119,8 +140,17 @@ func (f *ForUpdate) killSession(ctx context.Context, before state) error {
 	if before.session == 0 {
 		return errors.New("the row names none")
 	}
-	elsewhere := false
+	another := false
 	err := f.db.Slow(ctx, func(c *conn.Conn) error {
+		if before.run.Server != "" {
+			now, err := c.Run(ctx)
+			if err != nil {
+				return err
+			}
+			if !before.run.Same(now) {
+				return errors.New("the row names a session of another run of a server")
+			}
+		}
 		status, err := conn.Query(ctx, c, 0, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(rows *sql.Rows) (seconds int64, err error) {
 			var name string
 			err = rows.Scan(&name, &seconds)
@@ -140,13 +170,13 @@ func (f *ForUpdate) killSession(ctx context.Context, before state) error {
 			return errors.New("the server does not say how long it runs")
 		}
 		younger, now := ages[0][0], ages[0][1]
-		elsewhere = younger > 0
-		if age := (now - before.SinceMicros) / 1e6; !elsewhere && age+2 >= status[0] {
+		another = younger > 0
+		if age := (now - before.SinceMicros) / 1e6; !another && age+2 >= status[0] {
 			return fmt.Errorf("the grant is %d s old, the server runs for %d s: the number may be another session's", age, status[0])
 		}
 		return nil
 	})
-	if err != nil || elsewhere { // it has another key
+	if err != nil || another { // it has another key
 		return err
 	}
 	ctl, err := f.db.Control.Get(ctx)

@@ -15,12 +15,13 @@ import (
 type ForUpdate struct {
 	db *conn.DB
 	Config
-	lease *row.Table // the lease rows; only its statements that do not take a key are used
+	lease *row.Table // the lease rows, with readers and slots; of exclusive holds only the statements that do not take a key are used
 
 	Sessions  *conn.Pool
 	attempts  chan struct{} // one for each acquire under way
 	lookFirst *lookFirst
 	hinter    *hinter
+	phases    phases
 
 	life context.Context // ends with the Store
 	end  context.CancelFunc
@@ -36,6 +37,7 @@ const MinTTL = time.Second
 // Config are what a Store tells the strategy.
 type Config struct {
 	Leases, Rows string // tables: of the lease rows, and of those that sessions lock
+	Shares       string // the table of readers and slots
 	Connections  int    // the Store's other ones
 	Spare        int    // those of a program's pool that are left to the program
 }
@@ -46,7 +48,7 @@ func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
 	f := &ForUpdate{
 		db:       d,
 		Config:   o,
-		lease:    row.NewTable(d, o.Leases),
+		lease:    row.NewTable(d, o.Leases, o.Shares),
 		attempts: make(chan struct{}, MaxAttempts),
 		holds:    make(map[driver.HoldID]*hold),
 		failed:   make(map[driver.HoldID]*failure),
@@ -62,7 +64,7 @@ func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
 
 // Limits are driver.Store's.
 func (f *ForUpdate) Limits() driver.Limits {
-	return driver.Limits{Batch: 500, MinTTL: MinTTL, LockWait: queueWait, Heartbeat: true, Queue: true}
+	return driver.Limits{Batch: 500, MinTTL: MinTTL, LockWait: queueWait, Heartbeat: true, Queue: true, Modes: driver.ModesOf(driver.Shared, driver.Slot)}
 }
 
 // Layout is what the strategy needs of its tables.
@@ -132,5 +134,5 @@ func (f *ForUpdate) take(h *hold) bool {
 // Guards: the lease row stays as it is when a session ends, so it does not tell
 // whether the hold is over.
 func (f *ForUpdate) Guards(h driver.Hold) (*row.Table, bool) {
-	return f.lease, f.get(h.Key, h.ID) != nil
+	return f.lease, h.Mode != driver.Exclusive || f.get(h.Key, h.ID) != nil
 }

@@ -37,6 +37,7 @@ type hold struct {
 // not answer goes on after the call that sent it, because giving it up would close
 // the session; the next call waits for the same one.
 type heartbeat struct {
+	sent  time.Duration
 	done  chan struct{} // closed at the answer
 	err   error         // the session is dead, or was not used
 	stale bool          // the lease row has another hold, or none
@@ -55,7 +56,7 @@ func (f *ForUpdate) startBeat(h *hold, ttl time.Duration) *heartbeat {
 	if h.beating != nil {
 		return h.beating
 	}
-	b := &heartbeat{done: make(chan struct{})}
+	b := &heartbeat{sent: clock.Now(), done: make(chan struct{})}
 	h.beating = b
 	begun := f.work(func() {
 		start := clock.Now()
@@ -151,6 +152,14 @@ func (h *hold) rowDue(now, ttl time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.rowUntil-now < ttl*2/3 || now-h.heard > 2*Heartbeats(ttl)
+}
+
+// silent reports whether a heartbeat has had no answer for longer than the next one takes to be due. The lease row is
+// not renewed then: the session may be on a server that is the primary no more, and the row's end is what another waits for.
+func (h *hold) silent(now, ttl time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.beating != nil && now-h.beating.sent > Heartbeats(ttl)
 }
 
 func (h *hold) renewed(until time.Duration) {

@@ -17,8 +17,10 @@ type state struct {
 	kept    time.Duration // how long MinHold keeps it
 	badKept bool          // kept_until is no time, and may keep the key for good
 	session uint64        // CONNECTION_ID of the last grant's session
+	run     conn.Run      // in which that was; see run.go
 	lockable,
-	locked bool
+	locked,
+	elsewhere bool // nobody has it locked here, but a hold of another run may be trusted
 }
 
 // read asks first whose rows are locked and then reads the lease rows, all without
@@ -38,7 +40,7 @@ func (f *ForUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (
 	found, err := conn.Query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
 		var r row.Scan
 		var kept conn.Int
-		if err = rows.Scan(append(r.Columns(), &kept, &s.session, &s.lockable)...); err != nil {
+		if err = rows.Scan(append(r.Columns(), &kept, &s.session, &s.run.Server, &s.run.Started, &s.lockable)...); err != nil {
 			return s, err
 		}
 		s.Row, s.kept, s.badKept = r.Row(), conn.Micros(kept.N), kept.Off
@@ -50,6 +52,11 @@ func (f *ForUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (
 	states := make(map[string]state, len(found))
 	for _, s := range found {
 		s.locked = s.lockable && !free[s.Key]
+		if s.Live && !s.locked && !s.InPhase && s.ID != (driver.HoldID{}) {
+			if s.elsewhere, err = elsewhere(ctx, c, s.run, s.Left); err != nil {
+				return nil, err
+			}
+		}
 		states[s.Key] = s
 	}
 	return states, nil
@@ -73,12 +80,18 @@ func (s state) info() driver.Info {
 	}
 	i.Since = time.UnixMicro(s.SinceMicros).UTC()
 	switch {
-	case s.locked:
+	case s.InPhase: // who has it stands elsewhere: see informAll
+	case s.locked, s.elsewhere:
 		i.Held, i.Left, i.Hold = true, max(s.Left, s.kept, 0), s.ID
 	case s.kept > 0:
 		i.Held, i.Kept, i.Left, i.Hold = true, true, s.kept, s.ID
 	}
 	return i
+}
+
+// informAll adds to the Infos of keys in a phase who has them.
+func (f *ForUpdate) informAll(ctx context.Context, c *conn.Conn, infos []driver.Info, states map[string]state) error {
+	return f.lease.InformAll(ctx, c, infos, func(i int) bool { return states[infos[i].Key].InPhase })
 }
 
 // Inspect asks which rows are locked, and reads the lease rows.
@@ -94,6 +107,9 @@ func (f *ForUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.
 			if s, ok := states[k]; ok {
 				infos[i] = s.info()
 			}
+		}
+		if err := f.informAll(ctx, c, infos, states); err != nil {
+			return err
 		}
 		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.Corrupt == "" {
 			unlocked, err := f.lease.Unlocked(ctx, c, []row.Row{s.Row})
@@ -125,12 +141,16 @@ func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (
 		}
 		err = f.db.Read(ctx, func(c *conn.Conn) error {
 			states, err := f.read(ctx, c, part)
+			if err != nil {
+				return err
+			}
+			n := len(infos)
 			for _, k := range part {
-				if s, ok := states[k]; ok && err == nil {
+				if s, ok := states[k]; ok {
 					infos = append(infos, s.info())
 				}
 			}
-			return err
+			return f.informAll(ctx, c, infos[n:], states)
 		})
 	}
 	if err != nil {

@@ -153,7 +153,7 @@ func (c *lookFirst) look(ctx context.Context, on *conn.Conn, part []*question) e
 	var entries []row.Row
 	for _, q := range part {
 		s, ok := states[q.key]
-		q.pinned = q.ours || ok && !s.locked && s.kept <= 0 && s.Corrupt == "" // unless it is unlocked
+		q.pinned = q.ours || ok && !s.locked && !s.elsewhere && s.kept <= 0 && s.Corrupt == "" // unless it is unlocked
 		switch {
 		case q.ours:
 			entries = append(entries, row.Row{Key: q.key, Token: q.token})

@@ -40,7 +40,7 @@ func (f *ForUpdate) room() (most, room int) {
 	return most, most - f.Connections - f.Spare
 }
 
-// HoldLimit is how many keys can be held at a time; 0: any number.
+// HoldLimit is how many keys can be held exclusively at a time; 0: any number.
 func (f *ForUpdate) HoldLimit() int {
 	if most, room := f.room(); most > 0 {
 		return max(room, 1)
@@ -55,19 +55,22 @@ func newSessions(f *ForUpdate) *conn.Pool {
 		IdleFor: idleSession,
 		Room: func(open int) error {
 			if most, room := f.room(); open >= room {
-				return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: the pool allows %d, %d of them for keys, which are all in use: SetMaxOpenConns to more",
-					most, max(room, 0))}
+				return &driver.Error{NotApplied: true, Err: fmt.Errorf("%w: the pool allows %d, %d of them for keys, which are all in use: SetMaxOpenConns to more",
+					errNoRoom, most, max(room, 0))}
 			}
 			return nil
 		},
 	})
 }
 
+// errNoRoom: the program's pool is too small for one more session.
+var errNoRoom = errors.New("mysql: strategy for-update needs a connection for each held key")
+
 // session takes one without any lock.
 func (f *ForUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn, error) {
 	c, err := f.Sessions.GetFor(ctx, ttl)
 	if errors.Is(err, conn.ErrPoolBusy) {
-		err = &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: strategy for-update needs a connection for each held key: %w", err)}
+		err = &driver.Error{NotApplied: true, Err: fmt.Errorf("%w: %w", errNoRoom, err)}
 	}
 	return c, err
 }
@@ -89,8 +92,10 @@ func prepareSession(ctx context.Context, c *conn.Conn, silence time.Duration) er
 		wait       int
 		autocommit bool
 	}
-	got, err := conn.Query(ctx, c, 0, "SELECT @@SESSION.wait_timeout,@@SESSION.autocommit", func(rows *sql.Rows) (s settings, err error) {
-		err = rows.Scan(&s.wait, &s.autocommit)
+	got, err := conn.Query(ctx, c, 0, "SELECT @@SESSION.wait_timeout,@@SESSION.autocommit,"+conn.RunColumns, func(rows *sql.Rows) (s settings, err error) {
+		var run conn.Run
+		err = rows.Scan(&s.wait, &s.autocommit, &run.Server, &run.Started)
+		c.LeadsTo(run)
 		return s, err
 	})
 	if err == nil && (len(got) != 1 || got[0] != settings{wait: int(silence / time.Second)}) {

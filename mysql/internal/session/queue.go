@@ -14,6 +14,9 @@ import (
 // AcquireWait waits for the row lock, which is (1) and (2), and then goes on as any acquire
 // does.
 func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin func()) driver.Result {
+	if r.Mode != driver.Exclusive {
+		return f.waitForPhase(ctx, r, begin)
+	}
 	defer f.hinter.join(r)()
 	for {
 		n, err := f.session(ctx, r.TTL)
@@ -21,7 +24,7 @@ func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin fun
 			return driver.Result{Err: conn.NotSent(f.lease.What("wait"), err)}
 		}
 		start := time.Now()
-		found, err := f.waitForRow(ctx, n, r.Key)
+		found, err := f.waitForRow(ctx, n, f.waitRow(r.Key))
 		switch {
 		case err != nil && n.Broken: // it died while it waited, or the caller has gone
 			n.Put()
@@ -56,9 +59,9 @@ func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin fun
 
 // waitForRow waits in the server's queue until the session has the row lock, in slices
 // of queueWait. A key without a row has nobody to wait for.
-func (f *ForUpdate) waitForRow(ctx context.Context, n *conn.Conn, key string) ([]conn.Int, error) {
+func (f *ForUpdate) waitForRow(ctx context.Context, n *conn.Conn, statement string) ([]conn.Int, error) {
 	for {
-		found, err := conn.Query(ctx, n, 0, f.waitRow(key), conn.ScanOne[conn.Int])
+		found, err := conn.Query(ctx, n, 0, statement, conn.ScanOne[conn.Int])
 		if !errors.Is(err, conn.ErrBlocked) {
 			return found, err
 		}

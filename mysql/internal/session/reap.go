@@ -14,17 +14,23 @@ import (
 // sessions lock too: it takes that lock first, without waiting, so it never touches
 // a key that is held. An acquire that finds a row missing makes it again.
 func (f *ForUpdate) Reap(ctx context.Context, grace time.Duration) (removed int, err error) {
+	if removed, err = f.lease.ReapShares(ctx, grace); err != nil || removed >= driver.MaxReap {
+		return removed, err
+	}
+	if err := f.lease.EndIdle(ctx, grace, f.endPhase, nil); err != nil {
+		return removed, err
+	}
 	old := conn.NewText(0).Add("expires_at<" + row.Now + "-INTERVAL ").Micros(grace).
 		Add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
 		Add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
-		Add(" MICROSECOND AND token<1024*(" + row.NowMicros + "-").Micros(grace).Add(")").String()
+		Add(" MICROSECOND AND token<1024*(" + row.NowMicros + "-").Micros(grace).Add(")" + f.lease.NoShares()).String()
 	var found []string
 	err = f.db.Slow(ctx, func(c *conn.Conn) (err error) {
-		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name FROM ", f.lease.Name, " WHERE ", old, " LIMIT ").Int(driver.MaxReap).String(), conn.ScanKey)
+		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name FROM ", f.lease.Name, " AS t WHERE ", old, " LIMIT ").Int(int64(driver.MaxReap-removed)).String(), conn.ScanKey)
 		return err
 	})
 	if err != nil {
-		return 0, conn.Classify(f.lease.What("reap"), err)
+		return removed, conn.Classify(f.lease.What("reap"), err)
 	}
 	for _, key := range found {
 		err := f.db.Slow(ctx, func(c *conn.Conn) error {

@@ -20,6 +20,10 @@ func (f *ForUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("release"), err)
 	}
+	return split(ctx, holds, exclusiveHold, f.release, f.lease.Release)
+}
+
+func (f *ForUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	results := make([]driver.Result, len(holds))
 	ends := make([]ending, len(holds))
 	parallel(len(holds), func(i int) { results[i], ends[i] = f.releaseOne(ctx, holds[i]) })
@@ -33,6 +37,11 @@ func (f *ForUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.
 		}
 	}
 	f.resolve(ctx, "release", f.db.Releases, holds, foreign, dead, results)
+	for i, q := range holds {
+		if q.Undo && ends[i] != answered && results[i].Status == driver.Removed {
+			f.endRow(ctx, q)
+		}
+	}
 	for _, i := range foreign {
 		// No attempt of this Store by that ID is under way, nor of unknown outcome.
 		results[i].Final = results[i].Status != driver.Unknown
@@ -85,6 +94,7 @@ func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 		}
 	}
 	n.Put()
+	x.keeps = x.keeps || q.Undo && x.session != nil // else another run may take the lease row for live
 	switch {
 	case x.keeps, x.session != nil:
 		f.note(q.ID, x, max(q.TTL, q.Keep))

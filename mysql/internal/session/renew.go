@@ -21,6 +21,10 @@ func (f *ForUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("renew"), err)
 	}
+	return split(ctx, holds, exclusiveHold, f.renew, f.lease.Renew)
+}
+
+func (f *ForUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	now := clock.Now()
 	results := make([]driver.Result, len(holds))
 	own := make([]*hold, len(holds))
@@ -32,7 +36,7 @@ func (f *ForUpdate) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 			foreign = append(foreign, i)
 			continue
 		}
-		if own[i].rowDue(now, h.TTL) {
+		if own[i].rowDue(now, h.TTL) && !own[i].silent(now, h.TTL) {
 			due = append(due, i)
 		}
 		patience = max(patience, Heartbeats(h.TTL), f.db.Bound(0))
@@ -141,8 +145,17 @@ func (f *ForUpdate) resolve(ctx context.Context, what string, on *conn.Pool, hol
 	}
 	var states map[string]state
 	err := f.db.Step(ctx, on, func(c *conn.Conn) (err error) {
-		states, err = f.read(ctx, c, keys)
-		return conn.NotSent(f.lease.What(what), err)
+		if states, err = f.read(ctx, c, keys); err != nil {
+			return conn.NotSent(f.lease.What(what), err)
+		}
+		for _, i := range foreign {
+			if h := holds[i]; h.Undo && states[h.Key].InPhase { // an attempt that was refused there may have left its gate
+				if err := f.ungate(ctx, c, h.Key, h.ID); err != nil {
+					return conn.MaybeApplied(f.lease.What(what), err)
+				}
+			}
+		}
+		return nil
 	})
 	gone := func(h driver.Hold) driver.Result {
 		if s, ok := states[h.Key]; ok && !s.Mine(h.ID) {

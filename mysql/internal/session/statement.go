@@ -12,13 +12,25 @@ import (
 // server's queue, and the lease row's token. The subquery takes the name from the row,
 // so it is run when the row is locked; with the key in it MariaDB runs it before the
 // wait. An older token than the present one only makes (3) change nothing.
+//
+// Of a key that was ever seen in a phase it reads inAPhase if it is in one.
 func (f *ForUpdate) waitRow(key string) string {
-	return conn.NewText(300).Add("SELECT (SELECT token FROM ", f.lease.Name, " AS l WHERE l.name=r.name) FROM ", f.Rows, " AS r WHERE r.name=").
-		Key(key).Add(" FOR UPDATE").String()
+	if ever, _ := f.phases.known(key); ever {
+		return f.locksRow(key, tokenOrPhase, "FOR UPDATE")
+	}
+	return f.locksRow(key, "token", "FOR UPDATE")
 }
 
-// lockRow is waitRow without waiting. NOWAIT: MySQL since 8.0, MariaDB since 10.3.
-func (f *ForUpdate) lockRow(key string) string { return f.waitRow(key) + " NOWAIT" }
+// lockRow is waitRow without waiting. It reads the token also in a phase. NOWAIT: MySQL since
+// 8.0, MariaDB since 10.3.
+func (f *ForUpdate) lockRow(key string) string {
+	return f.locksRow(key, "token", "FOR UPDATE NOWAIT")
+}
+
+func (f *ForUpdate) locksRow(key, reads, how string) string {
+	return conn.NewText(300).Add("SELECT (SELECT "+reads+" FROM ", f.lease.Name, " AS l WHERE l.name=r.name) FROM ", f.Rows, " AS r WHERE r.name=").
+		Key(key).Add(" " + how).String()
+}
 
 // createLease and createRow make the rows of a key, in this order: an attempt that finds the
 // second finds the first too. They are not run by a session, whose transaction
@@ -36,12 +48,21 @@ func (f *ForUpdate) createRow(key string) string {
 	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.Rows, " (name) VALUES (").Key(key).Add(")").String()
 }
 
-// write is (3). It refuses while MinHold keeps the key. queued: after a wait in the
+// write is (3). It refuses while MinHold keeps the key, or a hold of another run of a server. queued: after a wait in the
 // server's queue, in which others may be.
-func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, queued bool) conn.Statement {
+func (f *ForUpdate) write(r driver.Request, session uint64, run conn.Run, t0 int64, queued bool) conn.Statement {
 	return func(t *conn.Text) {
-		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + row.NewToken + ")),hold=").Bytes(r.ID[:]).Add(",owner=").Key(r.Owner).
+		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + row.NewToken + ")),").Part(granted(&r, session, run, queued)).
+			Add(" WHERE name=").Key(r.Key).Add(" AND token=").Int(t0).Add(" AND (kept_until IS NULL OR kept_until<=" + row.Now + ")").Part(ofThisRun(run))
+	}
+}
+
+// granted is what (3) writes beside the token.
+func granted(r *driver.Request, session uint64, run conn.Run, queued bool) conn.Statement {
+	return func(t *conn.Text) {
+		t.Add("hold=").Bytes(r.ID[:]).Add(",owner=").Key(r.Owner).
 			Add(",acquired_at=" + row.Now + ",released_at=NULL,conn_id=").Int(int64(session)).
+			Add(",server=").Key(run.Server).Add(",started=TIMESTAMP'1970-01-01 00:00:00'+INTERVAL ").Int(run.Started).Add(" SECOND").
 			Add(",expires_at=" + row.Now + "+INTERVAL ").Micros(r.TTL).Add(" MICROSECOND,kept_until=")
 		if r.Keep > 0 {
 			t.Add(row.Now + "+INTERVAL ").Micros(r.Keep).Add(" MICROSECOND")
@@ -49,18 +70,17 @@ func (f *ForUpdate) write(r driver.Request, session uint64, t0 int64, queued boo
 			t.Add("NULL")
 		}
 		if r.Client != 0 {
-			t.Add(",wanted=").Part(row.Asker{Client: r.Client, InQueue: queued && row.LeavesHint(&r)}.Granted)
+			t.Add(",wanted=").Part(row.Asker{Client: r.Client, InQueue: queued && row.LeavesHint(r)}.Granted)
 		}
-		t.Add(" WHERE name=").Key(r.Key).Add(" AND token=").Int(t0).Add(" AND (kept_until IS NULL OR kept_until<=" + row.Now + ")")
 	}
 }
 
 // whose is what the lease row says now: its token, for how long the hold and MinHold
-// last, whose it is or was, and the hint. And whether another session has the row's lock: if it
+// last, whose it is or was, the hint, and the run in which it was written. And whether another session has the row's lock: if it
 // can be locked shared none has, and a refused attempt has met a probe.
 func (f *ForUpdate) whose(key string) string {
 	return conn.NewText(800).Add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until),0),owner,"+
-		"wanted,"+row.NowMicros+",(SELECT 1 FROM ", f.Rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
+		"wanted,"+row.NowMicros+","+runColumns+",(SELECT 1 FROM ", f.Rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
@@ -98,14 +118,17 @@ func (f *ForUpdate) unlocked(keys []string, mode string) string {
 // states reads the lease rows, and whether there is a row to lock at all. The rest of
 // MinHold is NULL where kept_until is no time.
 func (f *ForUpdate) states(keys []string) string {
-	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(row.Columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),EXISTS(SELECT 1 FROM ",
+	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(row.Columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),"+runColumns+",EXISTS(SELECT 1 FROM ",
 		f.Rows, " AS r WHERE r.name=l.name) FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).String()
 }
 
+// ended takes the lease row from whoever has it.
+const ended = "hold=" + row.NoHold + ",expires_at=" + row.Epoch + ",released_at=" + row.Now + ",kept_until=NULL"
+
 // disown takes the lease row from its hold by force, if the token is still that.
 func (f *ForUpdate) disown(key string, token int64) string {
-	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("token=GREATEST(token+1024," + row.NewToken + "),hold=" + row.NoHold + ",expires_at=" + row.Epoch + ",released_at=" + row.Now + ",kept_until=NULL WHERE name=").
+	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("token=GREATEST(token+1024," + row.NewToken + ")," + ended + " WHERE name=").
 		Key(key).Add(" AND token=").Int(token).String()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // failure is an attempt whose outcome is not known, or a hold whose release is not.
@@ -14,7 +15,8 @@ import (
 type failure struct {
 	key     string
 	session *conn.Conn // may still live on the server; nil: it is gone
-	keeps   bool       // the lease row may say that MinHold keeps the key
+	keeps   bool       // the lease row may say that MinHold keeps the key, or to another run that it is held
+	gated   bool       // its gate may stand in a phase of the key
 	written bool       // (3) was answered: it cannot arrive any more
 	until   time.Time
 }
@@ -23,11 +25,12 @@ type failure struct {
 // (3) may have written grants nothing without the session; all that can remain of
 // it is MinHold.
 func (a *acquisition) fail(lost bool, err error) error {
-	keeps := a.sent && a.r.Keep > 0
-	if !lost && !keeps {
+	// Or, after a failover, that the hold may be trusted: see run.go.
+	keeps := a.sent && (a.r.Keep > 0 || lost && a.token != 0)
+	if !lost && !keeps && !a.gated {
 		return conn.NotSent(a.f.lease.What("acquire"), err)
 	}
-	x := &failure{key: a.r.Key, keeps: keeps, written: a.token != 0}
+	x := &failure{key: a.r.Key, keeps: keeps, gated: a.gated, written: a.token != 0}
 	if lost {
 		x.session = a.session
 	}
@@ -52,8 +55,14 @@ func (f *ForUpdate) note(id driver.HoldID, x *failure, d time.Duration) {
 // undo makes sure that the session of a failure is gone and MinHold taken back.
 func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.Result {
 	f.mu.Lock()
-	n, keeps := x.session, x.keeps
+	n, keeps, gated := x.session, x.keeps, x.gated
 	f.mu.Unlock()
+	var ungated error
+	if gated { // first, because nobody can have the key while it stands, and a session may take long to end
+		ungated = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
+			return conn.Classify(f.lease.What("undo"), f.ungate(ctx, c, q.Key, q.ID))
+		})
+	}
 	if n != nil {
 		if _, gone := f.endSession(ctx, n); gone {
 			n = nil
@@ -68,6 +77,9 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 			return driver.Result{Err: err}
 		}
 		keeps = affected == 0 && !x.written // it may still come
+	}
+	if ungated != nil {
+		return driver.Result{Err: ungated}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,6 +104,16 @@ func (f *ForUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 		return conn.Classify(f.lease.What("undo"), err)
 	})
 	return affected, err
+}
+
+// ungate clears the gate of an attempt, unless another transaction has locked the lease row:
+// then it ends by itself.
+func (f *ForUpdate) ungate(ctx context.Context, c *conn.Conn, key string, id driver.HoldID) error {
+	_, err := c.ExecOne(ctx, f.db.Bound(0), row.Ungate(f.lease, key, &id))
+	if errors.Is(err, conn.ErrBlocked) {
+		return nil
+	}
+	return err
 }
 
 // locked reports whether any session has the key.

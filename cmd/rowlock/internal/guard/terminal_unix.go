@@ -1,0 +1,21 @@
+//go:build unix
+
+package guard
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Foreground reports whether this process is in the foreground of a terminal, so that Ctrl-C and
+// Ctrl-Z reach it and its process group.
+func Foreground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// buildFlags make the program what the tests are.
+var buildFlags = []string{"-race"}

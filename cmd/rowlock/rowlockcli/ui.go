@@ -1,0 +1,177 @@
+package rowlockcli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/ui"
+)
+
+const uiLong = `Serves a web page about the keys that begin with PREFIX: who holds what, whether the holder lives, who waits, what
+was lost lately. It only reads, without --allow-free, and ends at Ctrl-C.
+
+Without --users everybody who reaches the address sees the page, so it is one of this machine only. With --users
+a browser asks for a name and a password; FILE has a line name:password for each user. Then the address may be one
+that other machines reach, if --tls-cert and --tls-key are given, or --insecure where a proxy in front has TLS.
+With --allow-free and without --users the page is behind a link with a secret, which is printed.`
+
+// uiFlags are those of rowlock ui.
+type uiFlags struct {
+	listen, users, cert, key string
+	hosts                    []string
+	free, insecure           bool
+	refresh                  duration
+}
+
+func (a *app) uiCommand() *cobra.Command {
+	f := uiFlags{refresh: duration(2 * time.Second)}
+	cmd := &cobra.Command{
+		Use:   "ui [PREFIX]",
+		Short: "Serve a web page about the locks",
+		Long:  uiLong,
+		Args:  cobra.MaximumNArgs(1),
+		RunE:  a.query(func(q *query, args []string) error { return q.ui(strings.Join(args, ""), f) }),
+	}
+	set := cmd.Flags()
+	set.StringVar(&f.listen, "listen", "127.0.0.1:8990", "the `address`; port 0: any free one")
+	set.StringSliceVar(&f.hosts, "host", nil, "a `name` under which browsers reach the page, beside localhost and the address")
+	set.StringVar(&f.users, "users", "", "the `file` of those who may look: lines name:password")
+	set.BoolVar(&f.free, "allow-free", false, "let them end holds, too")
+	set.StringVar(&f.cert, "tls-cert", "", "the `file` of the certificate")
+	set.StringVar(&f.key, "tls-key", "", "the `file` of its key")
+	set.BoolVar(&f.insecure, "insecure", false, "passwords may travel without TLS: a proxy in front has it")
+	set.Var(&f.refresh, "refresh", "the time between two looks at the database")
+	return cmd
+}
+
+// ui serves the page until a signal comes.
+func (q *query) ui(prefix string, f uiFlags) error {
+	users, err := q.readUsers(f.users)
+	if err != nil {
+		return err
+	}
+	if (f.cert == "") != (f.key == "") {
+		return invalid("--tls-cert and --tls-key go together")
+	}
+	listener, err := ui.Listen(f.listen, users != nil)
+	if err != nil {
+		return notListening(f.listen, err)
+	}
+	defer listener.Close()
+	address := listener.Addr().(*net.TCPAddr)
+	if !address.IP.IsLoopback() && f.cert == "" && !f.insecure {
+		return invalid("--listen %s: other machines reach it, and passwords would travel without TLS: add --tls-cert and --tls-key, or --insecure where a proxy in front has TLS", f.listen)
+	}
+	o := ui.Options{Prefix: prefix, Refresh: time.Duration(f.refresh), Hosts: f.hosts, Logger: q.logger()}
+	if !address.IP.IsUnspecified() {
+		o.Hosts = append(o.Hosts, address.IP.String())
+	}
+	if f.free {
+		o.MayFree = ui.User
+	}
+	page, err := ui.New(q.Store, o)
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	handler, link := q.protect(page, users, f)
+	scheme := "http"
+	if f.cert != "" {
+		scheme = "https"
+	}
+	// Not by print: a password that is part of the link by chance would be taken out of it.
+	fmt.Fprintf(q.cmd.OutOrStdout(), "the page is at %s://%s/%s\n", scheme, address, link)
+	return q.serve(listener, handler, page, f)
+}
+
+// notListening is the error of an address on which the page cannot be.
+func notListening(address string, err error) error {
+	switch _, _, form := net.SplitHostPort(address); {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return invalid("--listen %s: another program listens there: choose another port (0: any free one)", address)
+	case form == nil && errors.Is(err, driver.ErrInvalid):
+		return invalid("--listen: %w: --users FILE", err)
+	}
+	return invalid("--listen: %w", err)
+}
+
+// protect puts the page behind what asks who looks; link is what the address ends with.
+func (q *query) protect(page http.Handler, users map[string]string, f uiFlags) (handler http.Handler, link string) {
+	switch {
+	case users != nil:
+		return ui.BasicAuth(users, page), ""
+	case f.free:
+		secret := rand.Text()
+		return ui.SecretLink(secret, page), "?secret=" + secret
+	}
+	return page, ""
+}
+
+// serve answers until a signal comes.
+func (q *query) serve(listener net.Listener, handler http.Handler, page *ui.Handler, f uiFlags) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	server.RegisterOnShutdown(func() { _ = page.Close() })
+	ended := make(chan error, 1)
+	go func() {
+		if f.cert != "" {
+			ended <- server.ServeTLS(listener, f.cert, f.key)
+			return
+		}
+		ended <- server.Serve(listener)
+	}()
+	select {
+	case err := <-ended:
+		return &ExitError{Code: exitFailed, Err: err}
+	case <-q.ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(context.Cause(q.ctx), server.Close())
+	}
+	return context.Cause(q.ctx)
+}
+
+// readUsers reads names and passwords; nil: no file is named.
+func (q *query) readUsers(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, invalid("--users: %w", err)
+	}
+	defer file.Close()
+	users := make(map[string]string)
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, password, ok := strings.Cut(line, ":")
+		if !ok || name == "" || password == "" {
+			return nil, invalid("--users: line %d of %s is not name:password", n, path)
+		}
+		users[name] = password
+	}
+	if err := lines.Err(); err != nil {
+		return nil, invalid("--users: %w", err)
+	}
+	if len(users) == 0 {
+		return nil, invalid("--users: %s names nobody", path)
+	}
+	return users, nil
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+)
+
+// startUI starts rowlock ui, and returns the link that it prints.
+func startUI(t *testing.T, address string, args ...string) (link string, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.CommandContext(t.Context(), filepath.Join(bin, "rowlock"), append([]string{"ui", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "ROWLOCK_DB="+address)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	link, ok := strings.CutPrefix(strings.TrimSpace(line), "the page is at ")
+	if !ok {
+		t.Fatalf("it says %q", line)
+	}
+	return link, cmd
+}
+
+// fetch gets a page.
+func fetch(t *testing.T, c *http.Client, link string) (status int, text string) {
+	t.Helper()
+	answer, err := c.Get(link)
+	must(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	must(t, err)
+	return answer.StatusCode, string(body)
+}
+
+// TestUI: the page of each server shows who has a key, and lets whoever has the printed link end the hold.
+func TestUI(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			address := database(t, kind)
+			store := open(t, address)
+			must(t, store.Migrate(t.Context()))
+			locks, err := rowlock.New(store, rowlock.Options{Owner: "web-1"})
+			must(t, err)
+			t.Cleanup(func() { _ = locks.Close(t.Context()) })
+			lease, err := locks.TryAcquire(t.Context(), "report")
+			must(t, err)
+
+			link, cmd := startUI(t, address, "--allow-free")
+			jar, err := cookiejar.New(nil)
+			must(t, err)
+			browser := &http.Client{Jar: jar, Timeout: 20 * time.Second}
+			base, _, _ := strings.Cut(link, "?")
+			if status, _ := fetch(t, browser, base); status != http.StatusUnauthorized {
+				t.Errorf("without the link: %d, want 401", status)
+			}
+			if status, text := fetch(t, browser, link); status != http.StatusOK || !strings.Contains(text, "web-1") || !strings.Contains(text, "report") {
+				t.Fatalf("%d\n%s", status, text)
+			}
+			_, form := fetch(t, browser, base+"free?k=7265706f7274")
+			values := url.Values{"typed": {"report"}, "alive": {"1"}}
+			for _, m := range regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`).FindAllStringSubmatch(form, -1) {
+				values.Set(m[1], m[2])
+			}
+			answer, err := browser.PostForm(base+"free", values)
+			must(t, err)
+			must(t, answer.Body.Close())
+			if answer.StatusCode != http.StatusOK || !strings.Contains(answer.Request.URL.RawQuery, "freed=") {
+				t.Errorf("the form: %d at %s", answer.StatusCode, answer.Request.URL)
+			}
+			infos, err := store.Inspect(t.Context(), []string{"report"})
+			must(t, err)
+			if infos[0].Held || infos[0].Token <= lease.Token() {
+				t.Errorf("the hold was not ended: %+v", infos[0])
+			}
+
+			must(t, cmd.Process.Signal(syscall.SIGTERM))
+			err = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGTERM) {
+				t.Errorf("after TERM: exit code %d, %v", code, err)
+			}
+		})
+	}
+}
+
+// TestUIUsers: with a file of users and a certificate the page asks for a password, by TLS.
+func TestUIUsers(t *testing.T) {
+	t.Parallel()
+	address := database(t, testserver.MySQL)
+	must(t, open(t, address).Migrate(t.Context()))
+	folder := t.TempDir()
+	users, cert, key := filepath.Join(folder, "users"), filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	must(t, os.WriteFile(users, []byte("# who may look\nada:love:lace\n"), 0o600))
+	pool := certificate(t, cert, key)
+	link, cmd := startUI(t, address, "--users", users, "--tls-cert", cert, "--tls-key", key)
+	browser := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	if !strings.HasPrefix(link, "https://127.0.0.1:") {
+		t.Fatalf("the link is %s", link)
+	}
+	for password, want := range map[string]int{"": 401, "lace": 401, "love:lace": 200} {
+		u, err := url.Parse(link)
+		must(t, err)
+		u.User = url.UserPassword("ada", password)
+		if status, text := fetch(t, browser, u.String()); status != want || want == 200 && !strings.Contains(text, "This page only reads.") {
+			t.Errorf("password %q: %d\n%s", password, status, text)
+		}
+	}
+	must(t, cmd.Process.Signal(syscall.SIGINT))
+	_ = cmd.Wait() // with the code of the signal
+}
+
+// certificate makes one for 127.0.0.1.
+func certificate(t *testing.T, cert, key string) *x509.CertPool {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	must(t, err)
+	bytes, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	must(t, os.WriteFile(cert, text, 0o600))
+	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes}), 0o600))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return pool
+}
+
+// TestUIRefuses: what would open the page to others, or cannot be used, is refused with what would be right.
+func TestUIRefuses(t *testing.T) {
+	t.Parallel()
+	address := database(t, testserver.MySQL)
+	folder := t.TempDir()
+	users, empty, odd := filepath.Join(folder, "users"), filepath.Join(folder, "empty"), filepath.Join(folder, "odd")
+	must(t, os.WriteFile(users, []byte("ada:lovelace\n"), 0o600))
+	must(t, os.WriteFile(empty, []byte("# nobody\n"), 0o600))
+	must(t, os.WriteFile(odd, []byte("ada\n"), 0o600))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	for args, want := range map[string]string{
+		"--listen " + taken.Addr().String():   "another program listens there: choose another port",
+		"--listen 0.0.0.0:0":                  "--users FILE",
+		"--listen :0 --insecure":              "--users FILE",
+		"--listen 0.0.0.0:0 --users " + users: "--tls-cert and --tls-key, or --insecure",
+		"--listen nowhere":                    "use host:port",
+		"--users " + empty:                    "names nobody",
+		"--users " + odd:                      "line 1 of " + odd + " is not name:password",
+		"--users " + folder + "/none":         "no such file",
+		"--tls-cert x":                        "go together",
+		"--refresh 1ms":                       "at least 100ms",
+	} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "rowlock"), append([]string{"ui"}, strings.Fields(args)...)...)
+		cmd.Env = append(cmd.Environ(), "ROWLOCK_DB="+address)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 64 || !strings.Contains(string(out), want) {
+			t.Errorf("ui %s: exit code %d, want 64 and %q:\n%s", args, code, want, out)
+		}
+		if strings.Contains(string(out), "--users FILE") != strings.Contains(want, "--users FILE") {
+			t.Errorf("ui %s: users make it no better:\n%s", args, out)
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package document
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// What replies say of a phase. The server counts its holds, so that the array of them does not
+// travel; a reply has the entries only of the holds that were asked about. Readers of documents
+// ask for it where they know of a phase: Fields, which all others ask for, shows that there is
+// one and nothing else.
+
+// phase is what State knows of a phase.
+type phase struct {
+	Readers, Slots int
+	FreeSlot       int
+	Gate           driver.HoldID // the attempt that left the gate; zero: none stands
+	entries        []entry
+	last           int64 // the phase that was over last
+	lastEnd        int64 // when the last hold ends, in ms; 0: not known, or nobody is there
+	slotEnd        int64 // when one of the slots that were asked for is free; 0: not known
+	gateEnd        int64
+	at             int64
+	holder         string
+}
+
+// entry is one of a hold that was asked about.
+type entry struct {
+	id    driver.HoldID
+	slot  int
+	token int64
+	ends  int64 // in ms
+}
+
+// PhaseFields is Fields and what is known of a phase.
+func PhaseFields() bson.D {
+	live := filter(entries, entryLives)
+	count := func(keep any) bson.D { return Op("$size", filter(entries, and(entryLives, keep))) }
+	return append(Fields[:len(Fields):len(Fields)],
+		bson.E{Key: "gate", Value: 1},
+		bson.E{Key: "readers", Value: count(not(entryOfSlot))},
+		bson.E{Key: "slots", Value: count(and(entryOfSlot, Op("$gt", bson.A{"$$this.h", nil})))},
+		bson.E{Key: "freeSlot", Value: Op("$min", Op("$setDifference", bson.A{
+			Op("$range", bson.A{0, driver.MaxSlots + 1}), each(filter(entries, and(entryLives, entryOfSlot)), "$$this.s")}))},
+		bson.E{Key: "lastEnd", Value: Op("$max", each(live, "$$this.e"))},
+		bson.E{Key: "holder", Value: Op("$arrayElemAt", bson.A{each(live, "$$this.o"), 0})},
+	)
+}
+
+// joinFields is what the reply to a join says.
+func joinFields(q driver.Request) bson.D {
+	fields := append(Fields[:len(Fields):len(Fields)], bson.E{Key: "gate", Value: 1}, entriesOf([]driver.Hold{{ID: q.ID}}))
+	if q.Mode == driver.Slot {
+		below := and(entryLives, entryOfSlot, Op("$lt", bson.A{"$$this.s", int32(q.Slots)}))
+		fields = append(fields, bson.E{Key: "slotEnd", Value: Op("$min", each(filter(entries, below), "$$this.e"))})
+	}
+	return fields
+}
+
+// EntryFields is Fields with the entries of holds, and of those who have their slots now.
+func EntryFields(holds []driver.Hold) bson.D {
+	return append(Fields[:len(Fields):len(Fields)], bson.E{Key: "phase", Value: 1}, bson.E{Key: "gate", Value: 1}, entriesOf(holds))
+}
+
+// entriesOf is the field of those entries.
+func entriesOf(holds []driver.Hold) bson.E {
+	ids, slots := bson.A{}, bson.A{}
+	for _, h := range holds {
+		if ids = append(ids, HoldID(h.ID)); h.Mode == driver.Slot && h.Phase > 0 {
+			slots = append(slots, int32(h.Slot))
+		}
+	}
+	is := entryIs(ids[0])
+	if len(ids) > 1 {
+		is = Op("$in", bson.A{"$$this.h", ids})
+	}
+	if len(slots) > 0 {
+		is = Op("$or", bson.A{is, Op("$in", bson.A{"$$this.s", slots})})
+	}
+	return bson.E{Key: "mine", Value: filter(entries, is)}
+}
+
+// parsePhase reads what a reply says of a phase.
+func (r *State) parsePhase(doc bson.Raw) {
+	r.last, _ = doc.Lookup("phase").Int64OK()
+	if r.Phase == 0 {
+		return
+	}
+	if r.Token > 0 && r.Phase > r.Token {
+		r.Corrupt = "the hold is a phase with a token above the document's"
+	}
+	r.Readers, r.Slots, r.FreeSlot = number(doc, "readers"), number(doc, "slots"), number(doc, "freeSlot")
+	r.holder, _ = doc.Lookup("holder").StringValueOK()
+	r.holder = r.holder[:min(len(r.holder), 255)]
+	r.lastEnd, _ = doc.Lookup("lastEnd").DateTimeOK()
+	r.slotEnd, _ = doc.Lookup("slotEnd").DateTimeOK()
+	gate, _ := doc.Lookup("gate").DocumentOK()
+	if subtype, id, ok := gate.Lookup("by").BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(id) == len(r.Gate) {
+		copy(r.Gate[:], id)
+		r.gateEnd, _ = gate.Lookup("until").DateTimeOK()
+	}
+	// The reply to a repeated command has the document as it is stored, with all entries.
+	mine, ok := doc.Lookup("mine").ArrayOK()
+	if !ok {
+		mine, _ = doc.Lookup("holds").ArrayOK()
+	}
+	values, _ := mine.Values()
+	for _, v := range values {
+		if e, ok := v.DocumentOK(); ok {
+			r.parseEntry(e)
+		}
+	}
+}
+
+// TakePhase completes r by what another reply says of its phase, which the document has no
+// longer: see VoidPhase.
+func (r *State) TakePhase(doc bson.Raw) {
+	of := *r
+	of.phase = phase{}
+	of.parsePhase(doc)
+	if at, ok := doc.Lookup("now").DateTimeOK(); ok {
+		of.judgePhase(at)
+	}
+	r.phase = of.phase
+}
+
+func (r *State) parseEntry(doc bson.Raw) {
+	e := entry{slot: -1}
+	if subtype, id, ok := doc.Lookup("h").BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(id) == len(e.id) {
+		e.id = driver.HoldID(id)
+	}
+	if slot, ok := doc.Lookup("s").AsInt64OK(); ok && slot >= 0 && slot < driver.MaxSlots {
+		e.slot = int(slot)
+	}
+	e.token, _ = tokenOf(doc.Lookup("t"))
+	e.ends, _ = doc.Lookup("e").DateTimeOK()
+	r.entries = append(r.entries, e)
+}
+
+func number(doc bson.Raw, name string) int {
+	n, _ := doc.Lookup(name).AsInt64OK()
+	return int(n)
+}
+
+// judgePhase says what of a phase holds at a moment of the server's clock.
+func (r *State) judgePhase(at int64) {
+	r.at = at
+	if r.gateEnd <= at || r.gateEnd > at+Millis(MaxGateTime) {
+		r.Gate, r.gateEnd = driver.HoldID{}, 0
+	}
+}
+
+// find is the entry of a hold.
+func (r State) find(id driver.HoldID) (entry, bool) {
+	for _, e := range r.entries {
+		if e.id == id {
+			return e, true
+		}
+	}
+	return entry{}, false
+}
+
+// Has reports whether the document has the hold of q.
+func (r State) Has(q driver.Request) bool {
+	if q.Mode == driver.Exclusive {
+		return r.Hold == q.ID
+	}
+	_, has := r.find(q.ID)
+	return has && r.Phase > 0
+}
+
+// Excludes reports whether q cannot be beside what the document has.
+func (r State) Excludes(q driver.Request) bool {
+	return !r.Has(q) && (q.Mode == driver.Exclusive || r.Phase == 0)
+}
+
+// Refuses reports whether the document shows why q was refused.
+func (r State) Refuses() bool { return r.Left > 0 || r.gateEnd > 0 }
+
+// GrantedTo is the answer to q, whose hold the document has.
+func (r State) GrantedTo(q driver.Request) driver.Result {
+	g := r.Granted()
+	if q.Mode == driver.Exclusive || g.Status != driver.Granted {
+		return g
+	}
+	e, _ := r.find(q.ID)
+	g.Phase, g.Token, g.Stored = r.Phase, r.Phase, r.Phase
+	if q.Mode == driver.Slot {
+		if e.slot < 0 || e.slot >= q.Slots || e.token <= r.Phase || e.token > r.Token {
+			r.Corrupt = "the slot of a hold, or its token, is out of range"
+			return driver.Result{Status: driver.Unknown, Err: r.CorruptError("acquire")}
+		}
+		g.Slot, g.Token, g.Stored = e.slot, e.token, e.token
+	}
+	return g
+}
+
+// RefusedTo is the answer to q, which the document refuses.
+func (r State) RefusedTo(q driver.Request) driver.Result {
+	answer := r.Refused()
+	if r.Phase == 0 {
+		return answer
+	}
+	switch {
+	case q.Mode == driver.Exclusive:
+		answer.Shared, answer.Gated = true, r.Gate == q.ID
+		if r.lastEnd > r.at {
+			answer.Left = between(r.at, r.lastEnd)
+		}
+	case r.gateEnd > 0:
+		answer.Left = between(r.at, r.gateEnd)
+	case q.Mode == driver.Slot:
+		answer.Left = between(r.at, r.slotEnd)
+	}
+	return answer
+}
+
+// infoOfPhase is Info of a key in a phase.
+func (r State) infoOfPhase(key string) driver.Info {
+	i := driver.Info{Key: key, Owner: r.holder, Token: r.Phase, Since: r.Since, Wanted: r.Wanted}
+	if i.Left = between(r.at, r.lastEnd); i.Left == 0 {
+		i.Owner = r.Owner
+		return i
+	}
+	i.Held, i.Kept = true, r.Readers+r.Slots == 0
+	i.Readers, i.Slots, i.FreeSlot, i.Gated = r.Readers, r.Slots, r.FreeSlot, r.gateEnd > 0
+	return i
+}
+
+// LeftOf is for how long a hold goes on that the document has.
+func (r State) LeftOf(h driver.Hold) time.Duration {
+	if h.Mode == driver.Exclusive {
+		return r.Left
+	}
+	e, _ := r.find(h.ID)
+	return between(r.at, e.ends)
+}
+
+// Loss is Fate for a hold whose holder has not released it: the entry of a reader or slot that is
+// gone was not released but forgotten, or removed by hand.
+func Loss(r State, there bool, h driver.Hold) driver.Status {
+	status := Fate(r, there, h)
+	if status == driver.Released && h.Mode != driver.Exclusive {
+		return driver.Removed
+	}
+	return status
+}
+
+// fateOfEntry says what became of a reader or slot. In its own phase an entry goes by its
+// release, when it is long over, or, a slot's, by the next hold of that; a phase goes by an
+// exclusive grant, a forced release or its last release, which leaves its token.
+func (r State) fateOfEntry(h driver.Hold) driver.Status {
+	_, there := r.find(h.ID)
+	switch {
+	case r.Phase > 0 && there:
+		return driver.Alive
+	case h.Phase == 0:
+		return driver.Removed
+	case !r.Held() && r.last == h.Phase:
+		return driver.Released
+	case r.Phase == h.Phase:
+		for _, e := range r.entries {
+			if h.Mode == driver.Slot && e.slot == h.Slot && e.token > h.Stored {
+				return driver.Taken
+			}
+		}
+		return driver.Released
+	case !r.Held() && r.Forced:
+		return driver.Forced
+	}
+	return driver.Taken
+}

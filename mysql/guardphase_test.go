@@ -1,0 +1,170 @@
+package mysqllock
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
+)
+
+// guardHold is Guard of holds that no lease stands for.
+func (c client) guardHold(l *lab, level sql.IsolationLevel, holds ...driver.Hold) (*sql.Tx, bool) {
+	c.t.Helper()
+	tx := l.beginAt(c.t, level)
+	hs := storekit.Holds{First: holds[0], All: holds}
+	st, err := c.readHolds(within(c.t, patience), hs, "")
+	must(c.t, err)
+	if st.lost != nil {
+		return tx, false
+	}
+	locked, err := c.lock(within(c.t, patience), tx, st.database, hs)
+	must(c.t, err)
+	return tx, locked
+}
+
+// TestP21_GuardsOfAPhase: guards of readers and slots stop the next exclusive grant, and the
+// next hold of a slot; neither each other nor joins, renewals, releases and gates.
+func TestP21_GuardsOfAPhase(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead} {
+			c := client{t: t, Store: l.store()}
+			key := level.String()
+			slots := func() driver.Request { return slotOf(key, 3, time.Minute) }
+			r1, r2 := c.grant(reader(key, time.Minute)), c.grant(reader(key, time.Minute))
+			s1 := c.grant(slots())
+			var open []*sql.Tx
+			for _, h := range []driver.Hold{r1, r2, s1} {
+				tx, locked := c.guardHold(l, level, h)
+				if !locked {
+					t.Fatalf("P21: %v: a guard of a live %v does not lock", level, h.Mode)
+				}
+				open = append(open, tx)
+			}
+			start := time.Now()
+			more := []driver.Hold{c.grant(reader(key, time.Minute)), c.grant(slots()), c.grant(slots())}
+			for i, r := range c.renew(append(more, r1, r2, s1)...) {
+				c.wants("renewal", r.Status, driver.Alive)
+				_ = i
+			}
+			// Other keys, whose entries stand beside these.
+			for _, other := range []string{key + "+", "A" + key} {
+				c.release(c.granted(other, time.Minute), c.grant(reader(other+"r", time.Minute)), c.grant(slotOf(other+"s", 1, time.Minute)))
+			}
+			w := waiting(request(key, time.Minute))
+			if r := c.acquire(w)[0]; r.Status != driver.Held || !r.Gated {
+				t.Errorf("P21: %v: a gate beside guards: %+v", level, r)
+			}
+			undo := driver.Hold{Key: key, ID: w.ID, Undo: true}
+			c.wants("undo", c.release(undo)[0].Status, driver.Taken)
+			for _, r := range c.release(more...) {
+				c.wants("release", r.Status, driver.Released)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("P21: %v: it took %v beside guards", level, took)
+			}
+			// The slot's next hold waits; another slot is chosen.
+			c.wants("release of the guarded slot", c.release(s1)[0].Status, driver.Released)
+			same := slots()
+			same.Slot = s1.Slot
+			next := c.grant(same)
+			if next.Slot == s1.Slot {
+				t.Errorf("P21: %v: slot %d was granted while its last holder's transaction is open", level, s1.Slot)
+			}
+			only := c.grant(slots())
+			c.wants("the last slot", c.acquire(slots())[0].Status, driver.Pinned)
+			c.release(next, only, r1, r2)
+			// So does an exclusive grant, until all have ended.
+			for i, tx := range open {
+				c.wants("take", c.acquire(waiting(request(key, time.Minute)))[0].Status, driver.Pinned)
+				exec(t, l.db, "UPDATE "+l.table()+" SET gate=NULL")
+				must(t, tx.Commit())
+				_ = i
+			}
+			e := c.granted(key, time.Minute)
+			if e.Token < only.Token+driver.TokenRange {
+				t.Errorf("P20: token %d after %d", e.Token, only.Token)
+			}
+			for _, h := range []driver.Hold{r1, s1, only} {
+				if tx, locked := c.guardHold(l, level, h); locked {
+					t.Errorf("P21: %v: a %v that is over is guarded", level, h.Mode)
+				} else if locked, err := c.lock(within(t, patience), tx, "", storekit.Holds{First: h, All: []driver.Hold{h}}); err != nil || locked {
+					t.Errorf("P21: %v: a %v that is over is locked: %v", level, h.Mode, err)
+				}
+			}
+			for _, tx := range open {
+				_ = tx.Rollback()
+			}
+		}
+	})
+}
+
+// TestP21_GuardOutlivesTheHold: a reader whose hold has expired commits only if no exclusive
+// hold came.
+func TestP21_GuardOutlivesTheHold(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		readerOrSlot(func(name string, ask func(string) driver.Request) {
+			h := c.grant(ask(name))
+			tx, locked := c.guardHold(l, sql.LevelReadCommitted, h)
+			if !locked {
+				t.Fatal("not locked")
+			}
+			l.ageShares(name, 2*time.Minute)
+			c.wants("take", c.acquire(request(name, time.Minute))[0].Status, driver.Pinned)
+			must(t, tx.Commit())
+			c.granted(name, time.Minute)
+			if _, locked := c.guardHold(l, sql.LevelReadCommitted, h); locked {
+				t.Errorf("P21: a %v is guarded after a newer exclusive grant", name)
+			}
+		})
+	})
+}
+
+// TestP21_GuardOverSeveralModes: one statement guards a reader, a slot and an exclusive hold, of
+// one key or of several; each of them keeps out what it excludes, and each that is over is seen.
+func TestP21_GuardOverSeveralModes(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead} {
+			c := client{t: t, Store: l.store()}
+			a, b, e := level.String()+" a", level.String()+" b", level.String()+" e"
+			slot := func(key string) driver.Request { return slotOf(key, 1, time.Minute) }
+			holds := []driver.Hold{c.grant(reader(a, time.Minute)), c.grant(slot(a)), c.grant(slot(b)), c.granted(e, time.Minute)}
+			tx, locked := c.guardHold(l, level, holds...)
+			if !locked {
+				t.Fatalf("P21: %v: a guard of live holds does not lock", level)
+			}
+			c.release(c.grant(reader(a, time.Minute)), c.grant(reader(b, time.Minute))) // beside them
+			for i := range holds {
+				holds[i].Guarded = true // or the release would wait for the transaction
+			}
+			for _, r := range c.release(holds...) {
+				c.wants("release", r.Status, driver.Released)
+			}
+			for _, q := range []driver.Request{request(a, time.Minute), slot(a), request(b, time.Minute), slot(b), request(e, time.Minute), reader(e, time.Minute)} {
+				if q.Mode == driver.Exclusive {
+					q = waiting(q)
+				}
+				if r := c.acquire(q)[0]; r.Status != driver.Pinned {
+					t.Errorf("P21: %v: %q, mode %v, beside a guard over several: %v", level, q.Key, q.Mode, r.Status)
+				}
+				exec(t, l.db, "UPDATE "+l.table()+" SET gate=NULL")
+			}
+			must(t, tx.Commit())
+			next := []driver.Hold{c.grant(reader(a, time.Minute)), c.grant(slot(a)), c.grant(slot(b)), c.granted(e, time.Minute)}
+			for i := range next {
+				mixed := append([]driver.Hold(nil), next...)
+				mixed[i] = holds[i]
+				tx, locked := c.guardHold(l, level, mixed...)
+				if locked {
+					t.Errorf("P21: %v: a guard over hold %d of before, which is over, and newer ones", level, i)
+				}
+				_ = tx.Rollback()
+			}
+		}
+	})
+}

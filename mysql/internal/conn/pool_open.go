@@ -1,0 +1,117 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// opening is a connection that is being opened. To open one is several trips, and a caller
+// may have less time than they take: a renewal has a third of the trust that is left. If
+// each try began anew, a server that is slow, and whose connections have ended, would cost
+// the lease. So what a caller leaves goes on for as long again as it has taken by then, and
+// the next caller of the pool takes it over. There are no more connections for that than
+// there are callers.
+//
+// So it is in the pools of a few connections that are kept, where they are the Store's. Out of
+// the program's pool another user may be waiting for it; and what will hold something is
+// closed, not kept for somebody.
+type opening struct {
+	begun  time.Time
+	cancel context.CancelFunc
+	done   chan struct{} // closed when c or err is there
+	c      *Conn
+	err    error
+	limit  *time.Timer // set by the first caller that left; guarded by Pool.mu
+}
+
+// start opens a connection that pop has counted.
+func (p *Pool) start(ctx context.Context, silence time.Duration) *opening {
+	o := &opening{begun: time.Now(), done: make(chan struct{})}
+	if p.Max == 0 || p.Holds || !p.db.own {
+		o.cancel = func() {}
+		p.run(ctx, o, silence)
+		return o
+	}
+	var life context.Context
+	life, o.cancel = context.WithCancel(p.db.life)
+	p.db.Work(func() { p.run(life, o, silence) })
+	return o
+}
+
+// run opens it, and gives it to the pool if its caller has gone.
+func (p *Pool) run(ctx context.Context, o *opening, silence time.Duration) {
+	p.opening.Add(1)
+	c, err := p.db.open(ctx, p, silence)
+	p.opening.Add(-1)
+	o.cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o.c, o.err = c, err
+	if o.limit != nil {
+		o.limit.Stop()
+	}
+	if i := slices.Index(p.left, o); i >= 0 {
+		p.left = slices.Delete(p.left, i, i+1)
+		p.settle(o)
+	}
+	close(o.done)
+}
+
+// await waits for a connection that is being opened. Where the program's pool is used up
+// another of ours may have become idle meanwhile.
+func (p *Pool) await(ctx context.Context, o *opening) (c *Conn, err error) {
+	select {
+	case <-o.done: // also where ctx has ended just now
+	default:
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			p.leaveOpening(o)
+			return nil, NotSent("connect", ctx.Err())
+		}
+	}
+	if o.err == nil {
+		return o.c, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+	if last := len(p.idle) - 1; last >= 0 && errors.Is(o.err, ErrPoolBusy) {
+		c, p.idle = p.idle[last], p.idle[:last]
+		return c, nil
+	}
+	return nil, o.err
+}
+
+// leaveOpening leaves it to the next caller.
+func (p *Pool) leaveOpening(o *opening) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-o.done:
+		p.settle(o)
+		return
+	default:
+	}
+	p.left = append(p.left, o)
+	if o.limit == nil {
+		o.limit = time.AfterFunc(time.Since(o.begun), o.cancel)
+	}
+}
+
+// settle gives the pool what was opened for a caller that has gone. Called under mu.
+func (p *Pool) settle(o *opening) {
+	if o.err != nil {
+		p.open--
+		return
+	}
+	o.c.used = time.Now()
+	if p.closed || !o.c.opened.After(p.since) {
+		p.open--
+		p.db.Work(o.c.close)
+		return
+	}
+	p.idle = append(p.idle, o.c)
+}

@@ -1,0 +1,96 @@
+package row
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// holders is who has a key in a phase.
+type holders struct {
+	row            Row  // of the key: its name, hold and token only
+	inPhase        bool // else the rest says nothing
+	gated          bool
+	readers, slots int // that live, or are kept by MinHold
+	expired        int // that were not ended
+	freeSlot       int
+	left           time.Duration // until the last of them ends
+	owner          string        // of one of them
+}
+
+func (k holders) live() int { return k.readers + k.slots }
+
+// holdersOf reads who has each of the keys. A plain read.
+func (l *Table) holdersOf(ctx context.Context, c *conn.Conn, n int, key func(int) string) (map[string]holders, error) {
+	return conn.InParts(0, n, func(from, to int) (map[string]holders, error) {
+		found, err := conn.Query(ctx, c, 0, holdersText(l, to-from, func(i int) string { return key(from + i) }), scanHolders)
+		if err != nil {
+			return nil, err
+		}
+		byKey := make(map[string]holders, len(found))
+		for _, k := range found {
+			byKey[k.row.Key] = k
+		}
+		return byKey, nil
+	})
+}
+
+// holdersText numbers the live holds of each key by their slots: where number and slot are
+// equal no slot before is free, and readers stand behind all slots.
+func holdersText(l *Table, n int, key func(int) string) string {
+	t := conn.NewText(1500 + 128*n).Add("SELECT v.name,MAX(v.hold),MAX(v.token),MAX(COALESCE(v.phase=v.hold,0)),MAX(COALESCE(v.gate IS NOT NULL AND NOT " +
+		"COALESCE(v.gate_until NOT BETWEEN " + Now + " AND " + Now + "+INTERVAL 1 MINUTE,1),0))," +
+		"COALESCE(SUM(s.live AND s.slot>=9223372036854775808),0),COALESCE(SUM(s.live AND s.slot<9223372036854775808),0),COALESCE(SUM(NOT s.live),0)," +
+		"COALESCE(SUM(s.live AND s.slot=s.place),0),COALESCE(MAX(s.micros),0),MAX(IF(s.live AND s.place=0,s.owner,NULL)) FROM ")
+	t.Add(l.Name, " AS v FORCE INDEX (PRIMARY) LEFT JOIN (SELECT name,slot,owner,expires_at>"+Now+" AS live,TIMESTAMPDIFF(MICROSECOND,"+Now+",expires_at) AS micros,"+
+		"ROW_NUMBER() OVER (PARTITION BY name ORDER BY expires_at<="+Now+",slot)-1 AS place FROM ", l.Share, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	t.In(n, func(i int) { t.Key(key(i)) }).Add(" AND (released_at IS NULL OR expires_at>" + Now + ")) AS s ON s.name=v.name WHERE v.name IN ")
+	return t.In(n, func(i int) { t.Key(key(i)) }).Add(" GROUP BY v.name").String()
+}
+
+func scanHolders(rows *sql.Rows) (holders, error) {
+	var k holders
+	var name, id, owner sql.RawBytes
+	var token, readers, slots, expired, free, left conn.Int
+	if err := rows.Scan(&name, &id, &token, &k.inPhase, &k.gated, &readers, &slots, &expired, &free, &left, &owner); err != nil {
+		return k, err
+	}
+	k.row.Key, k.row.Token, k.owner = string(name), token.N, string(owner)
+	copy(k.row.ID[:], id)
+	count := func(n conn.Int) int { return int(min(max(n.N, 0), 1<<30)) }
+	k.readers, k.slots, k.expired, k.freeSlot = count(readers), count(slots), count(expired), count(free)
+	k.left = max(conn.Micros(left.N), 0)
+	return k, nil
+}
+
+// inform adds what is known of a phase to the Info of its key.
+func (k holders) inform(i *driver.Info) {
+	if !k.inPhase { // it ended meanwhile, or somebody wrote the row by hand
+		return
+	}
+	i.Held, i.Kept, i.Hold, i.Left, i.Owner = k.live() > 0, false, driver.HoldID{}, 0, ""
+	if i.Held {
+		i.Readers, i.Slots, i.FreeSlot, i.Gated, i.Left, i.Owner = k.readers, k.slots, k.freeSlot, k.gated, k.left, k.owner
+	}
+}
+
+// InformAll completes the Infos of keys in a phase. Where there are none it asks nothing.
+func (l *Table) InformAll(ctx context.Context, c *conn.Conn, infos []driver.Info, inPhase func(int) bool) error {
+	var some []int
+	for i := range infos {
+		if inPhase(i) {
+			some = append(some, i)
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	found, err := l.holdersOf(ctx, c, len(some), func(n int) string { return infos[some[n]].Key })
+	for _, i := range some {
+		found[infos[i].Key].inform(&infos[i])
+	}
+	return err
+}

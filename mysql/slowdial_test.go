@@ -1,0 +1,85 @@
+package mysqllock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// killSessions ends all connections to the lab's database but one of its own.
+func (l *lab) killSessions() (n int) {
+	l.t.Helper()
+	one, err := l.db.Conn(within(l.t, patience))
+	must(l.t, err)
+	defer one.Close()
+	rows, err := one.QueryContext(within(l.t, patience), "SELECT ID FROM information_schema.PROCESSLIST WHERE DB=? AND ID<>CONNECTION_ID()", l.config.DBName)
+	must(l.t, err)
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		must(l.t, rows.Scan(&id))
+		ids = append(ids, id)
+	}
+	must(l.t, rows.Err())
+	must(l.t, rows.Close())
+	for _, id := range ids {
+		if _, err := one.ExecContext(within(l.t, patience), fmt.Sprint("KILL CONNECTION ", id)); err == nil { // others end by themselves
+			n++
+		}
+	}
+	return n
+}
+
+// TestP26_ConnectionsThatOpenSlowly: all connections of a Store end at once, and a write of one
+// row on a new connection takes nearly a sixth of the TTL, most of it to connect. What a
+// renewal needs beside that, to prepare its connection, does not cost the lease: not all tries
+// begin anew, and none waits for a connection that it does not use.
+func TestP26_ConnectionsThatOpenSlowly(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		const ttl, kept, trip = 3 * time.Second, 8, 140 * time.Millisecond
+		s, d := l.distant(trip)
+		far := *l
+		far.config = l.config.Clone()
+		far.config.Net, far.config.Addr = "tcp", d.addr
+		busy := premise(t, &far)
+		_, lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
+		for i := range 3 {
+			if n := l.killSessions(); n == 0 && i == 0 {
+				t.Error("no connection was ended")
+			}
+			conn.Sleep(within(t, patience), ttl)
+		}
+		noneLost(t, lost(), kept, ttl, busy())
+	})
+}
+
+// TestP26_NoTimeForAStatement: the Store's connections have ended, and a try has as much time as it takes to open one and most
+// of what the renewal itself takes. It is not sent then: cut off it would take its connection with it, and so would each further try.
+func TestP26_NoTimeForAStatement(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		const trip = 200 * time.Millisecond
+		s, _ := l.distant(trip)
+		c := client{t: t, Store: s}
+		h := c.granted("k", time.Minute)
+		l.killSessions()
+		var tries []string
+		for range 4 {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*trip+trip/4) // one is open after three trips and a half
+			start := time.Now()
+			results, err := s.Renew(ctx, []driver.Hold{h})
+			cancel()
+			if err == nil && results[0].Status == driver.Alive {
+				return
+			}
+			tries = append(tries, fmt.Sprintf("%v: %+v, %v", time.Since(start), results, err))
+		}
+		t.Errorf("P26: no try renewed the lease: %s", strings.Join(tries, "; "))
+	})
+}

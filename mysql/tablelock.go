@@ -1,0 +1,87 @@
+package mysqllock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/session"
+)
+
+// A statement that is kept waiting for all of its time waits for a transaction that has locked the key's row, or for a lock
+// on the whole table: LOCK TABLES, FLUSH TABLES WITH READ LOCK, a dump or an ALTER TABLE that waits for its turn. The server
+// answers both alike. In the second case the key may be free, and a caller who is told that somebody has it skips its job.
+
+// admitted makes an attempt. Where a statement was kept waiting meanwhile, an answer that names no holder stands only if
+// the tables can be written to.
+func (s *Store) admitted(ctx context.Context, reqs []driver.Request, attempt func(context.Context, []driver.Request) ([]driver.Result, error)) ([]driver.Result, error) {
+	before := s.db.Blocked.Load()
+	results, err := storekit.Admit(ctx, reqs, s.line.Places, attempt)
+	if s.db.Blocked.Load() == before {
+		return results, err
+	}
+	if err != nil {
+		if errors.Is(err, conn.ErrBlocked) {
+			err = cmp.Or(s.tablesLocked(ctx, reqs[0].Key), err)
+		}
+		return results, err
+	}
+	first := slices.IndexFunc(results, namesNoHolder)
+	if first < 0 {
+		return results, nil
+	}
+	locked := s.tablesLocked(ctx, reqs[first].Key)
+	if locked == nil {
+		return results, nil
+	}
+	for i, r := range results {
+		if !namesNoHolder(r) {
+			continue
+		}
+		results[i] = driver.Result{Err: locked}
+		if r.Gated || r.Err != nil && !driver.IsNotApplied(r.Err) { // something of it may stand, to be undone
+			results[i].Err = conn.MaybeApplied("", locked)
+		}
+	}
+	return results, nil
+}
+
+// namesNoHolder reports whether an answer may come from a lock on the table. One that is to be asked for again will be.
+func namesNoHolder(r driver.Result) bool {
+	switch {
+	case r.Apart:
+		return false
+	case r.Err != nil:
+		return errors.Is(r.Err, conn.ErrBlocked) || errors.Is(r.Err, session.ErrVanishing)
+	}
+	return r.Status == driver.Pinned || r.Status == driver.Held && r.Left <= 0
+}
+
+// tablesLocked asks, without waiting for locked rows, whether the tables of the keys can be written to; nil: they can.
+func (s *Store) tablesLocked(ctx context.Context, key string) (locked error) {
+	tables := s.strategy.Layout()
+	what := "acquire in table " + tables[0].Table
+	err := s.db.Step(ctx, s.db.Acquires, func(c *conn.Conn) error {
+		for _, l := range tables {
+			question := conn.NewText(100+len(key)).Add("SELECT 1 FROM ", l.Table, " WHERE name=").Key(key).Add(" LIMIT 1 FOR UPDATE SKIP LOCKED").String()
+			_, err := conn.Query(ctx, c, 0, question, conn.ScanOne[conn.Int])
+			if errors.Is(err, conn.ErrBlocked) {
+				locked = row.TableLocked(what, false)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return conn.NotSent(what, err)
+	}
+	return locked
+}

@@ -1,0 +1,89 @@
+package mysqllock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/driver"
+)
+
+// TestP8_LockedTable: nothing can be written to the lock tables for longer than a statement waits, as while a backup has
+// them locked or a primary is about to be replaced. Not even what skips locked rows is answered. Who asks for a free key is
+// told that the table is locked: neither of the lock wait, nor that somebody has the key, for a job would be skipped then.
+func TestP8_LockedTable(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		keys := []string{"a", "b", "c"}
+		for _, key := range keys {
+			c.granted(key, time.Millisecond)
+		}
+		held := c.granted("held", time.Minute)
+		eventually(t, "the holds are over", func() bool { return !c.inspect("c").Held })
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		_, err = own.ExecContext(t.Context(), "LOCK TABLES "+l.table()+" READ, "+l.shares()+" READ")
+		must(t, err)
+		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
+		for _, hinted := range []bool{false, true} {
+			reqs := []driver.Request{request("a", time.Minute), request("held", time.Minute), request("b", time.Minute), request("c", time.Minute)}
+			for i := range reqs {
+				reqs[i].Pinned = hinted
+			}
+			results, err := c.Acquire(within(t, patience), reqs)
+			must(t, err)
+			for i, r := range results {
+				if reqs[i].Key == held.Key {
+					c.wants("P8: "+reqs[i].Key, r.Status, driver.Held)
+				} else {
+					saysLocked(t, r)
+				}
+			}
+			for _, one := range []driver.Request{request("b", time.Minute), reader("b", time.Minute)} {
+				one.Pinned = hinted
+				results, err = c.Acquire(within(t, patience), []driver.Request{one})
+				must(t, err)
+				saysLocked(t, results[0])
+			}
+		}
+	})
+}
+
+// TestP8_LockedTableOfSessions is the same for SelectForUpdate, whose question for the row is refused at once on one server and
+// after a second on the other, as if somebody had the key. No key is held: its transaction would keep LOCK TABLES waiting.
+func TestP8_LockedTableOfSessions(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		c.release(c.granted("k", time.Minute))
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
+		for _, tables := range [][]string{{l.table(), l.table() + "_row", l.shares()}, {l.table()}, {l.table() + "_row"}} {
+			_, err := own.ExecContext(within(t, patience), "LOCK TABLES "+strings.Join(tables, " READ, ")+" READ") // and unlocks those before
+			must(t, err)
+			rs := []driver.Request{request("k", time.Minute), request("without a row", time.Minute), reader("k", time.Minute), reader("without a row", time.Minute)}
+			if tables[0] != l.table() {
+				rs = rs[:2] // readers only read there
+			}
+			for _, r := range rs {
+				results, err := c.Acquire(within(t, patience), []driver.Request{r})
+				if err != nil {
+					results = []driver.Result{{Err: err}}
+				}
+				t.Logf("%v %s, locked are %s: %+v", r.Mode, r.Key, tables, results[0])
+				saysLocked(t, results[0])
+			}
+		}
+	})
+}
+
+func saysLocked(t *testing.T, r driver.Result) {
+	t.Helper()
+	if r.Status != driver.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "LOCK TABLES") || strings.Contains(r.Err.Error(), "1205") {
+		t.Errorf("P8: a key in a table that is locked: %+v", r)
+	}
+}

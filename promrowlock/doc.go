@@ -1,0 +1,18 @@
+// Package promrowlock has metrics of rowlock for Prometheus: what clients do ([New]), and
+// what the database knows ([NewDBCollector]).
+//
+//	observer, metrics := promrowlock.New(promrowlock.Options{})
+//	prometheus.MustRegister(metrics)
+//	locks, err := rowlock.New(store, rowlock.Options{Name: "jobs", KeyName: rowlock.UpTo("/"), Observers: []*rowlock.Observer{observer}})
+//
+// One observer is for any number of clients of a program: the label client is their
+// Options.Name. A key is never a label, because keys have no bound: the label lock is what
+// Options.KeyName makes of the key, for at most Options.MaxLocks names; all others are _other.
+//
+// The health figure is rowlock_renewal_trust_used_ratio: 0.37 is a healthy client, whatever its
+// TTL, 1 is one that loses its leases. Dashboard and alert rules for these metrics are in the
+// folder observability.
+//
+// A new metric is a field of Metrics: it is made in New, fed in metrics.go or collect.go, and named in vectors,
+// Describe and Collect; a test asks for its panel in observability/grafana.json.
+package promrowlock

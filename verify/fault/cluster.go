@@ -1,0 +1,166 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/testenv"
+	"github.com/rowlock/rowlock/verify/timed"
+)
+
+func clusterFaults() []Fault {
+	return []Fault{
+		Fault{Name: "primary-switched", Kinds: clusters, Weight: 3, Uses: []string{server},
+			What:   "another member is made the primary, as planned; connections to the one before are cut for some processes, and left open for others",
+			Expect: "everything; what was under way may fail for a moment, leases are kept where their TTL outlasts the switch"}.by(primarySwitched),
+		Fault{Name: "successor-frozen", Kinds: clusters, Weight: 1, Uses: []string{server},
+			What:   "the primary freezes and comes back, and as soon as it is there the one that took its place freezes",
+			Expect: "everything, as with primary-frozen"}.by(successorFrozen),
+		Fault{Name: "successor-clock-off", Kinds: clusters, Weight: 1, Uses: []string{server},
+			What: "the clock of a member is ahead or behind by more than the margin, up to half a TTL, and it becomes the primary; its clock is right " +
+				"again after a while",
+			Expect: "as with clock-stepped-little: P2 is not promised where it is ahead, nor tokens of UniqueInsert where it is behind"}.by(successorClockOff),
+		Fault{Name: "replicas-behind", Kinds: slices.Concat([]testenv.Kind{testenv.MySQLSemiSync}, lossy), Weight: 2, Uses: []string{server},
+			What:   "the replicas receive nothing for up to a second, then the primary is killed, and the one that received most is promoted",
+			Expect: "semi-synchronous: everything, because nothing was acknowledged meanwhile. Asynchronous: nothing, and rounds must find the loss"}.by(replicasBehind),
+	}
+}
+
+// primaryOfCluster is the member that takes writes.
+func (s *scene) primaryOfCluster(ctx context.Context) (int, error) {
+	for {
+		at, err := s.Server.Primary(ctx)
+		if err != nil || at >= 0 {
+			return at, err
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("no member takes writes: %w", ctx.Err())
+		}
+		timed.Rest(ctx, 20*time.Millisecond)
+	}
+}
+
+// replaced breaks a member that takes writes, waits until another does, and brings it back after a while.
+func (s *scene) replaced(ctx context.Context, old int, breaks func(...int) error) (string, error) {
+	if err := breaks(old); err != nil {
+		return "", notWhole(err)
+	}
+	heal, cancel := healing(ctx)
+	defer cancel()
+	begin := time.Now()
+	now, err := s.Server.Promote(heal)
+	took := time.Since(begin).Round(time.Millisecond)
+	d := s.between(0, 2*s.TTL)
+	timed.Rest(ctx, d)
+	err = errors.Join(notWhole(err), notWhole(s.Server.Rejoin(heal, old)), notWhole(s.well(heal)))
+	return fmt.Sprintf("member %d, then after %v member %d takes writes; the first is away for %v more", old, took, now, d), err
+}
+
+func primarySwitched(ctx context.Context, s *scene) (string, error) {
+	old, err := s.primary(ctx)
+	if err != nil {
+		return "", err
+	}
+	heal, cancel := healing(ctx)
+	defer cancel()
+	to := (old + 1 + s.rand.IntN(s.Server.Members()-1)) % s.Server.Members()
+	begin := time.Now()
+	err = s.Server.Switch(heal, to)
+	took := time.Since(begin).Round(time.Millisecond)
+	return fmt.Sprintf("from member %d to member %d in %v", old, to, took), errors.Join(notWhole(err), notWhole(s.well(heal)))
+}
+
+// cutOff cuts the member that takes writes off from the others, which replace it.
+func (s *scene) cutOff(ctx context.Context, old int) (string, error) {
+	if err := s.Server.CutOff(true, old); err != nil {
+		return "", notWhole(err)
+	}
+	heal, cancel := healing(ctx)
+	defer cancel()
+	begin := time.Now()
+	now, err := s.Server.Promote(heal)
+	for err == nil && now == old && heal.Err() == nil { // the others have not noticed yet
+		timed.Rest(heal, 20*time.Millisecond)
+		now, err = s.Server.Promote(heal)
+	}
+	took := time.Since(begin).Round(time.Millisecond)
+	d := s.between(0, 2*s.TTL)
+	timed.Rest(ctx, d)
+	err = errors.Join(err, notWhole(s.Server.CutOff(false, old)), notWhole(s.Server.Rejoin(heal, old)))
+	return fmt.Sprintf("member %d, then after %v member %d takes writes; the first is away for %v more", old, took, now, d), errors.Join(err, notWhole(s.well(heal)))
+}
+
+func successorFrozen(ctx context.Context, s *scene) (string, error) {
+	first, err := s.primary(ctx)
+	if err != nil {
+		return "", err
+	}
+	one, err := s.replaced(ctx, first, s.Server.Pause)
+	if err != nil {
+		return one, err
+	}
+	heal, cancel := healing(ctx)
+	defer cancel()
+	next, err := s.primary(heal)
+	if err != nil {
+		return one, err
+	}
+	other, err := s.replaced(ctx, next, s.Server.Pause)
+	return one + "; " + other, err
+}
+
+func successorClockOff(ctx context.Context, s *scene) (string, error) {
+	if !s.Server.Troubled() {
+		return "", fmt.Errorf("its clock is the machine's: %w", errors.ErrUnsupported)
+	}
+	old, err := s.primary(ctx)
+	if err != nil {
+		return "", err
+	}
+	step := s.between(s.TTL*11/100, s.TTL/2)
+	if s.rand.IntN(2) == 0 {
+		step = -step
+	}
+	heal, cancel := healing(ctx)
+	defer cancel()
+	to := (old + 1) % s.Server.Members()
+	err = s.Server.SetClock(step, to)
+	if err == nil {
+		err = s.Server.Switch(heal, to)
+		timed.Rest(ctx, s.while())
+	}
+	right := s.Server.SetClock(0)
+	return fmt.Sprintf("member %d by %v", to, step), errors.Join(err, notWhole(right), notWhole(s.well(heal)))
+}
+
+func replicasBehind(ctx context.Context, s *scene) (string, error) {
+	old, err := s.primary(ctx)
+	if err != nil {
+		return "", err
+	}
+	d := s.between(200*time.Millisecond, time.Second)
+	heal, cancel := healing(ctx)
+	defer cancel()
+	for i, dsn := range s.Server.MemberDSNs() {
+		if i != old {
+			err = errors.Join(err, once(heal, dsn, "STOP REPLICA IO_THREAD"))
+		}
+	}
+	timed.Rest(ctx, d)
+	what, replaced := s.replaced(ctx, old, s.Server.Kill)
+	return fmt.Sprintf("for %v; %s", d, what), errors.Join(notWhole(err), replaced)
+}
+
+// once executes a statement on a member.
+func once(ctx context.Context, dsn, statement string) error {
+	db, err := openSQL(dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, statement)
+	return err
+}
