@@ -322,7 +322,9 @@ func TestGates(t *testing.T) {
 			began := f.Now()
 			other := newClient(t, f.Store)
 			l := acquire(t, other, "k", rowlock.Shared())
-			if took := f.Now() - began; took < 5*time.Second || took > 5*time.Second+100*time.Millisecond {
+			// To the next probe, and once the time for which a key is left to a hint that has stood for
+			// long: that the caller behind it has gone is not known.
+			if took := f.Now() - began; took < 5*time.Second || took > 5*time.Second+200*time.Millisecond {
 				t.Errorf("P19: a reader waited %v for a writer that waited 5 s", took)
 			}
 			release(t, l)

@@ -508,3 +508,25 @@ func undisturbed[T any](count func() T) T {
 		}
 	}
 }
+
+// handlerCalls is by how much f raises the sum of one's status variables of that name. They are compared and not set
+// to 0: FLUSH STATUS does that to the variables of all connections of a MySQL server (8.0 and later), so to those of
+// other tests. To look at them reads rows itself.
+func handlerCalls(t testing.TB, one *conn.Conn, like string, f func() error) int {
+	t.Helper()
+	look := func() (sum int) {
+		values, err := conn.Query(within(t, time.Minute), one, 0, "SHOW SESSION STATUS LIKE '"+like+"'", func(rows *sql.Rows) (n int, err error) {
+			var name string
+			err = rows.Scan(&name, &n)
+			return n, err
+		})
+		must(t, err)
+		for _, n := range values {
+			sum += n
+		}
+		return sum
+	}
+	first, second := look(), look()
+	must(t, f())
+	return look() - second - (second - first)
+}
