@@ -28,6 +28,9 @@ func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err e
 	if lease != nil || c.turner == nil {
 		k.leaveQueue()
 	}
+	if lease != nil && k.id.mode != driver.Exclusive {
+		k.endTurn() // it was for the attempt: others may have the key beside this hold
+	}
 	held := refusal(err)
 	if lease != nil || held != nil {
 		k.fails(false)

@@ -114,7 +114,7 @@ func (k *keyEntry) env() key.Env {
 	if k.id.mode == driver.Exclusive {
 		env.Turns, env.Others = c.turner != nil, c.othersWait(k.id.name)
 	} else {
-		env.Together = true
+		env.Together, env.Late = true, c.turner != nil
 	}
 	if k.fair() {
 		env.Fair, env.First = true, k.first(c.now())

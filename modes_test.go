@@ -384,7 +384,7 @@ func loops(t *testing.T, c *rowlock.Client, n int, hold time.Duration, opts []ro
 }
 
 // TestP19_Starvation: neither a stream of readers nor one of writers, of several clients each,
-// keeps the other out. Time is fake, so bounds are exact.
+// keeps the other out, whether the store wakes those who wait by turns or not. Time is fake, so bounds are exact.
 func TestP19_Starvation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stream, alone []rowlock.Option
@@ -396,41 +396,67 @@ func TestP19_Starvation(t *testing.T) {
 		"slot among writers":   {alone: []rowlock.Option{rowlock.Slots(2)}, most: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFaultStore()
-				f.set(on("acquire", verdict{delay: time.Millisecond}))
-				var stops []func()
-				var counts []func() int
-				for range 3 {
-					stop, count := loops(t, newClient(t, f), 4, 17*time.Millisecond, tc.stream)
-					stops, counts = append(stops, stop), append(counts, count)
-				}
-				c := newClient(t, f)
-				time.Sleep(time.Second)
-				var longest time.Duration
-				n := 0
-				for f.Now() < 20*time.Second {
-					began := f.Now()
-					l := acquire(t, c, "k", tc.alone...)
-					n++
-					longest = max(longest, f.Now()-began)
-					time.Sleep(10 * time.Millisecond)
-					release(t, l)
-					time.Sleep(30 * time.Millisecond)
-				}
-				if longest > tc.most {
-					t.Errorf("P19: waited up to %v", longest)
-				}
-				t.Logf("%d grants, waited at most %v, beside %d, %d and %d grants", n, longest, counts[0](), counts[1](), counts[2]())
-				for i, stop := range stops {
-					if counts[i]() < 50 {
-						t.Errorf("P19: a client of the stream got the key %d times", counts[i]())
-					}
-					stop()
-				}
-			})
+			synctest.Test(t, func(t *testing.T) { starvation(t, tc.stream, tc.alone, tc.most, false) })
+		})
+		t.Run(name+", by turns", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { starvation(t, tc.stream, tc.alone, 1500*time.Millisecond, true) })
 		})
 	}
+}
+
+// starvation has three programs come without end, and one beside them whose waits it measures.
+func starvation(t *testing.T, stream, alone []rowlock.Option, most time.Duration, turns bool) {
+	f := newFaultStore()
+	f.set(on("acquire", verdict{delay: time.Millisecond}))
+	var store driver.Store = f
+	if turns {
+		store = turnsOf{f, &turnStore{Store: f.Store, far: 100 * time.Microsecond}}
+	}
+	var stops []func()
+	var counts []func() int
+	for range 3 {
+		stop, count := loops(t, newClient(t, store), 4, 17*time.Millisecond, stream)
+		stops, counts = append(stops, stop), append(counts, count)
+	}
+	c := newClient(t, store)
+	time.Sleep(time.Second)
+	var longest time.Duration
+	n := 0
+	for f.Now() < 20*time.Second {
+		began := f.Now()
+		l := acquire(t, c, "k", alone...)
+		n++
+		longest = max(longest, f.Now()-began)
+		time.Sleep(10 * time.Millisecond)
+		release(t, l)
+		time.Sleep(30 * time.Millisecond)
+	}
+	if longest > most {
+		t.Errorf("P19: waited up to %v", longest)
+	}
+	t.Logf("%d grants, waited at most %v, beside %d, %d and %d grants", n, longest, counts[0](), counts[1](), counts[2]())
+	for i, stop := range stops {
+		if counts[i]() < 50 {
+			t.Errorf("P19: a client of the stream got the key %d times", counts[i]())
+		}
+		stop()
+	}
+}
+
+// turnsOf is a faultStore that gives turns.
+type turnsOf struct {
+	*faultStore
+	turns *turnStore
+}
+
+func (s turnsOf) Limits() driver.Limits {
+	l := s.faultStore.Limits()
+	l.Turns = true
+	return l
+}
+
+func (s turnsOf) WaitTurn(ctx context.Context, ticket driver.Ticket, place driver.Place) (driver.Turn, error) {
+	return s.turns.WaitTurn(ctx, ticket, place)
 }
 
 // TestP16_RunningOutOfHolds: local callers of all modes, and nothing is left of them.

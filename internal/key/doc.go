@@ -56,7 +56,9 @@
 //	Resting   Probed: held by another, there is no hint Trying  Try, which leaves the hint
 //	Resting   Probed: held by another, the own hint   Resting   Probe after nextProbe
 //	Resting   Probed: free, another's hint has stood for long Resting Probe after yieldTime, once
+//	Resting   Probed: held by another, together, late Resting   Queue, and Probe as below
 //	Resting   Probed: held by another                 Resting   Probe after the probe backoff
+//	Resting   Turn, together                          Trying    Try
 //	Resting   ProbeFailed                             Resting   Probe after the retry backoff
 //	Resting   ProbeFailed, and will again             Trying    Try: its answer says why
 //	Resting   Woken by another's release              Trying    Try; a little later if this client had the key last, or not long ago
@@ -127,6 +129,9 @@
 // server's queue, because no other can have the key before the gate ends. In a queue that
 // grants (driver.Queuer) callers of all modes wait for an exclusive hold, so that writers that
 // come again and again do not starve readers; for readers and slots nobody waits there.
+//
+// Late (late.go). Readers and slots of a store that gives turns ask for one when they have seen the
+// key go from hold to hold for long, and go on probing beside it.
 //
 // Fair. Callers that wait with a ticket are served in the order of the tickets, whatever hints
 // and tenures say. The first in the line behaves as above; those behind it look now and then, or

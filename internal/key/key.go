@@ -44,6 +44,7 @@ type State struct {
 	hadLast      bool          // this client had the key last, as far as the stream tells
 	unasked      int           // releases of slots since one asked for the hint
 	firstSlot    time.Duration // when this client got its first slot of the key, or reader; 0: none yet
+	late         late          // Env.Late: whether those that wait here ask for a turn
 }
 
 // Mode says what this client does about a key.
@@ -82,6 +83,10 @@ type Env struct {
 	// Together: holds of these callers may be beside each other (driver.Shared, driver.Slot).
 	// Others: callers of this client wait for the key in another mode.
 	Together, Others bool
+
+	// Late: holds of these callers may be together, and the store gives turns: callers that see the key go
+	// from one client to the next for long ask for one.
+	Late bool
 
 	// Fair: the caller that is next waits with a ticket (driver.Tickets). First: no other
 	// ticket stands before this client's, for certain.

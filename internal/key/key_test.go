@@ -53,12 +53,15 @@ func gated(s *State)      { s.Gated, s.asked = true, now-hintEvery/2 }
 func waitsShort(s *State) { s.tenureEnded = now - 300*wakeDelayPart*time.Microsecond }
 func behind(s *State)     { s.ahead = 1 }
 func farBehind(s *State)  { s.ahead = 3 }
+func isLate(s *State)     { s.late = late{token: 5, since: now - longHint} }
+func sawHold(s *State)    { s.late.token = 5 }
 func waitsLong(s *State)  { s.tenureEnded = now - 3*wakeDelayPart*time.Millisecond }
 
 // TestStep is the transition table of the package comment.
 func TestStep(t *testing.T) {
 	queue, turns, push, hints := Env{Queue: true}, Env{Turns: true}, Env{Push: true}, Env{Hints: true}
 	together, others, fair := Env{Together: true}, Env{Others: true}, Env{Fair: true}
+	late := Env{Together: true, Late: true}
 	step := Backoff{}
 	firstProbe, _ := step.next(false)
 	for _, tc := range []struct {
@@ -243,6 +246,15 @@ func TestStep(t *testing.T) {
 		{"released, wanted, the server has a queue", waits(Resting, 1, holds), Event{Kind: Ended, Known: true, Hint: hinted}, queue, Queued, Action{Do: Queue}},
 		{"released, another grant of this client has it", waits(Resting, 1, holds, holds), Event{Kind: Ended}, Env{}, Resting, Action{}},
 
+		{"a reader that saw hold after hold for long, turns", waits(Resting, 1, isLate, triedNow), Event{Kind: Probed, Token: 6, Hint: hinted}, late, Resting, Action{Queue, firstProbe, JitterThird}},
+		{"a reader that saw hold after hold for long, its hint", waits(Resting, 1, isLate, triedNow), Event{Kind: Probed, Token: 6, Hint: mine}, late, Resting, Action{Queue, nextProbe, JitterThird}},
+		{"a reader that saw hold after hold for long, with tickets", waits(Resting, 1, isLate, triedNow), Event{Kind: Probed, Token: 6, Hint: hinted}, Env{Together: true, Late: true, Fair: true}, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"a reader that has its turn", waits(Resting, 1, isLate, triedNow, turn), Event{Kind: Probed, Token: 6, Hint: hinted}, late, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"a reader that sees one hold for long, turns", waits(Resting, 1, sawHold, triedNow), Event{Kind: Probed, Token: 5, Hint: hinted}, late, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"a reader that sees another hold, turns", waits(Resting, 1, sawHold, triedNow), Event{Kind: Probed, Token: 6, Hint: hinted}, late, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"a reader's turn", waits(Resting, 1), Event{Kind: Turn}, late, Trying, Action{Do: Try}},
+		{"a reader's turn, an attempt is on its way", waits(Trying, 1), Event{Kind: Turn}, late, Trying, Action{}},
+		{"no turns to be had for a reader", waits(Resting, 1), Event{Kind: NoPlace}, late, Resting, Action{}},
 		{"refused, the server has turns", waits(Trying, 1), Event{Kind: Refused}, turns, Queued, Action{Queue, queueProbe, JitterThird}},
 		{"refused in its turn", waits(Trying, 1, turn), Event{Kind: Refused}, turns, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"its turn", waits(Queued, 1), Event{Kind: Turn}, turns, Trying, Action{Do: Try}},
@@ -335,6 +347,35 @@ func TestUnclaimedHints(t *testing.T) {
 		if s.Hinted(at) {
 			t.Error("another has come, and is still taken to wait")
 		}
+	}
+}
+
+// TestLateReader: it asks for a turn when it has seen the key go from hold to hold for long, again if there is none to be
+// had, and has no claim to it any more once it has the key.
+func TestLateReader(t *testing.T) {
+	env := Env{Client: me, Handoff: handoff, Together: true, Late: true}
+	s := waits(Resting, 1, triedNow)
+	asks := func(token int64, at time.Duration) bool {
+		s.asked = at
+		return s.Step(Event{Kind: Probed, Token: token, Hint: hinted}, at, env).Do == Queue
+	}
+	for i, tc := range []struct {
+		token int64
+		at    time.Duration
+		want  bool
+	}{
+		{5, 0, false}, {5, 2 * longHint, false}, {6, 3 * longHint, false}, {7, 4*longHint - 1, false},
+		{7, 4 * longHint, true}, {8, 4*longHint + 1, false}, {9, 5 * longHint, true},
+	} {
+		if got := asks(tc.token, now+tc.at); got != tc.want {
+			t.Errorf("probe %d: asks for a turn: %v, want %v", i, got, tc.want)
+		}
+	}
+	s.Step(Event{Kind: Turn}, now+6*longHint, env)
+	s.Waiting = 0
+	s.Step(Event{Kind: Granted}, now+6*longHint, env)
+	if s.turn || asks(9, now+7*longHint) {
+		t.Error("it has the key, and wants or has the turn")
 	}
 }
 

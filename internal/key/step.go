@@ -66,6 +66,9 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		s.yielding, s.ownPush, s.hadLast, s.ownProbe, s.ahead = false, false, true, 0, 0
 		s.Backoff, s.Apart, s.Gated = Backoff{}, false, false
 		s.Mode = None
+		if env.Together { // others may have it too, so the turn goes on
+			s.turn, s.late = false, late{}
+		}
 		switch {
 		case s.Waiting == 0:
 		case env.Together:
@@ -95,7 +98,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			return Action{Do: EndTurn} // nobody needs it any more
 		}
 		s.turn, s.turnWaited = true, e.Waited
-		if s.Mode == Queued {
+		if s.Mode == Queued || env.Late && s.Mode == Resting {
 			return s.try(now)
 		}
 	case Due:
@@ -262,7 +265,7 @@ func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 func (s *State) stop() Action {
 	s.Mode, s.sawFree, s.Apart, s.Gated, s.ahead = None, false, false, false, 0
 	s.turn = s.turn && s.Held > 0 // until the key is free again
-	s.Backoff = Backoff{}
+	s.Backoff, s.late = Backoff{}, late{}
 	return Action{Do: Stop}
 }
 
@@ -325,10 +328,11 @@ func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	if e.Hint.Client == 0 && env.Hints && !e.Pinned && now-s.asked >= LastProbe {
 		return s.try(now) // the client whose hint there was has the key now
 	}
+	s.noteHold(e.Token, now, env)
 	if e.Hint.Client == env.Client && !env.Push && !e.Pinned {
-		return s.plan(Probe, nextProbe, JitterThird)
+		return s.orTurn(s.plan(Probe, nextProbe, JitterThird), now, env)
 	}
-	return s.planProbe(now, env)
+	return s.orTurn(s.planProbe(now, env), now, env)
 }
 
 // probedQueued: a free key is about to be taken by the client that has the turn. An attempt
