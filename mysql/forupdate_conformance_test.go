@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
@@ -32,7 +31,5 @@ func sessionHarness(t testing.TB, kind string) locktest.Harness {
 
 // TestForUpdateConformance runs the whole suite.
 func TestForUpdateConformance(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
-		t.Run(kind, func(t *testing.T) { locktest.Run(t, sessionHarness(t, kind)) })
-	}
+	sideBySide(t, func(t *testing.T, kind string) { locktest.Run(t, sessionHarness(t, kind)) })
 }
