@@ -25,14 +25,15 @@ demo: testenv ## the flash sale example on real servers
 test: testenv ## every test of every module, with the race detector, on real servers
 	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here
 
-# test-here runs the tests on the servers that the environment names, and keeps what was run for .ci/skips. A test that
+# test-here runs the tests on the servers that the environment names, and keeps what was run for .ci/skips. The root module
+# is tested alone, the others two at a time: they wait most of the time. A test that
 # fails is shown and run once more: the machine may have been too busy for it. What fails twice fails the run, and so
 # does what no load excuses: see .ci/tools/reruns.
 .PHONY: test-here
 test-here: $(TOOLS)/gotestsum $(TOOLS)/reruns
 	@rm -rf $(TOOLS)/tests && mkdir -p $(TOOLS)/tests
-	@$(call each,$(TOOLS)/gotestsum --format=pkgname --format-hide-empty-pkg \
-		--jsonfile="$(TOOLS)/tests/$$(sed "s|^\.$$|root|; s|/|_|g" <<<"$$m").json" --rerun-fails=1 --packages=./... -- -race -count=1 -timeout=40m $(TESTFLAGS))
+	@rc=0; .ci/test-module . $(TESTFLAGS) || rc=1; \
+		printf '%s\n' $(filter-out .,$(MODULES)) | xargs -P 2 -I MODULE .ci/test-module MODULE $(TESTFLAGS) || rc=1; exit $$rc
 	@$(TOOLS)/reruns $(TOOLS)/tests/*.json
 
 .PHONY: race

@@ -177,7 +177,7 @@ func (k *keyEntry) stop() {
 	}
 	detach := k.sent != nil || k.leave != nil && c.turner == nil
 	k.leaveQueue()
-	if k.Held == 0 {
+	if k.Held == 0 || k.id.mode != driver.Exclusive {
 		k.endTurn()
 	}
 	if k.hints {

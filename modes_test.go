@@ -409,8 +409,9 @@ func starvation(t *testing.T, stream, alone []rowlock.Option, most time.Duration
 	f := newFaultStore()
 	f.set(on("acquire", verdict{delay: time.Millisecond}))
 	var store driver.Store = f
+	queue := &turnStore{Store: f.Store, far: 100 * time.Microsecond}
 	if turns {
-		store = turnsOf{f, &turnStore{Store: f.Store, far: 100 * time.Microsecond}}
+		store = turnsOf{f, queue}
 	}
 	var stops []func()
 	var counts []func() int
@@ -440,6 +441,10 @@ func starvation(t *testing.T, stream, alone []rowlock.Option, most time.Duration
 			t.Errorf("P19: a client of the stream got the key %d times", counts[i]())
 		}
 		stop()
+	}
+	time.Sleep(time.Minute)
+	if n := queue.waiting(); n > 0 {
+		t.Errorf("nobody waits, and %d have a turn or wait for one", n)
 	}
 }
 

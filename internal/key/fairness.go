@@ -96,7 +96,7 @@ func (s *State) standsLong(now time.Duration) bool {
 // leavesToStanding begins to leave a key that a probe found free to another client whose hint has
 // stood for long; false: it does not.
 func (s *State) leavesToStanding(e Event, now time.Duration, env Env) bool {
-	if !s.standsLong(now) || env.Fair || env.Queue || env.Turns {
+	if !s.standsLong(now) || env.Fair || env.Queue || env.Turns || env.Late {
 		return false
 	}
 	s.noteHint(e.Hint, now, env)
@@ -171,7 +171,7 @@ func (s *State) releasing(now time.Duration, env Env) Action {
 func (s *State) HandedOff(now time.Duration, env Env) Action {
 	s.unserved--
 	if s.Waiting--; s.Waiting == 0 {
-		return s.stop()
+		return s.stop(env)
 	}
 	s.ownProbe, s.ahead = 0, 0
 	if env.Together || s.probing || s.planned == Probe && s.ownProbeAt > 0 && s.ownProbeAt <= now+env.Handoff {

@@ -254,6 +254,8 @@ func TestStep(t *testing.T) {
 		{"a reader that sees another hold, turns", waits(Resting, 1, sawHold, triedNow), Event{Kind: Probed, Token: 6, Hint: hinted}, late, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"a reader's turn", waits(Resting, 1), Event{Kind: Turn}, late, Trying, Action{Do: Try}},
 		{"a reader's turn, an attempt is on its way", waits(Trying, 1), Event{Kind: Turn}, late, Trying, Action{}},
+		{"free for a reader, another's hint has stood for long, turns", waits(Resting, 1, stands), Event{Kind: Probed, Free: true, Hint: hinted}, late, Trying, Action{Do: Try}},
+		{"refused, a reader whose turn has come meanwhile", func() State { s := waits(Trying, 1); s.Backoff.step = 9; s.Step(Event{Kind: Turn}, now, late); return s }(), Event{Kind: Refused}, late, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"no turns to be had for a reader", waits(Resting, 1), Event{Kind: NoPlace}, late, Resting, Action{}},
 		{"refused, the server has turns", waits(Trying, 1), Event{Kind: Refused}, turns, Queued, Action{Queue, queueProbe, JitterThird}},
 		{"refused in its turn", waits(Trying, 1, turn), Event{Kind: Refused}, turns, Resting, Action{Probe, firstProbe, JitterThird}},
@@ -376,6 +378,10 @@ func TestLateReader(t *testing.T) {
 	s.Step(Event{Kind: Granted}, now+6*longHint, env)
 	if s.turn || asks(9, now+7*longHint) {
 		t.Error("it has the key, and wants or has the turn")
+	}
+	s = waits(Resting, 1, hasOne, turn)
+	if a := s.Step(Event{Kind: Left}, now, env); a.Do != Stop || s.turn {
+		t.Errorf("its last caller left, and it has the turn for the slot that it has: %+v", a)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		return s.join(now, env)
 	case Left:
 		if s.Waiting--; s.Waiting == 0 {
-			return s.stop()
+			return s.stop(env)
 		}
 	case Began:
 		s.Held++
@@ -101,6 +101,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 		if s.Mode == Queued || env.Late && s.Mode == Resting {
 			return s.try(now)
 		}
+		s.Backoff.step = 0 // the attempt that is on its way may have been refused before
 	case Due:
 		switch s.Mode {
 		case Queued:
@@ -262,9 +263,9 @@ func (s *State) rest(left, now time.Duration) Action {
 
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
-func (s *State) stop() Action {
+func (s *State) stop(env Env) Action {
 	s.Mode, s.sawFree, s.Apart, s.Gated, s.ahead = None, false, false, false, 0
-	s.turn = s.turn && s.Held > 0 // until the key is free again
+	s.turn = s.turn && s.has(env) // until the key is free again
 	s.Backoff, s.late = Backoff{}, late{}
 	return Action{Do: Stop}
 }
