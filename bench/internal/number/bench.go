@@ -60,12 +60,12 @@ var (
 	}
 	Short = Plan{
 		Rounds: 1, Cycles: 60, Block: 250 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
-		Holds: []time.Duration{0, 20 * time.Millisecond}, Window: 1500 * time.Millisecond, Many: 16, Together: 1500 * time.Millisecond,
-		Leases: 2000, Keep: 6 * time.Second, KeepTTL: 6 * time.Second,
-		Rows: 50_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
-		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1, 1000},
-		Far: []far{{time.Millisecond, 30}, {50 * time.Millisecond, 8}, {300 * time.Millisecond, 3}}, Blocked: []int{8, 100}, Beside: 250 * time.Millisecond, Pairs: 2,
-		Clients: []int{32}, Stream: 500 * time.Millisecond, Order: 500 * time.Millisecond,
+		Holds: []time.Duration{20 * time.Millisecond}, Window: time.Second, Many: 16, Together: time.Second,
+		Leases: 2000, Keep: 4 * time.Second, KeepTTL: 6 * time.Second,
+		Rows: 20_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
+		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1000},
+		Far: []far{{time.Millisecond, 30}, {50 * time.Millisecond, 8}, {300 * time.Millisecond, 3}}, Blocked: []int{100}, Beside: 250 * time.Millisecond, Pairs: 2,
+		Clients: []int{32}, Stream: 400 * time.Millisecond, Order: 500 * time.Millisecond,
 	}
 )
 

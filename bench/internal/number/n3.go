@@ -27,11 +27,16 @@ func (b *Bench) N3(ctx context.Context) error {
 		b.Plan.Block /= 2
 	}
 	defer func() { b.Plan.Block = whole }()
-	kinds := []string{side.Version, side.Unique, side.ForUpdate, side.Mongo, side.Poller, side.GetLock,
-		side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper}
+	kinds := []string{side.Version, side.Unique, side.ForUpdate, side.Mongo}
+	if b.Plan.Others {
+		kinds = append(kinds, side.Poller, side.GetLock, side.Redislock, side.Redsync, side.Etcd, side.ZooKeeper)
+	}
 	kinds = append(kinds, side.Registered()...)
 	for round := range b.Plan.Rounds {
 		for _, server := range shuffled(b.Lab.All()) {
+			if len(candidates(server1(server), kinds...)) == 0 {
+				continue
+			}
 			floor := 0.0
 			for _, c := range candidates(server1(server), side.Floor) {
 				run, _, err := b.block(ctx, c, 1, side.Key)
