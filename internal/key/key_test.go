@@ -255,7 +255,12 @@ func TestStep(t *testing.T) {
 		{"a reader's turn", waits(Resting, 1), Event{Kind: Turn}, late, Trying, Action{Do: Try}},
 		{"a reader's turn, an attempt is on its way", waits(Trying, 1), Event{Kind: Turn}, late, Trying, Action{}},
 		{"free for a reader, another's hint has stood for long, turns", waits(Resting, 1, stands), Event{Kind: Probed, Free: true, Hint: hinted}, late, Trying, Action{Do: Try}},
-		{"refused, a reader whose turn has come meanwhile", func() State { s := waits(Trying, 1); s.Backoff.step = 9; s.Step(Event{Kind: Turn}, now, late); return s }(), Event{Kind: Refused}, late, Resting, Action{Probe, firstProbe, JitterThird}},
+		{"refused, a reader whose turn has come meanwhile", func() State {
+			s := waits(Trying, 1)
+			s.Backoff.step = 9
+			s.Step(Event{Kind: Turn}, now, late)
+			return s
+		}(), Event{Kind: Refused}, late, Resting, Action{Probe, firstProbe, JitterThird}},
 		{"no turns to be had for a reader", waits(Resting, 1), Event{Kind: NoPlace}, late, Resting, Action{}},
 		{"refused, the server has turns", waits(Trying, 1), Event{Kind: Refused}, turns, Queued, Action{Queue, queueProbe, JitterThird}},
 		{"refused in its turn", waits(Trying, 1, turn), Event{Kind: Refused}, turns, Resting, Action{Probe, firstProbe, JitterThird}},
