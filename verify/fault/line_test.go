@@ -71,3 +71,37 @@ func TestLockedUp(t *testing.T) {
 		}
 	}
 }
+
+// TestForgetWhileALineDrains: of two toxics the first is through with a connection and the second is not, as they are
+// removed. toxiproxy ended the process when the next came.
+func TestForgetWhileALineDrains(t *testing.T) {
+	t.Parallel()
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer listen.Close()
+	go func() {
+		for {
+			c, err := listen.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, c); _ = c.Close() }()
+		}
+	}()
+	l, err := newLine(listen.Addr().String())
+	must(t, err)
+	defer l.close()
+	for range 3 {
+		must(t, l.add("slicer", map[string]any{"average_size": 1 << 16, "size_variation": 0, "delay": 0}))
+		must(t, l.add("bandwidth", map[string]any{"rate": 1}))
+		c, err := net.Dial("tcp", l.addr)
+		must(t, err)
+		_, err = c.Write(make([]byte, 500))
+		must(t, err)
+		must(t, c.Close())
+		time.Sleep(50 * time.Millisecond) // the slicer has all
+		must(t, forget(t.Context(), []*line{l}))
+		must(t, l.add("latency", map[string]any{"latency": 1}))
+		must(t, forget(t.Context(), []*line{l}))
+	}
+}
