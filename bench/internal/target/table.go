@@ -47,13 +47,13 @@ var Table = []Target{
 	{"N1", nil, mongo, "", "statements/cycle", true, 2.1, anyDisk, 3.5, "the acquire and the release"},
 
 	{"N2", sqls, leases, "128 workers", "× one by one", false, 5, anyDisk, 2, "coalescing against the same statements one by one"},
-	{"N2", sqls, leases, "128 workers", "× floor", false, 3.5, anyDisk, 1.3, "coalescing against a table with a primary key only"},
+	{"N2", sqls, leases, "128 workers", "× floor", false, 3.5, anyDisk, 1, "coalescing against a table with a primary key only"},
 	{"N2", sqls, leases, "128 workers", "p50 ÷ floor's", true, 0.3, anyDisk, 0.8, "a batch takes less time than the queue for single commits"},
 	{"N2", sqls, leases, "32 workers", "× floor", false, 2.2, anyDisk, 0.9, "coalescing among fewer"},
 	{"N2", sqls, leases, "8 workers", "× floor", false, 1.1, anyDisk, 0.6, "few workers must not pay for many"},
 	{"N2", nodes, mongo, "128 workers", "× floor", false, 3, anyDisk, 1.5, "limit: the server's CPU for each document"},
 	{"N2", node, mongo, "128 workers", "× floor", false, 5, anyDisk, 1.5, "limit: the server's CPU for each document"},
-	{"N2", nil, mongo, "8 workers", "× floor", false, 1, anyDisk, 0.45, "few workers must not pay for many"},
+	{"N2", nil, mongo, "8 workers", "× floor", false, 1, anyDisk, 0.3, "few workers must not pay for many"},
 
 	{"N3", nil, all, "hold 0", "× floor", false, 200, anyDisk, 60, "mostly memory: handing off inside the process"},
 	{"N3", nil, all, "hold 0", "tokens out of order", true, 0, anyDisk, 0.5, "a promise, not a speed"},
