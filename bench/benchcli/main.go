@@ -73,7 +73,7 @@ func parse(args []string) (o options, err error) {
 	flags.BoolVar(&o.peers, "peers", true, "measure Redis, etcd and ZooKeeper too, where their servers can be had")
 	flags.BoolVar(&o.check, "check", false, "fail if a ratio is far below its number")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each comparison (default 3, with -short 1)")
-	flags.DurationVar(&o.keep, "keep", 0, "how long N5 keeps its leases, up to 10m (default 1m, with -short 4s)")
+	flags.DurationVar(&o.keep, "keep", 0, "how long N5 keeps its leases, up to 10m (default 1m, with -short 6s)")
 	flags.StringVar(&o.out, "out", filepath.Join("bench", "out"), "folder for report.md, results.json and plots")
 	flags.StringVar(&o.docs, "docs", "", "folder of performance.md, whose tables and figures are written anew; with -only those of these numbers")
 	from := flags.String("from", "", "measure nothing: take the results.json of earlier runs; of a number that several have, that of the last")

@@ -61,7 +61,7 @@ var (
 	Short = Plan{
 		Rounds: 1, Cycles: 60, Block: 250 * time.Millisecond, Workers: []int{8, 128}, Peers: []int{8},
 		Holds: []time.Duration{20 * time.Millisecond}, Window: time.Second, Many: 16, Together: time.Second,
-		Leases: 2000, Keep: 4 * time.Second, KeepTTL: 6 * time.Second,
+		Leases: 2000, Keep: 6 * time.Second, KeepTTL: 6 * time.Second,
 		Rows: 20_000, KillTTL: time.Second, Kills: 1, Waiting: 2 * time.Second,
 		Waited: []waited{{1, 1}, {1000, 1000}}, Renewed: []int{1000},
 		Far: []far{{time.Millisecond, 30}, {50 * time.Millisecond, 8}, {300 * time.Millisecond, 3}}, Blocked: []int{100}, Beside: 250 * time.Millisecond, Pairs: 2,
