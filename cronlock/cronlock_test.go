@@ -22,7 +22,6 @@ import (
 	"github.com/rowlock/rowlock/internal/testdb"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/memory"
-	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 func must(t *testing.T, err error) {
@@ -32,33 +31,10 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// client makes a client, as another program would have.
+// client makes a client with the default TTL.
 func client(t *testing.T, store driver.Store) *rowlock.Client {
 	t.Helper()
-	c, err := rowlock.New(store, rowlock.Options{ReapInterval: -1})
-	must(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
-	})
-	return c
-}
-
-// database makes one of the test's own, with the lock tables.
-func database(t *testing.T, kind string) (dsn string) {
-	t.Helper()
-	dsn = testdb.MySQL(t, kind).FormatDSN()
-	must(t, open(t, dsn).Migrate(t.Context()))
-	return dsn
-}
-
-func open(t *testing.T, dsn string) *mysqllock.Store {
-	t.Helper()
-	store, err := mysqllock.Open(dsn, mysqllock.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return testdb.Client(t, store, 0)
 }
 
 // logger keeps what it is told.
@@ -103,7 +79,7 @@ func TestSchedulers(t *testing.T) {
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			dsn := database(t, kind)
+			dsn := testdb.Locks(t, kind)
 			tokens := make(chan int64, 100)
 			var logs logger
 			second := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
@@ -111,7 +87,7 @@ func TestSchedulers(t *testing.T) {
 			must(t, err)
 			for _, by := range []time.Duration{0, 300 * time.Millisecond} {
 				scheduler := cron.New()
-				locks := client(t, open(t, dsn))
+				locks := client(t, testdb.Open(t, dsn))
 				scheduler.Schedule(late{times, by}, cronlock.Job(&logs, locks, "job", func(_ context.Context, lease *rowlock.Lease) error {
 					tokens <- lease.Token()
 					return nil
@@ -143,7 +119,7 @@ func TestJobOfADeadProcess(t *testing.T) {
 	const period = 3 * time.Second
 	if dsn := os.Getenv("CRONLOCK_TEST_POD"); dsn != "" { // the program
 		scheduler := cron.New()
-		_, err := scheduler.AddJob("@every 1s", cronlock.Job(nil, client(t, open(t, dsn)), "job", func(context.Context, *rowlock.Lease) error {
+		_, err := scheduler.AddJob("@every 1s", cronlock.Job(nil, client(t, testdb.Open(t, dsn)), "job", func(context.Context, *rowlock.Lease) error {
 			_, _ = os.Stdout.WriteString("runs\n")
 			time.Sleep(time.Minute)
 			return nil
@@ -155,7 +131,7 @@ func TestJobOfADeadProcess(t *testing.T) {
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			dsn := database(t, kind)
+			dsn := testdb.Locks(t, kind)
 			pod := exec.Command(os.Args[0], "-test.run=^TestJobOfADeadProcess$")
 			pod.Env = append(os.Environ(), "CRONLOCK_TEST_POD="+dsn)
 			out, err := pod.StdoutPipe()
@@ -167,7 +143,7 @@ func TestJobOfADeadProcess(t *testing.T) {
 			must(t, pod.Process.Kill())
 			_ = pod.Wait()
 
-			others := client(t, open(t, dsn))
+			others := client(t, testdb.Open(t, dsn))
 			info, err := others.Inspect(t.Context(), "job")
 			must(t, err)
 			if info.Left > period {

@@ -22,7 +22,6 @@ import (
 	"github.com/rowlock/rowlock/internal/testdb"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/memory"
-	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 func must(t *testing.T, err error) {
@@ -30,35 +29,6 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// client makes a client, as another process would have; ttl 0 is the default.
-func client(t *testing.T, store driver.Store, ttl time.Duration) *rowlock.Client {
-	t.Helper()
-	c, err := rowlock.New(store, rowlock.Options{TTL: ttl, ReapInterval: -1})
-	must(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
-	})
-	return c
-}
-
-// database makes one of the test's own, with the lock tables.
-func database(t *testing.T, kind string) (dsn string) {
-	t.Helper()
-	dsn = testdb.MySQL(t, kind).FormatDSN()
-	must(t, open(t, dsn).Migrate(t.Context()))
-	return dsn
-}
-
-func open(t *testing.T, dsn string) *mysqllock.Store {
-	t.Helper()
-	store, err := mysqllock.Open(dsn, mysqllock.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store
 }
 
 // runs notes who ran the job, and when.
@@ -105,8 +75,8 @@ func TestLocker(t *testing.T) {
 	stores := map[string]func(*testing.T) (one, other driver.Store){
 		"memory": func(*testing.T) (driver.Store, driver.Store) { s := memory.New(); return s, s },
 		"mysql": func(t *testing.T) (driver.Store, driver.Store) {
-			dsn := database(t, testserver.MySQL)
-			return open(t, dsn), open(t, dsn)
+			dsn := testdb.Locks(t, testserver.MySQL)
+			return testdb.Open(t, dsn), testdb.Open(t, dsn)
 		},
 	}
 	for name, two := range stores {
@@ -120,8 +90,8 @@ func TestLocker(t *testing.T) {
 				one, other := two(t)
 				var r runs
 				start := time.Now().Add(500 * time.Millisecond)
-				r.scheduler(t, "one", start, period, gocron.WithDistributedLocker(gocronlock.NewLocker(client(t, one, time.Second), opts...)))
-				r.scheduler(t, "other", start.Add(skew), period, gocron.WithDistributedLocker(gocronlock.NewLocker(client(t, other, time.Second), opts...)))
+				r.scheduler(t, "one", start, period, gocron.WithDistributedLocker(gocronlock.NewLocker(testdb.Client(t, one, time.Second), opts...)))
+				r.scheduler(t, "other", start.Add(skew), period, gocron.WithDistributedLocker(gocronlock.NewLocker(testdb.Client(t, other, time.Second), opts...)))
 				time.Sleep(time.Until(start.Add((ticks-1)*period + period/2)))
 				_, at := r.all()
 				var perTick [ticks]int
@@ -165,8 +135,8 @@ func TestElector(t *testing.T) {
 	ctx, store := t.Context(), memory.New()
 	const period, ttl = 100 * time.Millisecond, time.Second
 	var r runs
-	first := gocronlock.NewElector(client(t, store, ttl), "leader")
-	second := gocronlock.NewElector(client(t, store, ttl), "leader")
+	first := gocronlock.NewElector(testdb.Client(t, store, ttl), "leader")
+	second := gocronlock.NewElector(testdb.Client(t, store, ttl), "leader")
 	if err := first.IsLeader(ctx); !errors.Is(err, gocronlock.ErrNotLeader) {
 		t.Errorf("before Run: %v", err)
 	}
@@ -240,14 +210,14 @@ func TestElectorOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	if dsn := os.Getenv("GOCRONLOCK_TEST_LEADER"); dsn != "" { // the process
-		e := gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader")
+		e := gocronlock.NewElector(testdb.Client(t, testdb.Open(t, dsn), ttl), "leader")
 		elect(t, e)
 		leads(t, e)
 		_, _ = os.Stdout.WriteString("leads\n")
 		time.Sleep(time.Minute)
 		return
 	}
-	dsn := database(t, testserver.MySQL)
+	dsn := testdb.Locks(t, testserver.MySQL)
 	leader := exec.Command(os.Args[0], "-test.run=^TestElectorOfADeadProcess$")
 	leader.Env = append(os.Environ(), "GOCRONLOCK_TEST_LEADER="+dsn)
 	out, err := leader.StdoutPipe()
@@ -261,7 +231,7 @@ func TestElectorOfADeadProcess(t *testing.T) {
 		t.Fatalf("the leader says %q", said)
 	}
 	var r runs
-	next := gocronlock.NewElector(client(t, open(t, dsn), ttl), "leader")
+	next := gocronlock.NewElector(testdb.Client(t, testdb.Open(t, dsn), ttl), "leader")
 	elect(t, next)
 	r.scheduler(t, "next", time.Now().Add(100*time.Millisecond), 100*time.Millisecond, gocron.WithDistributedElector(next))
 	time.Sleep(ttl + ttl/2)
@@ -291,7 +261,7 @@ func TestLockerOfADeadProcess(t *testing.T) {
 	}
 	if dsn := os.Getenv("GOCRONLOCK_TEST_POD"); dsn != "" { // the process
 		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(
-			gocronlock.NewLocker(client(t, open(t, dsn), 0), lockers[os.Getenv("GOCRONLOCK_TEST_OPTIONS")]...)))
+			gocronlock.NewLocker(testdb.Client(t, testdb.Open(t, dsn), 0), lockers[os.Getenv("GOCRONLOCK_TEST_OPTIONS")]...)))
 		must(t, err)
 		_, err = s.NewJob(gocron.DurationJob(period), gocron.NewTask(func() {
 			_, _ = os.Stdout.WriteString("runs\n")
@@ -306,7 +276,7 @@ func TestLockerOfADeadProcess(t *testing.T) {
 		for name, opts := range lockers {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				dsn := database(t, kind)
+				dsn := testdb.Locks(t, kind)
 				pod := exec.Command(os.Args[0], "-test.run=^TestLockerOfADeadProcess$")
 				pod.Env = append(os.Environ(), "GOCRONLOCK_TEST_POD="+dsn, "GOCRONLOCK_TEST_OPTIONS="+name)
 				out, err := pod.StdoutPipe()
@@ -319,7 +289,7 @@ func TestLockerOfADeadProcess(t *testing.T) {
 				must(t, pod.Process.Kill())
 				_ = pod.Wait()
 
-				others := client(t, open(t, dsn), 0)
+				others := testdb.Client(t, testdb.Open(t, dsn), 0)
 				info, err := others.Inspect(t.Context(), "job")
 				must(t, err)
 				if info.Left > period {
