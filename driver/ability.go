@@ -10,7 +10,8 @@ import (
 // Reaper removes rows that have been dead for longer than olderThan: at most MaxReap
 // a call, so that a call is short. It is housekeeping, never correctness: it must
 // not touch a live hold, nor let a token go backwards; a grace too small for that
-// is an error. The number of rows removed is returned.
+// is an error. The number of rows of which the server said that they were removed is returned:
+// what a statement had removed that the server ended, or whose reply was lost, is not in it.
 type Reaper interface {
 	Reap(ctx context.Context, olderThan time.Duration) (int, error)
 }

@@ -84,11 +84,15 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 	if err != nil {
 		return err
 	}
-	l, err := round.OpenLab(ctx, kind, p.seed)
+	l, err := openLab(ctx, kind, p.seed)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Close() }()
+	defer func() {
+		if l != nil {
+			_ = l.Close()
+		}
+	}()
 	say("%s: %s, %d kinds of faults", kind, l.Server(), len(faults))
 	end := time.Now().Add(p.duration)
 	for n := 0; ctx.Err() == nil && (p.rounds > 0 && n < p.rounds || p.rounds == 0 && (n == 0 || time.Until(end) > p.round/2)); n++ {
@@ -118,11 +122,27 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 		say("%s: starting a new server after: %v", kind, err)
 		all.Anew(kind)
 		_ = l.Close()
-		if l, err = round.OpenLab(ctx, kind, c.Seed+1); err != nil {
+		if l, err = openLab(ctx, kind, c.Seed+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// openLab starts a server, at the third try at last: a cluster's members may not find each other in time on a busy machine.
+func openLab(ctx context.Context, kind testenv.Kind, seed uint64) (*round.Lab, error) {
+	var failed error
+	for range 3 {
+		l, err := round.OpenLab(ctx, kind, seed)
+		if err == nil {
+			return l, nil
+		}
+		say("%s: %v", kind, err)
+		if failed = err; ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failed
 }
 
 // config is that of a round.

@@ -10,13 +10,15 @@ import (
 // do that have the key too. It counts: an observer sees no more of them than there are
 // callers who have such a hold, or had one or asked for one at most a TTL before.
 //
-// It judges quiet times only, and none after the clock of the server was set: who was granted a
+// It judges quiet times only, in which all clients reached the server: an acquire whose grant comes too late is sent
+// again under another ID while the one before it is undone, and leaves a hold for each of them until the undo is
+// answered. It judges none after the clock of the server was set: who was granted a
 // hold while it was ahead, and died, has it until that time comes. A caller's hold that stays is
 // not seen as long as fewer are there than there may be: callers of one client often share one.
 func counted(k *key) (found []Violation) {
 	for _, e := range k.observed {
 		from := e.Begin - 2*k.tail() - k.slack()
-		if e.Mode != history.InPhase || k.clockSet(e.End) || !k.quiet(from, e.End) {
+		if e.Mode != history.InPhase || k.clockSet(e.End) || !k.quiet(from, e.End) || !k.allServed(from, e.End) {
 			continue
 		}
 		for _, c := range []struct {

@@ -36,6 +36,17 @@ func (k *key) served(client string, from, to time.Duration) bool {
 	return k.reached(client, from, to, k.on.TTL/4, k.on.TTL/6)
 }
 
+// allServed is served of every client, each as long as it was there. It asks none that recorded no pulse.
+func (k *key) allServed(from, to time.Duration) bool {
+	for client, reach := range k.reach {
+		last := reach[len(reach)-1].Begin
+		if last >= from && !k.served(client, max(from, reach[0].Begin), min(to, last)) {
+			return false
+		}
+	}
+	return true
+}
+
 // well is the time, not before from, from which on until to the pulses show that the server did its work, and that the
 // client reached it as long as it was there: one began in each quarter of the time d, and was answered within a
 // sixth. False: it did not at to. Of a client that is not named, or that recorded no pulse, only the server is asked.
