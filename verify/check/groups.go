@@ -16,7 +16,8 @@ import (
 // A call waits with the keys below the one that it waits for. So of the keys that calls
 // waited for, in vain, while nobody had them, the largest was had by no call that waits for
 // another one: then there is a circle, or nobody noticed that it is free. Only who waited for
-// seconds in a quiet time is asked about, and where each larger key of all calls that
+// seconds in a quiet time, in which all clients reached the server (else it may be had by what they are
+// undoing), is asked about, and where each larger key of all calls that
 // want the key was had by nobody either.
 func groups(r *round) (found []Violation) {
 	type name struct {
@@ -81,7 +82,7 @@ func circle(call []member, byKey map[*key][][]member) (v Violation, bad bool) {
 	e := call[0].acquire
 	k := call[0].key
 	from := e.End - k.patience()
-	if e.Try || e.Begin > from || !k.quiet(from-k.tail()-k.slack(), e.End) || !k.served(e.Client, from, e.End) {
+	if e.Try || e.Begin > from || !k.quiet(from-k.tail()-k.slack(), e.End) || !k.allServed(from-k.tail()-k.slack(), e.End) {
 		return v, false
 	}
 	for _, m := range call {

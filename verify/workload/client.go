@@ -56,12 +56,21 @@ func client(from io.Reader, to io.Writer) error {
 	for _, s := range spaces {
 		work.Go(func() { s.work(ctx) })
 	}
-	work.Go(func() { // all spaces are on one server
-		pulses(ctx, rec, history.Reach, t.TTL/10, spaces[0].pulse)
+	// While the clients close, the server may execute late what they sent: the pulses tell how late.
+	closing, closed := context.WithCancel(context.Background())
+	defer closed()
+	var reach sync.WaitGroup
+	reach.Go(func() { // all spaces are on one server
+		pulses(closing, rec, history.Reach, t.TTL/10, spaces[0].pulse)
 	})
 	work.Wait()
 	for _, s := range spaces {
 		err = errors.Join(err, s.close())
+	}
+	closed()
+	reach.Wait()
+	for _, s := range spaces {
+		_ = s.backend.close() // connections that faults have cut say so
 	}
 	return errors.Join(err, rec.Close())
 }
@@ -118,7 +127,6 @@ func (s *space) close() error {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: close: %w", s.name, err)
 	}
-	_ = s.backend.close() // connections that faults have cut say so
 	return nil
 }
 
