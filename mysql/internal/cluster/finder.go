@@ -40,7 +40,7 @@ type Finder struct {
 	nodes []*node
 	life  context.Context
 	end   context.CancelFunc
-	work  sync.WaitGroup
+	work  conn.Background
 
 	mu        sync.Mutex
 	at        int           // the server that takes writes; -1: not known
@@ -133,7 +133,7 @@ func (f *Finder) doubt(at int) {
 func (f *Finder) searchLocked() {
 	if !f.searching {
 		f.searching = true
-		f.work.Go(f.search)
+		f.work.Run(f.search)
 	}
 }
 
@@ -195,7 +195,7 @@ func (f *Finder) round(at int) []Seen {
 	start := time.Now()
 	for i, n := range f.nodes {
 		seen[i] = Seen{Addr: n.config.Addr, Err: errNoAnswer}
-		f.work.Go(func() {
+		f.work.Run(func() {
 			v, err := n.look(ctx)
 			answers <- answer{i, v, err}
 		})

@@ -43,7 +43,7 @@ type DB struct {
 	Blocked      atomic.Uint64             // of them those that were kept waiting for all of their time: ErrBlocked
 	keepAfter    int                       // the constant; tests change it
 
-	background sync.WaitGroup
+	background Background
 	life       context.Context // of what runs in the background: until close
 	end        context.CancelFunc
 
@@ -104,14 +104,8 @@ func (d *DB) all() []*Pool {
 	return d.pools
 }
 
-// Work runs f in the background; close waits for it.
-func (d *DB) Work(f func()) {
-	d.background.Add(1)
-	go func() {
-		defer d.background.Done()
-		f()
-	}()
-}
+// Work runs f in the background; Close waits for what was begun before it.
+func (d *DB) Work(f func()) { d.background.Run(f) }
 
 // Step runs f on a connection of the pool, and again on another where the first
 // turned out to be dead before anything was sent on it, or to lead to a server that
