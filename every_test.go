@@ -255,6 +255,31 @@ func TestEveryBadInput(t *testing.T) {
 	}
 }
 
+// TestP19_KeptKeyThatIsFreed: a key that MinHold keeps for an hour may be free in a moment, when an attempt whose caller
+// gave up is undone, or an operator forces it: who waits has it after a second, or some times as long as it was kept, a minute at most.
+func TestP19_KeptKeyThatIsFreed(t *testing.T) {
+	for _, kept := range []time.Duration{300 * time.Millisecond, 10 * time.Second, 20 * time.Minute} {
+		t.Run(kept.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New()
+				a, b := newClient(t, s), newClient(t, s)
+				acquire(t, a, "k", rowlock.MinHold(time.Hour)).Release(t.Context())
+				got := make(chan *rowlock.Lease)
+				go func() { got <- acquire(t, b, "k") }()
+				time.Sleep(kept)
+				if _, err := a.ForceRelease(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				forced := time.Now()
+				(<-got).Release(t.Context())
+				if d, most := time.Since(forced), min(max(4*kept, 3*time.Second/2), 90*time.Second); d > most {
+					t.Errorf("P19: granted %v after the key was freed, which was kept for %v, want at most %v", d, kept, most)
+				}
+			})
+		})
+	}
+}
+
 // TestKeptKeyNeedsNoQueue: while MinHold keeps a key nobody is in the server's queue for it,
 // neither with the turn nor behind it, and when it is over the clients are there again.
 func TestKeptKeyNeedsNoQueue(t *testing.T) {

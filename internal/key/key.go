@@ -25,6 +25,8 @@ type State struct {
 	yieldUntil time.Duration
 	asked      time.Duration // the last attempt that left or renewed the hint
 	keptUntil  time.Duration // until when nobody can have the key (MinHold); 0: not known
+	keptFrom   time.Duration // when a probe said so first; 0: none did
+	keptToken  int64         // of which hold
 	ownProbe   time.Duration // between the last two probes of a key that this client has
 	ownProbeAt time.Duration // Resting: when the next of them is due
 	probing    bool          // Resting: it is on its way

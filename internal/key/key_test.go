@@ -45,7 +45,10 @@ func saw(s *State)       { s.sawFree = true }
 func turn(s *State)      { s.turn = true }
 func kept(s *State)      { s.keptUntil = now + time.Minute }
 func wasKept(s *State)   { s.keptUntil = now }
-func sawFree(s *State)   { s.seen = seen{free: true, token: 5} }
+func keptFor(d time.Duration) func(*State) {
+	return func(s *State) { s.keptFrom, s.keptUntil = now-d, now+time.Hour }
+}
+func sawFree(s *State) { s.seen = seen{free: true, token: 5} }
 
 func triedNow(s *State)   { s.asked = now - LastProbe/2 }
 func turnWaited(s *State) { s.turnWaited = true }
@@ -197,10 +200,12 @@ func TestStep(t *testing.T) {
 		{"probed: own, free: by force", waits(Resting, 1, holds), Event{Kind: Probed, Free: true}, Env{}, Trying, Action{Do: Try}},
 		{"probed: own", waits(Resting, 1, holds, func(s *State) { s.ownProbe = handoff }), Event{Kind: Probed}, Env{}, Resting, Action{Probe, 2 * handoff, NoJitter}},
 		{"probed: kept", waits(Resting, 1, quiet), Event{Kind: Probed, Kept: true, Left: time.Second}, hints, Resting, Action{Rest, time.Second, NoJitter}},
-		{"probed: kept for long", waits(Resting, 1, quiet), Event{Kind: Probed, Kept: true, Left: time.Hour}, push, Resting, Action{Rest, keptProbe, JitterThird}},
+		{"probed: kept for long, seen first", waits(Resting, 1, quiet), Event{Kind: Probed, Kept: true, Left: time.Hour}, push, Resting, Action{Rest, firstKeptProbe, JitterThird}},
+		{"probed: kept for long, for some seconds", waits(Resting, 1, quiet, keptFor(5*time.Second)), Event{Kind: Probed, Kept: true, Left: time.Hour}, push, Resting, Action{Rest, keptFactor * 5 * time.Second, JitterThird}},
+		{"probed: kept for long, for minutes", waits(Resting, 1, quiet, keptFor(5*time.Minute)), Event{Kind: Probed, Kept: true, Left: time.Hour}, push, Resting, Action{Rest, keptProbe, JitterThird}},
 		{"probed: kept after the yield time", waits(Resting, 1, yields), Event{Kind: Probed, Kept: true, Left: time.Second}, Env{}, Resting, Action{Rest, time.Second, NoJitter}},
 		{"probed: kept, while a release of one's own is on its way", waits(Resting, 1, holds), Event{Kind: Probed, Kept: true, Left: time.Hour}, Env{}, Resting, Action{Probe, handoff, NoJitter}},
-		{"probed in the queue: kept", waits(Queued, 1), Event{Kind: Probed, Kept: true, Left: time.Hour, Hint: hinted}, turns, Resting, Action{Rest, keptProbe, JitterThird}},
+		{"probed in the queue: kept", waits(Queued, 1), Event{Kind: Probed, Kept: true, Left: time.Hour, Hint: hinted}, turns, Resting, Action{Rest, firstKeptProbe, JitterThird}},
 		{"probed in its turn: kept", waits(Resting, 1, turn), Event{Kind: Probed, Kept: true, Left: time.Second}, turns, Resting, Action{Rest, time.Second, NoJitter}},
 		{"probed: kept, nobody waits any more", waits(None, 0), Event{Kind: Probed, Kept: true, Left: time.Second}, Env{}, None, Action{}},
 		{"probed: another's, and there is no hint", waits(Resting, 1, quiet), Event{Kind: Probed}, hints, Trying, Action{Do: Try}},

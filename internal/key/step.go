@@ -64,7 +64,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			s.hint.unclaimed++ // nobody took the key: the stream would have told of its release
 		}
 		s.yielding, s.ownPush, s.hadLast, s.ownProbe, s.ahead = false, false, true, 0, 0
-		s.Backoff, s.Apart, s.Gated = Backoff{}, false, false
+		s.Backoff, s.Apart, s.Gated, s.keptFrom = Backoff{}, false, false, 0
 		s.Mode = None
 		if env.Together { // others may have it too, so the turn goes on
 			s.turn, s.late = false, late{}
@@ -251,14 +251,19 @@ func (s *State) renews(now time.Duration, env Env) bool {
 }
 
 // rest waits for the end of the time for which nobody can have the key.
-func (s *State) rest(left, now time.Duration) Action {
+func (s *State) rest(e Event, now time.Duration) Action {
+	left := e.Left
 	s.keptUntil, s.turn = now+left, false
-	if left <= keptProbe*4/3 { // which a jitter could exceed
+	if s.keptFrom == 0 || e.Token != s.keptToken {
+		s.keptFrom, s.keptToken = max(now, 1), e.Token
+	}
+	rest := min(max(keptFactor*(now-s.keptFrom), firstKeptProbe), keptProbe)
+	if left <= rest*4/3 { // which a jitter could exceed
 		s.plan(Probe, left, NoJitter)
 		return Action{Do: Rest, After: left}
 	}
-	s.plan(Probe, keptProbe, JitterThird)
-	return Action{Do: Rest, After: keptProbe, Jitter: JitterThird}
+	s.plan(Probe, rest, JitterThird)
+	return Action{Do: Rest, After: rest, Jitter: JitterThird}
 }
 
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
@@ -266,7 +271,7 @@ func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 func (s *State) stop(env Env) Action {
 	s.Mode, s.sawFree, s.Apart, s.Gated, s.ahead = None, false, false, false, 0
 	s.turn = s.turn && s.has(env) // until the key is free again
-	s.Backoff, s.late = Backoff{}, late{}
+	s.Backoff, s.late, s.keptFrom = Backoff{}, late{}, 0
 	return Action{Do: Stop}
 }
 
@@ -295,12 +300,15 @@ func (s *State) refused(e Event, now time.Duration, env Env) Action {
 
 func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	s.keptUntil = 0
+	if !e.Kept {
+		s.keptFrom = 0
+	}
 	s.noteStanding(e.Hint, now, env)
 	switch {
 	case e.Kept && e.Left > 0 && !s.has(env) && s.Waiting > 0 && (s.Mode == Queued || s.Mode == Resting):
 		s.heldByOther(now, env)
 		s.Backoff.held(e.Left, e.Pinned)
-		return s.rest(e.Left, now)
+		return s.rest(e, now)
 	case s.Mode == Queued && s.Waiting > 0:
 		return s.probedQueued(e, now, env)
 	case !s.resting():
