@@ -164,20 +164,43 @@ func TestFailoverForgets(t *testing.T) {
 	}
 }
 
-// TestMemberCutOff: a member that its clients reach and the others do not is replaced, and comes back.
+// TestMemberCutOff: a member that its clients reach and the others do not is replaced, and comes back. What it is told to
+// write meanwhile is written nowhere.
 func TestMemberCutOff(t *testing.T) {
-	s := troubled(t, testenv.MariaDBGalera3)
-	c := connectSQL(t, s)
-	must(t, "insert", c.insert("before"))
-	old := primary(t, s, -1)
-	must(t, "cut off", s.CutOff(true, old))
-	now := primary(t, s, old)
-	must(t, "insert", c.insertUntil("cut", 30*time.Second))
-	must(t, "ask the one that is cut off", answers(t, oneConn(t, s.MemberDSNs()[old])))
-	t.Logf("member %d takes writes after member %d", now, old)
-	must(t, "undo", s.CutOff(false, old))
-	must(t, "rejoin", s.Rejoin(t.Context(), old))
-	must(t, "insert", c.insertUntil("after", 30*time.Second))
+	for _, kind := range []testenv.Kind{testenv.MySQLSemiSync, testenv.MySQLGroup3, testenv.MariaDBGalera3} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := troubled(t, kind)
+			c := connectSQL(t, s)
+			must(t, "insert", c.insert("before"))
+			old := primary(t, s, -1)
+			must(t, "cut off", s.CutOff(true, old))
+			alone, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			wrote := make(chan error, 1)
+			onOld := oneConn(t, s.MemberDSNs()[old])
+			go func() {
+				_, err := onOld.ExecContext(alone, "INSERT INTO held VALUES ('alone')")
+				wrote <- err
+			}()
+			if kind != testenv.MySQLSemiSync { // its replicas are promoted by whoever notices
+				primary(t, s, old)
+			}
+			now := promote(t, s, old)
+			must(t, "insert", c.insertUntil("cut", 30*time.Second))
+			must(t, "ask the one that is cut off", answers(t, oneConn(t, s.MemberDSNs()[old])))
+			t.Logf("member %d takes writes after member %d", now, old)
+			begin := time.Now()
+			must(t, "undo", s.CutOff(false, old))
+			must(t, "rejoin", s.Rejoin(t.Context(), old))
+			t.Logf("it takes part again after %v", time.Since(begin).Round(100*time.Millisecond))
+			must(t, "insert", c.insertUntil("after", 30*time.Second))
+			everywhere(t, s, 3)
+			cancel()
+			if err := <-wrote; err == nil {
+				t.Error("a write was acknowledged by the member that was cut off")
+			}
+		})
+	}
 }
 
 // primary waits until a member takes writes, and not that one.
@@ -197,8 +220,8 @@ func promote(t *testing.T, s *testenv.Server, old int) int {
 	begin := time.Now()
 	to, err := s.Promote(t.Context())
 	must(t, "promote", err)
-	if to == old {
-		t.Fatalf("member %d was promoted, which is away", old)
+	if to == old || to < 0 {
+		t.Fatalf("member %d was promoted, while %d is away", to, old)
 	}
 	t.Logf("member %d after member %d, in %v", to, old, time.Since(begin).Round(10*time.Millisecond))
 	return to

@@ -18,8 +18,9 @@ var troubleSource []byte
 var errNoTrouble = errors.New("its clock, its disk and its network are the machine's: see StartTroubled")
 
 // StartTroubled is [Start] of a server whose clock can be set, whose disk can be full, and whose members can be cut off
-// from each other: see [Server.SetClock], [Server.FillDisk] and [Server.CutOff]. For that it must be a process of this machine, and a library is preloaded into it, which is
-// compiled into the cache with gcc; where that cannot be the error matches [ErrUnavailable].
+// from each other: see [Server.SetClock], [Server.FillDisk] and [Server.CutOff]. For that it must be a process of this
+// machine, and a library is preloaded into it, which is compiled into the cache with gcc; where that cannot be the error
+// matches [ErrUnavailable].
 func StartTroubled(ctx context.Context, kind Kind, args ...string) (*Server, error) {
 	return start(ctx, kind, order{args: args, trouble: true})
 }
@@ -55,13 +56,10 @@ func (s *Server) FillDisk(full bool, members ...int) error {
 	return s.each("fill the disk of", members, func(n node) error { return tell(n, fullAt, how) })
 }
 
-// CutOff cuts one member of a replica set off from the others, until it is undone: connections between them fail, and
-// cannot be made. Clients reach all of them, as they do where only the network between the servers is broken. One member
-// at a time can be cut off. Of a group (MySQLGroup3) none can: it is an error.
+// CutOff cuts one member of a replica set or of a cluster off from the others, until it is undone: connections between
+// them fail, and cannot be made. Clients reach all of them, as they do where only the network between the servers is
+// broken. One member at a time can be cut off.
 func (s *Server) CutOff(off bool, member int) error {
-	if s.kind == MySQLGroup3 {
-		return fmt.Errorf("cut off a member of %s: its group does not notice what the library refuses: pause it", s.kind)
-	}
 	if member < 0 || member >= len(s.nodes) || len(s.nodes) > cutPorts+1 {
 		return fmt.Errorf("cut off member %d of %d", member, len(s.nodes))
 	}

@@ -178,16 +178,18 @@ static size_t total(const struct iovec *v, int n)
 	return sum;
 }
 
+static int unreachable(int fd); /* see The network */
+
 ssize_t write(int fd, const void *p, size_t n)
 {
 	NEXT(write, NULL);
-	return refused(fd, -1, n) ? -1 : real(fd, p, n);
+	return refused(fd, -1, n) || unreachable(fd) ? -1 : real(fd, p, n);
 }
 
 ssize_t writev(int fd, const struct iovec *v, int n)
 {
 	NEXT(writev, NULL);
-	return refused(fd, -1, total(v, n)) ? -1 : real(fd, v, n);
+	return refused(fd, -1, total(v, n)) || unreachable(fd) ? -1 : real(fd, v, n);
 }
 
 #define PWRITE(name, type) \
@@ -241,7 +243,8 @@ unsigned sleep(unsigned seconds)
 
 /* The network. Only who made a connection knows it by its port, so of two that are cut off each must be told of the
    other's port: then neither side's connections are of use. What is sent and received is refused, not swallowed, and so
-   a connection that nobody used meanwhile is as good as before. */
+   a connection that nobody used meanwhile is as good as before. mongod and Galera send and receive messages; a group of
+   MySQL reads and writes its sockets like files. */
 
 static int is_cut(const struct sockaddr *a)
 {
@@ -283,3 +286,4 @@ UNREACHABLE(send, (int fd, const void *p, size_t n, int flags), (fd, p, n, flags
 UNREACHABLE(sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags))
 UNREACHABLE(recv, (int fd, void *p, size_t n, int flags), (fd, p, n, flags))
 UNREACHABLE(recvmsg, (int fd, struct msghdr *m, int flags), (fd, m, flags))
+UNREACHABLE(read, (int fd, void *p, size_t n), (fd, p, n))
