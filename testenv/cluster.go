@@ -98,18 +98,19 @@ func (s *Server) form(ctx context.Context) error {
 	if err := s.members.way.form(ctx); err != nil {
 		return err
 	}
-	return s.members.follow(ctx)
+	_, err := s.members.follow(ctx)
+	return err
 }
 
-// follow waits until both addresses lead to the member that takes writes.
-func (m *members) follow(ctx context.Context) error {
+// follow waits until both addresses lead to the member that takes writes, and says which that is.
+func (m *members) follow(ctx context.Context) (at int, err error) {
 	for {
 		at := m.way.primary(ctx)
 		if at >= 0 && m.cutting.at() == at && m.leaving.at() == at {
-			return nil
+			return at, nil
 		}
 		if err := pollPause(ctx, nobodyGone); err != nil {
-			return fmt.Errorf("no member takes writes: %w", err)
+			return -1, fmt.Errorf("no member takes writes: %w", err)
 		}
 	}
 }
@@ -167,29 +168,26 @@ func (s *Server) Primary(ctx context.Context) (int, error) {
 // Switch makes another member the one that takes writes, as a planned change does: nothing is lost. It returns when
 // the addresses lead there.
 func (s *Server) Switch(ctx context.Context, to int) error {
-	return s.change(ctx, "switch", []int{to}, func(ctx context.Context) error {
+	_, err := s.change(ctx, "switch", []int{to}, func(ctx context.Context) error {
 		if s.members.way.primary(ctx) == to {
 			return fmt.Errorf("member %d takes writes already", to)
 		}
 		return s.members.way.switchTo(ctx, to)
 	})
+	return err
 }
 
 // Promote ends the time without a member that takes writes, after the one before was killed, frozen or cut off, and
 // returns when the addresses lead to the next, which it names. With MySQLSemiSync and MySQLAsync it makes the most
 // advanced of the others a primary and lets the rest follow it; groups and Galera choose by themselves.
 func (s *Server) Promote(ctx context.Context) (to int, err error) {
-	err = s.change(ctx, "promote", nil, func(ctx context.Context) error { return s.members.way.promote(ctx) })
-	if err != nil {
-		return -1, err
-	}
-	return s.members.way.primary(ctx), nil
+	return s.change(ctx, "promote", nil, func(ctx context.Context) error { return s.members.way.promote(ctx) })
 }
 
 // Rejoin brings members back that were killed, frozen, cut off or replaced, and returns when they take part again. What
 // one of them has that the others lack is thrown away.
 func (s *Server) Rejoin(ctx context.Context, members ...int) error {
-	return s.change(ctx, "rejoin", members, func(ctx context.Context) error {
+	_, err := s.change(ctx, "rejoin", members, func(ctx context.Context) error {
 		for _, i := range members {
 			if err := s.members.way.rejoin(ctx, i); err != nil {
 				return fmt.Errorf("member %d: %w", i, err)
@@ -200,6 +198,7 @@ func (s *Server) Rejoin(ctx context.Context, members ...int) error {
 		}
 		return nil
 	})
+	return err
 }
 
 // restartMembers is Restart of a cluster.
@@ -213,31 +212,30 @@ func (s *Server) restartMembers(ctx context.Context, members []int) error {
 	return s.Rejoin(ctx, members...)
 }
 
-// change carries out one change of a cluster.
-func (s *Server) change(ctx context.Context, verb string, members []int, do func(context.Context) error) error {
+// change carries out one change of a cluster, and says which member takes writes when it is done; -1: it is not done.
+func (s *Server) change(ctx context.Context, verb string, members []int, do func(context.Context) error) (at int, err error) {
 	if s.members == nil {
-		return errNoCluster
+		return -1, errNoCluster
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return fmt.Errorf("testenv: %s %s: server is closed", verb, s.kind)
+		return -1, fmt.Errorf("testenv: %s %s: server is closed", verb, s.kind)
 	}
 	for _, i := range members {
 		if i < 0 || i >= len(s.nodes) {
-			return fmt.Errorf("testenv: %s %s: no member %d, it has %d", verb, s.kind, i, len(s.nodes))
+			return -1, fmt.Errorf("testenv: %s %s: no member %d, it has %d", verb, s.kind, i, len(s.nodes))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*startTimeout)
 	defer cancel()
-	err := do(ctx)
-	if err == nil {
-		err = s.members.follow(ctx)
+	if err = do(ctx); err == nil {
+		at, err = s.members.follow(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("testenv: %s %s: %w", verb, s.kind, err)
+		return -1, fmt.Errorf("testenv: %s %s: %w", verb, s.kind, err)
 	}
-	return nil
+	return at, nil
 }
 
 // until waits until a member takes part.
