@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/rowlock/rowlock/testenv"
 	"github.com/rowlock/rowlock/verify/timed"
 )
 
@@ -29,8 +28,7 @@ func memberFaults() []Fault {
 			What: "the network between the primary and the other members is broken, for longer than an election; clients reach all of them, the old " +
 				"primary and the new",
 			Expect: "everything: what the old primary takes meanwhile reaches no majority and is rolled back; nothing that was acknowledged rests on it. " +
-				"Leases may be lost, with the signal. Its Inspect may be old for a moment. (Not run on mysql-gr3, whose group does not notice what " +
-				"is cut here)"}.by(primaryCutOff),
+				"Leases may be lost, with the signal. Its Inspect may be old for a moment"}.by(primaryCutOff),
 		Fault{Name: "secondary-killed", Kinds: replicated, Weight: 1, Uses: []string{server},
 			What:   "a secondary is killed with -9 and comes back",
 			Expect: "everything, and nothing is slower"}.by(secondaryKilled),
@@ -106,7 +104,7 @@ func primaryFrozen(ctx context.Context, s *scene) (string, error) {
 }
 
 func primaryCutOff(ctx context.Context, s *scene) (string, error) {
-	if !s.Server.Troubled() || s.Kind == testenv.MySQLGroup3 {
+	if !s.Server.Troubled() {
 		return "", fmt.Errorf("its network is the machine's: %w", errors.ErrUnsupported)
 	}
 	old, err := s.primary(ctx)
