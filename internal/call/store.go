@@ -34,7 +34,6 @@ func New(store driver.Store, limits driver.Limits, now func() time.Duration) *St
 		store: store, acquire: store.Acquire, renew: store.Renew, release: store.Release,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.Work.init()
 	return s
 }
 

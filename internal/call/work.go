@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Work counts the goroutines and statements of a client, which its Close waits for.
-// After Close nothing enters; what runs may go on and begin more.
+// Work counts the goroutines and statements of a client, or of a Store, which its Close waits for.
+// After Close nothing enters; what runs may go on and begin more. Other than to a sync.WaitGroup something may be added while
+// it is waited for.
 type Work struct {
 	mu     sync.Mutex
 	n      int
 	closed bool
-	isIdle bool
-	idle   chan struct{} // closed when it is closed and nothing is under way
+	idle   <-chan struct{} // of Close
+	none   chan struct{}   // closed when nothing is under way; nil: nobody waits for that
 }
-
-func (w *Work) init() { w.idle = make(chan struct{}) }
 
 // Go runs f in a goroutine. It is false, and f not called, when the work is closed.
 func (w *Work) Go(f func()) bool {
@@ -26,7 +25,7 @@ func (w *Work) Go(f func()) bool {
 	return true
 }
 
-// Fork is Go for a caller that is itself part of the work: it runs f after Close too.
+// Fork is Go for what is begun after Close too, such as what is itself part of the work begins.
 func (w *Work) Fork(f func()) {
 	w.more()
 	go w.run(f)
@@ -63,9 +62,17 @@ func (w *Work) Close() (idle <-chan struct{}) {
 	defer w.mu.Unlock()
 	if !w.closed {
 		w.closed = true
-		w.idleLocked()
+		w.idle = w.noneLocked()
 	}
 	return w.idle
+}
+
+// Wait waits until nothing is under way. What is begun after that is not waited for.
+func (w *Work) Wait() {
+	w.mu.Lock()
+	none := w.noneLocked()
+	w.mu.Unlock()
+	<-none
 }
 
 func (w *Work) enter() bool {
@@ -88,13 +95,22 @@ func (w *Work) exit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n--
-	w.idleLocked()
+	w.endedLocked()
 }
 
-// idleLocked closes idle when the time has come. An undo may go on after that.
-func (w *Work) idleLocked() {
-	if w.closed && w.n == 0 && !w.isIdle {
-		w.isIdle = true
-		close(w.idle)
+// noneLocked is closed when nothing is under way. An undo may go on after that.
+func (w *Work) noneLocked() <-chan struct{} {
+	if w.none == nil {
+		w.none = make(chan struct{})
+	}
+	none := w.none
+	w.endedLocked()
+	return none
+}
+
+func (w *Work) endedLocked() {
+	if w.n == 0 && w.none != nil {
+		close(w.none)
+		w.none = nil
 	}
 }

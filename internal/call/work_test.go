@@ -31,3 +31,19 @@ func TestWork(t *testing.T) {
 		}
 	})
 }
+
+// TestWorkWait: it waits for all that was begun before, and for what that begins.
+func TestWorkWait(t *testing.T) {
+	var w Work
+	w.Wait()
+	var ended int
+	var first, second bool
+	w.Fork(func() {
+		first = true
+		w.Fork(func() { second = true; ended++ })
+	})
+	w.Wait()
+	if !first || !second || ended != 1 {
+		t.Fatalf("after Wait: first %v, second %v, %d ended", first, second, ended)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -40,7 +41,7 @@ type Finder struct {
 	nodes []*node
 	life  context.Context
 	end   context.CancelFunc
-	work  conn.Background
+	work  call.Work
 
 	mu        sync.Mutex
 	at        int           // the server that takes writes; -1: not known
@@ -133,7 +134,7 @@ func (f *Finder) doubt(at int) {
 func (f *Finder) searchLocked() {
 	if !f.searching {
 		f.searching = true
-		f.work.Run(f.search)
+		f.work.Fork(f.search)
 	}
 }
 
@@ -195,7 +196,7 @@ func (f *Finder) round(at int) []Seen {
 	start := time.Now()
 	for i, n := range f.nodes {
 		seen[i] = Seen{Addr: n.config.Addr, Err: errNoAnswer}
-		f.work.Run(func() {
+		f.work.Fork(func() {
 			v, err := n.look(ctx)
 			answers <- answer{i, v, err}
 		})

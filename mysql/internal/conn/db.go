@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/call"
 )
 
 // DB is the way of one Store to its server: its pools, and what was learned of the server.
@@ -43,7 +44,7 @@ type DB struct {
 	Blocked      atomic.Uint64             // of them those that were kept waiting for all of their time: ErrBlocked
 	keepAfter    int                       // the constant; tests change it
 
-	background Background
+	background call.Work
 	life       context.Context // of what runs in the background: until close
 	end        context.CancelFunc
 
@@ -105,7 +106,7 @@ func (d *DB) all() []*Pool {
 }
 
 // Work runs f in the background; Close waits for what was begun before it.
-func (d *DB) Work(f func()) { d.background.Run(f) }
+func (d *DB) Work(f func()) { d.background.Fork(f) }
 
 // Step runs f on a connection of the pool, and again on another where the first
 // turned out to be dead before anything was sent on it, or to lead to a server that

@@ -19,19 +19,3 @@ func TestWorkBesideClose(t *testing.T) {
 	}
 	<-ran
 }
-
-// TestBackgroundWait: it waits for all that was begun before, and for what that begins.
-func TestBackgroundWait(t *testing.T) {
-	var b Background
-	b.Wait()
-	var ended int
-	var first, second bool
-	b.Run(func() {
-		first = true
-		b.Run(func() { second = true; ended++ })
-	})
-	b.Wait()
-	if !first || !second || ended != 1 {
-		t.Fatalf("after Wait: first %v, second %v, %d ended", first, second, ended)
-	}
-}
