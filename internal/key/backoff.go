@@ -26,14 +26,6 @@ const (
 	// pushProbe is the time between two probes beside an open stream, which tells of releases.
 	pushProbe = time.Second
 
-	// keptProbe is the longest time between two probes of a key that MinHold keeps from
-	// everybody: an operator may force it free. firstKeptProbe is the shortest: the hold may be that
-	// of an attempt whose caller gave up, and be undone in a moment. Between them it is keptFactor times as long as
-	// the key has been seen kept.
-	keptProbe      = time.Minute
-	firstKeptProbe = time.Second
-	keptFactor     = 3
-
 	// outrunStep is the step after an attempt for a free key that another client got first:
 	// its hold has only just begun.
 	outrunStep = 3

@@ -42,7 +42,7 @@
 //	Queued    Probed: free                            Queued    Probe soon
 //	Queued    Probed: held, there is no hint          Trying    Try
 //	Queued    Probed, ProbeFailed                     Queued    Probe after queueProbe; none in a queue that grants
-//	Queued    Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe each keptProbe
+//	Queued    Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe after firstKeptProbe, ever later, to keptProbe
 //	Queued    NoPlace, after a refusal                Resting   Probe after the probe backoff
 //	Queued    NoPlace, to leave the key to another    Resting   Probe after the yield time
 //	other     NoPlace                                 -         Nothing: the queue is asked for again after a refusal
@@ -51,7 +51,7 @@
 //	Resting   Due                                     Resting   Probe now
 //	Resting   Probed: free                            Trying    Try
 //	Resting   Probed: held by this client             Resting   Probe after Handoff, then twice as long, to a second
-//	Resting   Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe each keptProbe
+//	Resting   Probed: kept by MinHold                 Resting   Rest until its end, Probe then; Probe after firstKeptProbe, ever later, to keptProbe
 //	Resting   Probed: held by readers, and no gate stands Trying Try, which leaves one
 //	Resting   Probed: held by another, there is no hint Trying  Try, which leaves the hint
 //	Resting   Probed: held by another, the own hint   Resting   Probe after nextProbe

@@ -64,7 +64,7 @@ func (s *State) Step(e Event, now time.Duration, env Env) Action {
 			s.hint.unclaimed++ // nobody took the key: the stream would have told of its release
 		}
 		s.yielding, s.ownPush, s.hadLast, s.ownProbe, s.ahead = false, false, true, 0, 0
-		s.Backoff, s.Apart, s.Gated, s.keptFrom = Backoff{}, false, false, 0
+		s.Backoff, s.Apart, s.Gated = Backoff{}, false, false
 		s.Mode = None
 		if env.Together { // others may have it too, so the turn goes on
 			s.turn, s.late = false, late{}
@@ -250,22 +250,6 @@ func (s *State) renews(now time.Duration, env Env) bool {
 	return !s.has(env) && !s.yielding && (env.Hints || s.Gated) && now-s.asked >= hintEvery && now >= s.keptUntil
 }
 
-// rest waits for the end of the time for which nobody can have the key.
-func (s *State) rest(e Event, now time.Duration) Action {
-	left := e.Left
-	s.keptUntil, s.turn = now+left, false
-	if s.keptFrom == 0 || e.Token != s.keptToken {
-		s.keptFrom, s.keptToken = max(now, 1), e.Token
-	}
-	rest := min(max(keptFactor*(now-s.keptFrom), firstKeptProbe), keptProbe)
-	if left <= rest*4/3 { // which a jitter could exceed
-		s.plan(Probe, left, NoJitter)
-		return Action{Do: Rest, After: left}
-	}
-	s.plan(Probe, rest, JitterThird)
-	return Action{Do: Rest, After: rest, Jitter: JitterThird}
-}
-
 func (s *State) resting() bool { return s.Mode == Resting && s.Waiting > 0 }
 
 func (s *State) stop(env Env) Action {
@@ -300,9 +284,6 @@ func (s *State) refused(e Event, now time.Duration, env Env) Action {
 
 func (s *State) probed(e Event, now time.Duration, env Env) Action {
 	s.keptUntil = 0
-	if !e.Kept {
-		s.keptFrom = 0
-	}
 	s.noteStanding(e.Hint, now, env)
 	switch {
 	case e.Kept && e.Left > 0 && !s.has(env) && s.Waiting > 0 && (s.Mode == Queued || s.Mode == Resting):
