@@ -5,6 +5,7 @@ package locktest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,8 +80,12 @@ func unchanged(t testing.TB, s driver.Store, before []driver.Info, live []driver
 
 func inspectAll(t testing.TB, s driver.Store, keys []string) (infos []driver.Info) {
 	t.Helper()
-	for _, key := range keys {
-		infos = append(infos, inspect(t, s, key))
+	for some := range slices.Chunk(keys, s.Limits().Batch) {
+		found, err := s.Inspect(soon(t), some)
+		if err != nil || len(found) != len(some) {
+			t.Fatalf("inspect %q: %d infos, %v", some, len(found), err)
+		}
+		infos = append(infos, found...)
 	}
 	return infos
 }
@@ -104,8 +109,12 @@ func onlyTheDead(t *testing.T, e *env) {
 	if removed == 0 { // fewer than n may be told: see driver.Reaper
 		t.Errorf("no row was reaped, %d were dead", n)
 	}
-	for i := range n {
-		if is := inspect(t, s, deadKey(prefix, i)); is.Token != 0 {
+	dead := make([]string, n)
+	for i := range dead {
+		dead[i] = deadKey(prefix, i)
+	}
+	for _, is := range inspectAll(t, s, dead) {
+		if is.Token != 0 {
 			t.Errorf("a row that is long dead was not reaped: %+v", is)
 		}
 	}

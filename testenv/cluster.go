@@ -103,7 +103,7 @@ func (s *Server) form(ctx context.Context) error {
 }
 
 // follow waits until both addresses lead to the member that takes writes, and says which that is.
-func (m *members) follow(ctx context.Context) (at int, err error) {
+func (m *members) follow(ctx context.Context) (int, error) {
 	for {
 		at := m.way.primary(ctx)
 		if at >= 0 && m.cutting.at() == at && m.leaving.at() == at {
