@@ -54,7 +54,7 @@ func deadIdle(t *testing.T, w *switcher, p program, lease *rowlock.Lease, ttl ti
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), ttl)
 	defer cancel()
-	free, err := p.TryAcquire(ctx, "free")
+	free, err := p.TryAcquire(ctx, "free"+ttl.String())
 	if err != nil {
 		return fmt.Errorf("TryAcquire of a free key, %d idle connections being dead, failed after %v: %w", dead, time.Since(start), err)
 	}
