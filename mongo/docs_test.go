@@ -126,7 +126,7 @@ func tell(t *testing.T) map[string][]string {
 		}
 	}}
 	s := open(t, database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetMonitor(monitor)), Options{})
-	if err := s.firstUse.Do(t.Context(), s.Check); err != nil {
+	if err := s.firstUse.do(t.Context(), s.Check); err != nil {
 		t.Fatal(err)
 	}
 	sent := make(map[string][]string)

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 	"github.com/rowlock/rowlock/mongo/internal/line"
@@ -65,7 +64,7 @@ type Store struct {
 	waits  string
 	o      Options
 
-	firstUse   *storekit.FirstUse
+	firstUse   *firstUse
 	closed     atomic.Bool
 	sessions   *command.Sessions
 	txSessions fence.Sessions // in which InTx and Once run
@@ -122,7 +121,7 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		txs:      name + "_tx",
 		waits:    name + "_wait",
 		o:        o,
-		firstUse: storekit.NewFirstUse(),
+		firstUse: newFirstUse(),
 		cmd:      command.New(coll.Database(), name, name+"_fence", name+"_runs", name+"_tx", name+"_wait"),
 		sessions: command.NewSessions(coll.Database().Client()),
 	}
@@ -183,7 +182,7 @@ func (s *Store) enterMany(ctx context.Context, doing string, n, most int) error 
 		return &driver.Error{Lasting: true, NotApplied: true,
 			Err: fmt.Errorf("%w: %s of %d keys in one call: at most %d", driver.ErrInvalid, doing, n, most)}
 	}
-	if err := s.firstUse.Do(ctx, s.check); err != nil {
+	if err := s.firstUse.do(ctx, s.check); err != nil {
 		// The check changes nothing, whatever became of it.
 		return &driver.Error{Lasting: driver.IsLasting(err), NotApplied: true, Err: err}
 	}

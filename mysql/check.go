@@ -38,7 +38,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if s.closed.Load() {
 		return conn.ErrClosed()
 	}
-	err := s.check(ctx)
+	err := conn.DetachedErr(ctx, s.db, "check", s.check)
 	if err == nil {
 		err = conn.DetachedErr(ctx, s.db, "check", func(ctx context.Context) error {
 			return s.db.Read(ctx, func(c *conn.Conn) error { return conn.NotSent("check", s.checkPrivileges(ctx, c)) })
@@ -50,41 +50,43 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
+// check runs in a context of the Store's.
 func (s *Store) check(ctx context.Context) error {
-	err := conn.DetachedErr(ctx, s.db, "check", func(ctx context.Context) error {
-		// Side by side: at a distance each trip counts. What the server is goes first.
-		tables := make(chan error, 1)
-		go func() {
-			tables <- s.db.Slow(ctx, func(c *conn.Conn) error {
-				return conn.NotSent("check", checkTables(ctx, c, s.layout(), "run Migrate"))
-			})
-		}()
-		err := s.db.Read(ctx, func(c *conn.Conn) error {
-			err := checkServer(ctx, c)
-			if err == nil {
-				err = s.checkLog(ctx, c)
-			}
-			if err == nil {
-				err = s.checkWriters(ctx, c)
-			}
-			c.Broken = c.Broken || conn.IsElsewhere(err)
-			return conn.NotSent("check", err)
+	// Side by side: at a distance each trip counts. What the server is goes first.
+	tables := make(chan error, 1)
+	go func() {
+		tables <- s.db.Slow(ctx, func(c *conn.Conn) error {
+			return conn.NotSent("check", checkTables(ctx, c, s.layout(), "run Migrate"))
 		})
-		return cmp.Or(err, <-tables)
+	}()
+	err := s.db.Read(ctx, func(c *conn.Conn) error {
+		err := checkServer(ctx, c)
+		if err == nil {
+			err = s.checkLog(ctx, c)
+		}
+		if err == nil {
+			err = s.checkWriters(ctx, c)
+		}
+		c.Broken = c.Broken || conn.IsElsewhere(err)
+		return conn.NotSent("check", err)
 	})
+	err = cmp.Or(err, <-tables)
 	if err == nil {
-		s.first.Pass()
+		s.checked.Store(true)
 	}
 	return err
 }
 
-// ready is Check at the first use. A server that is read-only may be about to become
+// ready is Check at the first use, one for all who come meanwhile. A server that is read-only may be about to become
 // the primary, or the address to lead to the one that is: a caller that waits for a lock goes on.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return conn.ErrClosed()
 	}
-	return conn.NotSent("check", s.first.Do(ctx, func(ctx context.Context) error {
+	if s.checked.Load() {
+		return nil
+	}
+	return conn.NotSent("check", s.firstUse.Do(ctx, s.db, "check", func(ctx context.Context) error {
 		// Side by side with the check, or the first use of a distant server would take a
 		// large part of the TTL. The first renewal should not have to wait either.
 		s.db.Acquires.Fill(0)

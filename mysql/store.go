@@ -11,7 +11,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/getlock"
 	"github.com/rowlock/rowlock/mysql/internal/line"
@@ -44,9 +43,10 @@ type Store struct {
 	transactions *conn.Pool // of InTx and Once, one for each that runs
 	onces        onces
 
-	first  *storekit.FirstUse
-	home   atomic.Pointer[home] // nil: not read yet
-	closed atomic.Bool
+	firstUse conn.Joined          // of the check
+	checked  atomic.Bool          // the check of the first use has passed
+	home     atomic.Pointer[home] // nil: not read yet
+	closed   atomic.Bool
 }
 
 // strategy is what differs between the ways of keeping a lock.
@@ -178,7 +178,7 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 		room = most - need
 	}
 	o.WakeupConns = o.wakeupConns(room)
-	s := &Store{options: o, names: newNames(o.Prefix), first: storekit.NewFirstUse()}
+	s := &Store{options: o, names: newNames(o.Prefix)}
 	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Acquires: o.acquireConnections(), Releases: o.releaseConnections()})
 	s.transactions = newTransactions(s.db)
 	s.line = line.New(s.db, s.names.wait, o.Strategy.String())
@@ -240,7 +240,7 @@ func (s *Store) HoldLimit() int {
 // Acquire implements driver.Store.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	var opened chan struct{} // nil: no session is opened ahead
-	if f, ok := s.strategy.(*session.ForUpdate); ok && len(reqs) > 0 && !s.first.Passed() && !s.closed.Load() {
+	if f, ok := s.strategy.(*session.ForUpdate); ok && len(reqs) > 0 && !s.checked.Load() && !s.closed.Load() {
 		opened = f.Sessions.Fill(reqs[0].TTL)
 	}
 	if err := s.ready(ctx); err != nil || len(reqs) == 0 {

@@ -1,15 +1,13 @@
 // Package storekit has what the stores of rowlock's databases do alike: the order
-// of keys in a batch, the bounds of reaping, the first use, and what the state of a
+// of keys in a batch, the bounds of reaping, and what the state of a
 // row means to a lease that was guarded.
 package storekit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock"
@@ -85,45 +83,6 @@ func Successor(prefix string) (next string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// FirstUse runs a check at the first use of a store, once, while other callers wait for
-// its result within their own contexts. A check that failed is run again by the next
-// use. The zero value is not ready: see NewFirstUse.
-type FirstUse struct {
-	passed atomic.Bool
-	slot   chan struct{} // who has it checks
-}
-
-// NewFirstUse is one whose check has not passed.
-func NewFirstUse() *FirstUse { return &FirstUse{slot: make(chan struct{}, 1)} }
-
-// Passed reports whether the check has passed.
-func (f *FirstUse) Passed() bool { return f.passed.Load() }
-
-// Pass notes that the check has passed.
-func (f *FirstUse) Pass() { f.passed.Store(true) }
-
-// Do runs the check, unless it has passed. The error is the check's, or the context's
-// where it ended during the wait; either way nothing was changed.
-func (f *FirstUse) Do(ctx context.Context, check func(context.Context) error) error {
-	if f.passed.Load() {
-		return nil
-	}
-	select {
-	case f.slot <- struct{}{}:
-		defer func() { <-f.slot }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if f.passed.Load() {
-		return nil
-	}
-	if err := check(ctx); err != nil {
-		return err
-	}
-	f.passed.Store(true)
-	return nil
 }
 
 // Lost is the error of a guard whose lease has a row with that status; nil while the

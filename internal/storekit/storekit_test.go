@@ -1,12 +1,10 @@
 package storekit
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
@@ -57,35 +55,6 @@ func TestCheckRun(t *testing.T) {
 	}
 	if err := CheckRun(strings.Repeat("r", MaxRun)); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestFirstUse(t *testing.T) {
-	t.Parallel()
-	f := NewFirstUse()
-	bad, checks := errors.New("bad"), 0
-	check := func(err error) func(context.Context) error {
-		return func(context.Context) error { checks++; return err }
-	}
-	if err := f.Do(t.Context(), check(bad)); err != bad || f.Passed() {
-		t.Errorf("a check that failed: %v", err)
-	}
-	started, end, done := make(chan struct{}), make(chan struct{}), make(chan error)
-	go func() {
-		done <- f.Do(t.Context(), func(context.Context) error { close(started); <-end; return nil })
-	}()
-	<-started
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := f.Do(ctx, check(nil)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("behind a check that hangs: %v", err)
-	}
-	close(end)
-	if err := <-done; err != nil || !f.Passed() {
-		t.Errorf("a check that passed: %v", err)
-	}
-	if err := f.Do(t.Context(), check(bad)); err != nil || checks != 1 {
-		t.Errorf("after it passed: %v, %d checks", err, checks)
 	}
 }
 

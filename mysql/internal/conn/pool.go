@@ -205,16 +205,8 @@ func (p *Pool) drop(c *Conn) {
 func (c *Conn) Put() {
 	p := c.pool
 	defer p.leave()
-	most := -1
-	if p.IdleMost != nil {
-		most = p.IdleMost()
-	}
-	c.used = time.Now()
 	p.mu.Lock()
-	keep := !c.Broken && !p.closed && c.opened.After(p.since) && (most < 0 || len(p.idle) < most)
-	if keep {
-		p.idle = append(p.idle, c)
-	}
+	keep := p.rest(c)
 	expired := p.expired()
 	p.mu.Unlock()
 	if !keep {
@@ -223,6 +215,16 @@ func (c *Conn) Put() {
 	for _, c := range expired {
 		c.close()
 	}
+}
+
+// rest keeps a connection that nobody uses, unless it is broken or one too many. Called under mu.
+func (p *Pool) rest(c *Conn) (kept bool) {
+	c.used = time.Now()
+	if c.Broken || p.closed || !c.opened.After(p.since) || p.IdleMost != nil && len(p.idle) >= p.IdleMost() {
+		return false
+	}
+	p.idle = append(p.idle, c)
+	return true
 }
 
 // expired takes out those that have been idle for too long, for the caller to close, and

@@ -8,15 +8,15 @@ import (
 )
 
 // opening is a connection that is being opened. To open one is several trips, and a caller
-// may have less time than they take: a renewal has a third of the trust that is left. If
-// each try began anew, a server that is slow, and whose connections have ended, would cost
-// the lease. So what a caller leaves goes on for as long again as it has taken by then, and
-// the next caller of the pool takes it over. There are no more connections for that than
-// there are callers.
+// may have less time than they take: a renewal has a third of the trust that is left, an attempt
+// less than a TTL. If each try began anew, a server that is slow, and whose connections have
+// ended, would cost the lease. So what a caller leaves goes on for as long again as it has taken
+// by then, at least until it has taken goesOn, and the next caller of the pool takes it over. One
+// that leads nowhere is given up then. There are no more connections for that than there are
+// callers.
 //
-// So it is in the pools of a few connections that are kept, where they are the Store's. Out of
-// the program's pool another user may be waiting for it; and what will hold something is
-// closed, not kept for somebody.
+// So it is where the connections are the Store's. Out of the program's pool another user may be
+// waiting for it.
 type opening struct {
 	begun  time.Time
 	cancel context.CancelFunc
@@ -29,7 +29,7 @@ type opening struct {
 // start opens a connection that pop has counted.
 func (p *Pool) start(ctx context.Context, silence time.Duration) *opening {
 	o := &opening{begun: time.Now(), done: make(chan struct{})}
-	if p.Max == 0 || p.Holds || !p.db.own {
+	if !p.db.own {
 		o.cancel = func() {}
 		p.run(ctx, o, silence)
 		return o
@@ -97,7 +97,8 @@ func (p *Pool) leaveOpening(o *opening) {
 	}
 	p.left = append(p.left, o)
 	if o.limit == nil {
-		o.limit = time.AfterFunc(time.Since(o.begun), o.cancel)
+		age := time.Since(o.begun)
+		o.limit = time.AfterFunc(max(age, goesOn-age), o.cancel)
 	}
 }
 
@@ -107,11 +108,8 @@ func (p *Pool) settle(o *opening) {
 		p.open--
 		return
 	}
-	o.c.used = time.Now()
-	if p.closed || !o.c.opened.After(p.since) {
+	if !p.rest(o.c) {
 		p.open--
 		p.db.Work(o.c.close)
-		return
 	}
-	p.idle = append(p.idle, o.c)
 }

@@ -1,0 +1,69 @@
+package mysqllock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/session"
+)
+
+// impatient calls f again and again with little time each, as the attempts of a short TTL do, until done.
+func impatient(t *testing.T, what string, each time.Duration, f func(context.Context) error, done func(error) bool) {
+	t.Helper()
+	start := time.Now()
+	var last error
+	calls := 0
+	for time.Since(start) < patience {
+		ctx, cancel := context.WithTimeout(t.Context(), each)
+		last = f(ctx)
+		calls++
+		cancel()
+		if done(last) {
+			t.Logf("%s: after %v, %d calls", what, time.Since(start), calls)
+			return
+		}
+	}
+	t.Fatalf("%s: not after %v, %d calls: %v", what, time.Since(start), calls, last)
+}
+
+// The first check of a Store takes longer than any of its callers has, because the server is slow: it is one for all of them and
+// goes on when they leave, so that a later one finds it done.
+func TestP26_FirstCheckSlowerThanItsCallers(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		s, d := l.distant(0)
+		warm(t, s)
+		d.oneWay.Store(int64(600 * time.Millisecond)) // the check is two or three round trips
+		impatient(t, "P26: the first check, whose callers have less time than it takes", 100*time.Millisecond,
+			func(ctx context.Context) error {
+				_, err := s.Inspect(ctx, []string{"k"})
+				return err
+			},
+			func(error) bool { return s.checked.Load() })
+	})
+}
+
+// So is a connection that will hold a lock or a transaction.
+func TestP26_SessionOpenedSlowerThanItsCallers(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		s, _ := l.distant(250 * time.Millisecond)
+		pools := map[string]*conn.Pool{"a transaction": s.transactions}
+		if f, ok := s.strategy.(*session.ForUpdate); ok {
+			pools["a session"] = f.Sessions
+		}
+		for what, pool := range pools {
+			impatient(t, "P26: the connection of "+what+", whose callers have less time than it takes to open", 400*time.Millisecond,
+				func(ctx context.Context) error {
+					c, err := pool.GetFor(ctx, 20*time.Second)
+					if err == nil {
+						c.Put()
+					}
+					return err
+				},
+				func(err error) bool { return err == nil })
+		}
+	})
+}
