@@ -131,6 +131,10 @@ func (d *DB) open(ctx context.Context, p *Pool, silence time.Duration) (*Conn, e
 	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.Heard)))
 	d.usual.CompareAndSwap(0, int64(min(c.trip.shortest(), FarTrip))) // above it the bound of a statement is not asked for
 	c.literals = !sameBytes                                           // the server would convert the strings
+	if err := d.mayUse(ctx, c); err != nil {
+		c.close()
+		return nil, NotSent("connect", err)
+	}
 	if p.Prepare != nil {
 		if err := p.Prepare(ctx, c, silence); err != nil {
 			c.close()

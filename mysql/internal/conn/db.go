@@ -34,6 +34,7 @@ type DB struct {
 	cullSem    chan struct{} // at most one looks through the pool of the program's
 
 	watchdog     *watchdog
+	abandoned    abandoned
 	usual        atomic.Int64              // nanoseconds an answer usually takes
 	trips        sync.Map                  // of *trip, by the server's name
 	CannotKill   Conclusion                // a proxy, whose numbers are not the server's
@@ -75,6 +76,7 @@ func NewDB(o DBOptions) *DB {
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	d.watchdog = newWatchdog(d)
+	d.abandoned.most = ControlConnections + RenewConnections + o.Acquires + o.Releases
 	d.Control = d.NewPool(PoolOptions{Max: ControlConnections})
 	d.Releases = d.NewPool(PoolOptions{Max: o.Releases})
 	d.Renewals = d.NewPool(PoolOptions{Max: RenewConnections, Lender: d.Releases})

@@ -91,9 +91,11 @@ func (d *DB) killFrom(ctx context.Context, ctl *Conn, id uint64, server, what st
 func killRefused(err error) bool { n := Number(err); return n == erKillDenied || n == erSpecificAccess }
 
 // EndSession ends, in the background and at most for KillWait, the session of a
-// connection that was closed while its statement may still run. Close waits for it.
+// connection that was closed while its statement may still run. Close waits for it. A session
+// that does not end counts: see abandoned.go.
 func (d *DB) EndSession(c *Conn) {
 	heard := c.Heard
+	d.abandoned.add(c.Server, c.ID)
 	d.Work(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), KillWait)
 		defer cancel()

@@ -54,6 +54,9 @@ func (c *Conn) KnowsNet() bool { return c.net != nil }
 // AssumeUsualAnswer sets how long an answer usually takes.
 func (d *DB) AssumeUsualAnswer(usual time.Duration) { d.usual.Store(int64(usual)) }
 
+// AssumeAbandoned notes a session as one whose statement was given up.
+func (d *DB) AssumeAbandoned(server string, id uint64) { d.abandoned.add(server, id) }
+
 // PrepareAfter sets how often a connection sends a statement with literals before it has
 // it prepared.
 func (d *DB) PrepareAfter(uses int) { d.keepAfter = uses }
