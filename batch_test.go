@@ -197,35 +197,6 @@ func TestReleaseBehindHangingOnes(t *testing.T) {
 	})
 }
 
-// TestManyKeysShareOneProbe: N8, at most 20 statements a second for any number of
-// keys and waiters.
-func TestManyKeysShareOneProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFaultStore()
-		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
-		ctx, cancel := context.WithCancel(context.Background())
-		for i := range 300 {
-			key := fmt.Sprint("k", i)
-			acquire(t, other, key)
-			for range 3 {
-				go c.Acquire(ctx, key)
-			}
-		}
-		synctest.Wait()
-		time.Sleep(time.Second)
-		before := len(f.seen("acquire")) + len(f.seen("inspect"))
-		time.Sleep(time.Minute)
-		if n := len(f.seen("acquire")) + len(f.seen("inspect")) - before; n > 20*60 {
-			t.Errorf("%d statements in a minute", n)
-		}
-		cancel()
-		synctest.Wait()
-		if s := c.Stats(); s.Waiting != 0 {
-			t.Errorf("stats %+v", s)
-		}
-	})
-}
-
 // TestP15_PinnedKeysGoApart: a key that was pinned goes in batches of its own, which
 // keep no other key waiting, however long they take.
 func TestP15_PinnedKeysGoApart(t *testing.T) {

@@ -9,9 +9,11 @@ import (
 )
 
 // prober asks, for all keys that somebody waits for, whether they are free, and for
-// all that somebody observes, who leads: one statement for all that are due, with a
-// budget: a client sends at most about probeRate a second for any number of keys and
-// waiters. It runs only while there are such keys. Guarded by Client.mu.
+// all that somebody observes, who leads: one statement for all that are due. It makes the
+// attempts too that are due by time alone: those that renew a hint or a gate, and those
+// after a failure. Both share a budget: a client sends at most probeRate a second for any
+// number of keys and waiters. Not of it are attempts for a key that was seen free, or told
+// free. It runs only while there are such keys. Guarded by Client.mu.
 type prober struct {
 	c       *Client
 	entries probeHeap
@@ -19,6 +21,7 @@ type prober struct {
 	wake    chan struct{}
 	budget  float64 // statements that may be sent now
 	counted time.Duration
+	tries   round
 }
 
 // probeEntry says when a key is due in the prober: one that callers wait for, or one that they
@@ -130,7 +133,7 @@ func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 	now := c.now()
 	p.budget = min(probeBurst, p.budget+(now-p.counted).Seconds()*probeRate)
 	p.counted = now
-	for len(p.entries) > 0 && p.entries[0].due <= now && p.entries[0].tries() {
+	for len(p.entries) > 0 && p.entries[0].due <= now && p.entries[0].tries() && !p.entries[0].k.failing {
 		p.entries[0].k.step(key.Event{Kind: key.Due}) // removes it
 	}
 	if len(p.entries) == 0 {
@@ -142,11 +145,11 @@ func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 	if p.budget < 1 {
 		return nil, time.Duration((1-p.budget)/probeRate*float64(time.Second)) + time.Millisecond, false
 	}
-	tried := 0
+	p.tries.open = true
 	var observed []*observedKey
-	for len(p.entries) > 0 && len(due)+len(observed) < c.store.Limits.Batch {
+	for len(p.entries) > 0 && len(due)+len(observed) < c.store.Limits.Batch && len(p.tries.batches) < probeBurst {
 		e := p.entries[0]
-		if e.due > now+key.LastProbe/2 || e.tries() {
+		if e.due > now+key.LastProbe/2 || e.tries() && (e.due > now || !e.k.failing) {
 			break
 		}
 		heap.Pop(&p.entries)
@@ -155,35 +158,39 @@ func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 			continue
 		}
 		k := e.k
-		if !k.hints && c.hints < maxHints {
+		fits := p.tries.fits(k)
+		if fits && !k.hints && c.hints < maxHints {
 			k.hints = true
 			c.hints++
 		}
-		if k.Step(key.Event{Kind: key.Due}, now, k.env()).Do == key.Try { // renews the hint
-			tried++
+		env := k.env()
+		env.Hints = k.hints && fits
+		tries := k.Step(key.Event{Kind: key.Due}, now, env).Do == key.Try
+		if (tries || !fits) && k.hints && c.hints == maxHints { // the next key that has no place gets this one
+			k.hints = false
+			c.hints--
+		}
+		if tries { // it renews the hint or the gate, looks who stands before, or goes again after a failure
 			k.act(key.Action{Do: key.Try})
-			if k.hints && c.hints == maxHints { // the next key that has no place gets this one
-				k.hints = false
-				c.hints--
-			}
 		} else {
 			k.probing = true
 			due = append(due, probed{k: k})
 		}
 	}
+	p.sendTries()
 	if due = c.observers.join(due, observed); len(due) > 0 {
 		due = c.observers.rideAlong(due, now)
 	}
-	p.tried(tried)
 	if len(due) > 0 {
 		p.budget--
 	}
 	return due, 0, false
 }
 
-// tried notes that so many attempts were submitted to leave hints: the first leaves at once,
-// the rest share a batch.
-func (p *prober) tried(n int) { p.budget -= float64(min(n, 2)) }
+// sendTries sends the attempts of a round, out of the budget.
+func (p *prober) sendTries() {
+	p.budget -= float64(p.tries.submit(p.c.acquires, p.c.pinned))
+}
 
 // sentOthers notes statements that were sent about keys that callers wait for, beside probes.
 // Called under c.mu.
@@ -208,7 +215,6 @@ func (p *prober) probe(due []probed) {
 	infos, err := c.store.Inspect(keys, probeTimeout)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	tried := 0
 	for _, q := range due {
 		info := driver.Info{}
 		if err == nil {
@@ -219,13 +225,11 @@ func (p *prober) probe(due []probed) {
 		}
 		if k := q.k; k != nil {
 			k.probing = false
+			p.tries.open = info.Held || err != nil // what it tries is to leave a hint or a gate, or to learn why the probe failed
 			k.probed(info, err)
-			if info.Held && k.Mode == key.Trying { // to leave a hint
-				tried++
-			}
 		}
 	}
-	p.tried(tried)
+	p.sendTries()
 	if err == nil {
 		c.report.Acquire.OK()
 	}

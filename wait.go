@@ -168,7 +168,9 @@ func (c *Client) joinAll(ctx context.Context, keys []groupKey) []*waiter {
 // submit sends an attempt of w. Called under c.mu.
 func (c *Client) submit(name string, w *waiter, last pinning) {
 	c.ready(name, w, last)
-	w.by.Submit(&w.try)
+	if !c.prober.tries.add(w) {
+		w.by.Submit(&w.try)
+	}
 }
 
 // ready makes an attempt of w that is about to be sent. Called under c.mu.
