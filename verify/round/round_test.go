@@ -140,8 +140,9 @@ func TestRoundFindsBugs(t *testing.T) {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
 			l := lab(t, testenv.MySQL)
-			for seed := range uint64(20) { // it takes a coincidence that is rare on a busy machine, so not each round has it
+			for seed := range uint64(20) { // it takes a coincidence that is rare on a busy machine, so not each round has it, and longer ones follow
 				c := config(t, seed+1)
+				c.Duration += time.Duration(seed) * 2 * time.Second
 				c.Break = bug
 				r, err := Run(t.Context(), l, c)
 				if err != nil {
