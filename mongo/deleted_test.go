@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -127,42 +128,48 @@ func TestFreshKeysLookForAFence(t *testing.T) {
 	s := shared(t)
 	must(t, s.Check(t.Context()))
 	inspect(t, s, "first use")
-	sent := func(f func()) uint64 {
-		before := s.Statements()
-		f()
-		return s.Statements() - before
-	}
-	for n, want := range []uint64{2, 1, 1} {
-		got := sent(func() {
-			h := granted(t, s, request("one"))
-			release(t, s, h)
-		}) - 1
-		if got != want {
-			t.Errorf("acquire %d of a key sent %d commands, want %d", n, got, want)
+	// least is what steps on keys of which nothing is there yet take, on a server that answers each command in time: one that
+	// does not is asked more often.
+	least := func(what string, want []uint64, step func(try, n int)) {
+		t.Helper()
+		got := make([]uint64, len(want))
+		for try := range 20 {
+			enough := true
+			for n := range want {
+				before := s.Statements()
+				step(try, n)
+				if sent := s.Statements() - before; try == 0 || sent < got[n] {
+					got[n] = sent
+				}
+				enough = enough && got[n] <= want[n]
+			}
+			if enough {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d commands, want %d", what, got, want)
 		}
 	}
-	var of []uint64
-	for range 2 {
+	least("a key taken and released three times", []uint64{3, 2, 2}, func(try, _ int) {
+		release(t, s, granted(t, s, request(fmt.Sprint("one", try))))
+	})
+	// An updateMany, a find, and the release; before that the upserts, a find and the look.
+	least("20 keys taken and released twice", []uint64{6, 3}, func(try, _ int) {
 		var reqs []driver.Request
 		for i := range 20 {
-			reqs = append(reqs, request(fmt.Sprint("many", i)))
+			reqs = append(reqs, request(fmt.Sprintf("many%d of %d", i, try)))
 		}
-		of = append(of, sent(func() {
-			results, err := s.Acquire(t.Context(), reqs)
-			must(t, err)
-			var holds []driver.Hold
-			for i, r := range results {
-				if r.Status != driver.Granted {
-					t.Errorf("%q: %v, %v", reqs[i].Key, r.Status, r.Err)
-				}
-				holds = append(holds, holdOf(reqs[i], r))
+		results, err := s.Acquire(t.Context(), reqs)
+		must(t, err)
+		var holds []driver.Hold
+		for i, r := range results {
+			if r.Status != driver.Granted {
+				t.Errorf("%q: %v, %v", reqs[i].Key, r.Status, r.Err)
 			}
-			_, err = s.Release(t.Context(), holds)
-			must(t, err)
-		}))
-	}
-	// An updateMany, a find, and the release; before that the upserts, a find and the look.
-	if of[0] > 6 || of[1] > 3 {
-		t.Errorf("20 fresh keys took %d commands with their release, and %d the next time", of[0], of[1])
-	}
+			holds = append(holds, holdOf(reqs[i], r))
+		}
+		_, err = s.Release(t.Context(), holds)
+		must(t, err)
+	})
 }
