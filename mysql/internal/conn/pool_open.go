@@ -45,6 +45,12 @@ func (p *Pool) run(ctx context.Context, o *opening, silence time.Duration) {
 	p.opening.Add(1)
 	c, err := p.db.open(ctx, p, silence)
 	p.opening.Add(-1)
+	if err == nil { // one more trip, for which the caller who takes it over need not have the time
+		if err = c.EndAfter(ctx, silence); err != nil {
+			c.close()
+			c, err = nil, NotSent("prepare a connection", err)
+		}
+	}
 	o.cancel()
 	p.mu.Lock()
 	defer p.mu.Unlock()
