@@ -118,4 +118,7 @@ func (p *Pool) settle(o *opening) {
 		p.open--
 		p.db.Work(o.c.close)
 	}
+	for _, c := range p.expired() { // and the next expiry is seen to, where nobody puts anything back
+		p.db.Work(c.close)
+	}
 }

@@ -18,10 +18,6 @@ const (
 	// used for nothing else. The look at the socket does not keep the server from ending
 	// it by wait_timeout, and one that is opened then is too young for the next KILL.
 	SpeakEvery = 2 * time.Second
-
-	// fillWait is how long fill tries: to open a connection is some trips, and each may
-	// take long.
-	fillWait = 5 * time.Second
 )
 
 // Warm sees to it that a pool that is not in use has a connection that lives. The control
@@ -64,7 +60,7 @@ func (p *Pool) Fill(silence time.Duration) (done chan struct{}) {
 	}
 	done = make(chan struct{})
 	p.db.Work(func() {
-		ctx, cancel := context.WithTimeout(p.db.life, fillWait)
+		ctx, cancel := context.WithTimeout(p.db.life, goesOn)
 		defer cancel()
 		c, err := p.take(ctx, silence)
 		if err != nil {
