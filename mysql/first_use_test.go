@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,5 +66,37 @@ func TestP26_SessionOpenedSlowerThanItsCallers(t *testing.T) {
 				},
 				func(err error) bool { return err == nil })
 		}
+	})
+}
+
+// A session that was opened for a caller who left, and that nobody else takes, is closed after its idle time, although
+// none is ever put back.
+func TestSessionNobodyTakesIsClosed(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		s, _ := l.distant(100 * time.Millisecond)
+		pool := s.transactions
+		if f, ok := s.strategy.(*session.ForUpdate); ok {
+			pool = f.Sessions
+		}
+		var opened atomic.Int32
+		prepare := pool.Prepare
+		pool.IdleFor, pool.Prepare = 200*time.Millisecond, func(ctx context.Context, c *conn.Conn, silence time.Duration) (err error) {
+			if prepare != nil {
+				err = prepare(ctx, c, silence)
+			}
+			if err == nil {
+				opened.Add(1)
+			}
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		defer cancel()
+		if c, err := pool.GetFor(ctx, 20*time.Second); err == nil {
+			c.Put()
+			t.Fatal("the session was there before its caller left")
+		}
+		eventually(t, "it is opened all the same", func() bool { return opened.Load() == 1 })
+		eventually(t, "it is closed", func() bool { return pool.Open() == 0 })
 	})
 }

@@ -112,12 +112,28 @@ func sayHello(ctx context.Context, c *mongo.Client) (h hello, err error) {
 	return h, err
 }
 
+// mongoVersion asks a server or set for its version, each five seconds on new connections: on a busy machine the primary
+// of a set that was ready had left one without an answer for ten.
 func mongoVersion(ctx context.Context, uri string) (string, error) {
-	c, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second))
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		version, err := askVersion(ctx, uri)
+		if err == nil || ctx.Err() != nil || !mongo.IsTimeout(err) {
+			return version, err
+		}
+	}
+}
+
+func askVersion(ctx context.Context, uri string) (string, error) {
+	const patience = 5 * time.Second
+	c, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience).SetConnectTimeout(patience))
 	if err != nil {
 		return "", err
 	}
 	defer hangUp(c)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var info struct{ Version string }
 	err = c.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info)
 	return info.Version, err
