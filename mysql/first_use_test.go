@@ -82,10 +82,7 @@ func TestSessionNobodyTakesIsClosed(t *testing.T) {
 		var opened atomic.Int32
 		prepare := pool.Prepare
 		pool.IdleFor, pool.Prepare = 200*time.Millisecond, func(ctx context.Context, c *conn.Conn, silence time.Duration) (err error) {
-			if prepare != nil {
-				err = prepare(ctx, c, silence)
-			}
-			if err == nil {
+			if err = prepare(ctx, c, silence); err == nil {
 				opened.Add(1)
 			}
 			return err

@@ -112,8 +112,8 @@ func sayHello(ctx context.Context, c *mongo.Client) (h hello, err error) {
 	return h, err
 }
 
-// mongoVersion asks a server or set for its version, each five seconds on new connections: on a busy machine the primary
-// of a set that was ready had left one without an answer for ten.
+// mongoVersion asks a server or set for its version. The primary of a set that was ready has left a new connection
+// without an answer for ten seconds, on a busy machine: so each try has five, and connections of its own.
 func mongoVersion(ctx context.Context, uri string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -126,13 +126,12 @@ func mongoVersion(ctx context.Context, uri string) (string, error) {
 }
 
 func askVersion(ctx context.Context, uri string) (string, error) {
-	const patience = 5 * time.Second
-	c, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience).SetConnectTimeout(patience))
+	c, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		return "", err
 	}
 	defer hangUp(c)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var info struct{ Version string }
 	err = c.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info)
