@@ -75,7 +75,7 @@ func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run st
 	}
 	what := guardOf(hs)
 	if err := inTransaction(ctx, tx); err != nil {
-		return holdState{}, fmt.Errorf("%s: %w", what, err)
+		return holdState{}, named(what, orEnded(leases, err))
 	}
 	// The plain read comes first, because a locking read that finds nothing can lock
 	// the right end of the index, and with it every acquire of a new key.

@@ -81,3 +81,32 @@ func TestGuardInAnotherDatabase(t *testing.T) {
 		}
 	})
 }
+
+// silentTx is a handle without Commit whose server never answers.
+type silentTx struct {
+	Tx
+	asked chan struct{}
+}
+
+func (s silentTx) ExecContext(ctx context.Context, _ string, _ ...any) (sql.Result, error) {
+	close(s.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestP4_LeaseEndsBeforeTheGuard: a lease that ends while the server is asked whether the handle is a transaction says so, as
+// at any other moment.
+func TestP4_LeaseEndsBeforeTheGuard(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		p := l.program(t, rowlock.Options{})
+		lease := p.lock(t, "a")
+		tx := silentTx{asked: make(chan struct{})}
+		answer := make(chan error)
+		go func() { answer <- p.Guard(within(t, time.Minute), tx, lease) }()
+		<-tx.asked
+		must(t, lease.Release(within(t, time.Minute)))
+		if err := <-answer; !errors.Is(err, rowlock.ErrReleased) {
+			t.Errorf("a guard under a lease that was released: %v", err)
+		}
+	})
+}

@@ -52,7 +52,10 @@ import (
 // is the connection closed, and the transaction undone with it.
 //
 // What is said here rests on one writable server: on Galera and on group
-// replication with several writers, a lock of one node does not show on another.
+// replication with several writers, a lock of one node does not show on another. After a
+// failover of Galera LockTx waits until the node that is the writer now has applied what was committed
+// on the one before (wsrep_sync_wait, on a connection of the Store). A transaction that goes on on
+// the one before is not waited for: cut its connections when you switch.
 func (s *Store) LockTx(ctx context.Context, tx Tx, keys ...string) error {
 	return s.lockTx(ctx, tx, keys, func(l *txLock, ctx context.Context, keys []string) ([]string, error) {
 		return l.wait(ctx, ctx, keys)

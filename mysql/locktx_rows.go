@@ -35,14 +35,15 @@ func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 	}
 }
 
-// makeMissing is one try of makeRows.
+// makeMissing is one try of makeRows. On Galera it also waits until the node shows what the transaction that had the keys
+// before has committed, which may have been on another node: see queryCausal.
 func (l *txLock) makeMissing(ctx context.Context, c *conn.Conn, keys []string) (err error) {
 	if l.home, err = l.s.where(ctx, c); err != nil {
 		return err
 	}
 	l.table = quoted(l.home.database) + "." + l.s.names.tx
 	t := conn.NewText(200+64*len(keys)).Add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
-	found, err := conn.Query(ctx, c, 0, t.In(len(keys), func(i int) { t.Key(keys[i]) }).String(), conn.ScanKey)
+	found, err := l.s.queryCausal(ctx, c, t.In(len(keys), func(i int) { t.Key(keys[i]) }).String())
 	if err != nil || len(found) == len(keys) {
 		return err
 	}

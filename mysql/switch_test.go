@@ -27,6 +27,7 @@ type switcher struct {
 	server   atomic.Pointer[string]
 	asks     func([]byte)        // is shown what is sent, before the server is; nil: nobody
 	answers  func([]byte) []byte // what becomes of the server's; nil: nothing
+	cuts     func([]byte) bool   // whether a line ends with what is sent on it, which the server does not get; nil: none does
 
 	mu    sync.Mutex
 	lines []net.Conn
@@ -117,13 +118,15 @@ type shown struct {
 func (a shown) Read(b []byte) (int, error) {
 	n, err := a.Reader.Read(b)
 	a.to.mu.Lock()
-	answers, asks := a.to.answers, a.to.asks
+	answers, asks, cuts := a.to.answers, a.to.asks, a.to.cuts
 	a.to.mu.Unlock()
 	switch {
 	case a.dead.Load():
 		n = 0
 	case a.ofServer && answers != nil:
 		copy(b[:n], answers(b[:n]))
+	case !a.ofServer && cuts != nil && cuts(b[:n]):
+		return 0, io.EOF
 	case !a.ofServer && asks != nil:
 		asks(b[:n])
 	}
@@ -135,6 +138,22 @@ func (s *switcher) shows(answers func([]byte) []byte, asks func([]byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers, s.asks = answers, asks
+}
+
+// cut ends the next line on which a text is sent that has all the words, and tells whether it did.
+func (s *switcher) cut(words ...string) (done func() bool) {
+	was := new(atomic.Bool)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cuts = func(sent []byte) bool {
+		for _, w := range words {
+			if !bytes.Contains(sent, []byte(w)) {
+				return false
+			}
+		}
+		return !was.Swap(true)
+	}
+	return was.Load
 }
 
 // twin is one of two servers that take turns at being the primary.

@@ -71,8 +71,7 @@ const (
 	QuietFor = 30 * time.Second
 	pingWait = 500 * time.Millisecond
 
-	// repeats bounds how often one statement is sent again after the server proved
-	// that it changed nothing.
+	// repeats bounds how often one statement is sent again that a KILL QUERY of somebody else ended.
 	repeats = 8
 )
 

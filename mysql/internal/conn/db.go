@@ -114,8 +114,8 @@ func (d *DB) Work(f func()) { d.background.Fork(f) }
 // turned out to be dead before anything was sent on it, or to lead to a server that
 // is not the primary any more. f changes nothing twice if it is run again.
 //
-// Where the first was silent, renewals and questions are sent again too, which may
-// arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
+// Where the first was silent, or was closed before the answer, renewals and questions are
+// sent again too, which may arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
 // could not tell: that is the engine's. So f that is sent on another pool and does no
 // harm twice is for StepAgain.
 func (d *DB) Step(ctx context.Context, p *Pool, f func(*Conn) error) error {
@@ -140,6 +140,7 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 			return NotSent("send", fmt.Errorf("%w: a connection was opened, and no time is left for a statement on it", context.DeadlineExceeded))
 		}
 		err = f(c)
+		cut := c.Broken && Number(err) == 0 && ctx.Err() == nil // while a statement was under way
 		c.Put()
 		n := Number(err)
 		tries := 3
@@ -149,12 +150,12 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 		if try >= tries {
 			return err
 		}
-		silent := errors.Is(err, ErrSilent)
-		if !driver.IsNotApplied(Classify("", err)) && !(silent && twice) {
+		unanswered := errors.Is(err, ErrSilent) || cut
+		if !driver.IsNotApplied(Classify("", err)) && !(unanswered && twice) {
 			return err
 		}
 		switch {
-		case silent:
+		case unanswered:
 		case n == ErIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn):
 		case IsElsewhere(err):
 			d.Moved()

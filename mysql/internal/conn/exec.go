@@ -74,8 +74,9 @@ func ScanKey(rows *sql.Rows) (string, error) {
 }
 
 // run sends a statement, again where the server proved that it changed nothing
-// and the next try may fare better: a deadlock, or a KILL QUERY that was not ours
-// or came too late for the statement before.
+// and the next try may fare better: a deadlock, until ctx ends, because it is no business of
+// the caller; or, a few times, a KILL QUERY that was not ours or came too late for the
+// statement before.
 func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.Context) error) error {
 	for try := 1; ; try++ {
 		ended, err := c.SendOnce(ctx, bound, send)
@@ -86,11 +87,12 @@ func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.C
 		case n == ErLockWait, (n == ErKilled || n == ErDeadlock) && ended: // Galera answers a KILL QUERY by 1213
 			c.db.Blocked.Add(1)
 			return fmt.Errorf("%w: %w", ErrBlocked, err)
-		case n == ErDeadlock, n == ErSnapshot, n == ErKilled:
-			if try < repeats && Pause(ctx, time.Millisecond<<min(try, 4)) {
+		case n == ErDeadlock, n == ErSnapshot, n == ErKilled && try < repeats:
+			// A node of Galera answers 1213 for as long as the cluster changes its members.
+			if Pause(ctx, time.Millisecond<<min(try, 5)) {
 				continue
 			}
-			return err
+			return fmt.Errorf("%w, tried %d times: %w", ctx.Err(), try, err)
 		case errors.Is(err, mysql.ErrPktTooLarge): // nothing was written
 		case n == 0, n == ErIdle:
 			c.Lose(err)

@@ -47,7 +47,7 @@ func (d *DB) Variables(ctx context.Context, c *Conn) (map[string]string, error) 
 		return *known, nil
 	}
 	type variable struct{ name, value string }
-	found, err := Query(ctx, c, 0, "SHOW SESSION VARIABLES WHERE Variable_name IN ('log_bin','binlog_format',"+
+	found, err := Query(ctx, c, 0, "SHOW SESSION VARIABLES WHERE Variable_name IN ('version','log_bin','binlog_format',"+
 		"'wsrep_on','wsrep_provider','group_replication_group_name','group_replication_single_primary_mode')", func(rows *sql.Rows) (v variable, err error) {
 		err = rows.Scan(&v.name, &v.value)
 		return v, err

@@ -1,0 +1,48 @@
+package mysqllock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rowlock/rowlock/mysql/internal/cluster"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// A node of Galera acknowledges a commit when the others have received it; they apply it later, in the same order. So a
+// node that becomes the writer may answer before it shows what was committed on the one before. A statement that changes a
+// row cannot mislead: its own commit comes after those. One that only reads or locks rows can, unless the session asks for
+// a causality check: https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables#wsrep_sync_wait
+//
+// In a transaction the check is done for the first statement only. So it is done on a connection of the Store.
+
+// queryCausal is conn.Query for a SELECT of names, which on a node of Galera waits until everything is applied that was
+// committed on any node before.
+func (s *Store) queryCausal(ctx context.Context, c *conn.Conn, text string) ([]string, error) {
+	variables, err := s.db.Variables(ctx, c)
+	switch {
+	case err != nil:
+		return nil, err
+	case cluster.KindOf(variables) != cluster.Galera:
+		return conn.Query(ctx, c, 0, text, conn.ScanKey)
+	case strings.Contains(strings.ToLower(variables["version"]), "mariadb"):
+		return conn.Query(ctx, c, 0, "SET STATEMENT wsrep_sync_wait=1 FOR "+text, conn.ScanKey)
+	}
+	return causalBySession(ctx, c, text)
+}
+
+// causalBySession is for Percona XtraDB Cluster, which knows no SET STATEMENT. The session is left as it was.
+func causalBySession(ctx context.Context, c *conn.Conn, text string) (found []string, err error) {
+	before, err := conn.Query(ctx, c, 0, "SELECT @@SESSION.wsrep_sync_wait", conn.ScanOne[int])
+	if err != nil {
+		return nil, err
+	}
+	if _, err = c.Exec(ctx, 0, "SET SESSION wsrep_sync_wait=1"); err != nil {
+		return nil, err
+	}
+	found, err = conn.Query(ctx, c, 0, text, conn.ScanKey)
+	if _, reset := c.Exec(ctx, 0, fmt.Sprint("SET SESSION wsrep_sync_wait=", before[0])); reset != nil {
+		c.Broken = true // nobody else is to wait
+	}
+	return found, err
+}

@@ -1,0 +1,92 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// late lets node 1 of Galera be behind node 0, which has committed a row in a table effects. Node 1 has to apply a change
+// of a table without any key before, for which it looks through the whole table for each row.
+func (l *clusterLab) late(nodes []*sql.DB) {
+	l.t.Helper()
+	exec(l.t, nodes[0], "CREATE TABLE IF NOT EXISTS effects (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB")
+	for rows := 4000; rows < 100_000; rows *= 2 {
+		exec(l.t, nodes[0], "DROP TABLE IF EXISTS slow")
+		exec(l.t, nodes[0], "CREATE TABLE slow (n INT, text CHAR(200)) ENGINE=InnoDB")
+		exec(l.t, nodes[0], fmt.Sprintf("INSERT INTO slow SELECT seq, 'a' FROM seq_1_to_%d", rows))
+		exec(l.t, nodes[0], "DELETE FROM effects")
+		eventually(l.t, "node 1 has all of it", func() bool {
+			var n, old int
+			err := nodes[1].QueryRow("SELECT (SELECT COUNT(*) FROM slow), (SELECT COUNT(*) FROM effects)").Scan(&n, &old)
+			return err == nil && n == rows && old == 0
+		})
+		exec(l.t, nodes[0], "UPDATE slow SET text='b' ORDER BY n DESC")
+		exec(l.t, nodes[0], "INSERT INTO effects VALUES ()")
+		if l.effects(nodes[1]) == 0 {
+			return
+		}
+	}
+	l.t.Fatal("node 1 is never behind")
+}
+
+func (l *clusterLab) effects(on interface {
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}) (n int) {
+	l.t.Helper()
+	must(l.t, on.QueryRowContext(within(l.t, time.Minute), "SELECT COUNT(*) FROM effects").Scan(&n))
+	return n
+}
+
+// TestP27_LockTxOnANodeThatIsBehind: who has a key by LockTx sees what the transaction before has committed, also when that
+// was on another node of Galera, which has failed since, and this one has not applied it yet.
+func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
+	l := newClusterLab(t, testserver.MariaDBGalera3)
+	var nodes []*sql.DB
+	for _, dsn := range l.MemberDSNs() {
+		db, err := sql.Open("mysql", dsn)
+		must(t, err)
+		defer db.Close()
+		nodes = append(nodes, db)
+	}
+	s, err := Open(l.MemberDSNs()[1], Options{})
+	must(t, err)
+	defer s.Close()
+	locked := func() *sql.Tx {
+		tx, err := nodes[1].Begin()
+		must(t, err)
+		t.Cleanup(func() { _ = tx.Rollback() })
+		must(t, s.LockTx(within(t, time.Minute), tx, "k"))
+		return tx
+	}
+	must(t, locked().Rollback()) // the row of the key is there
+
+	l.late(nodes)
+	if n := l.effects(locked()); n != 1 {
+		t.Errorf("P27: under the key %d of 1 effects are seen", n)
+	}
+
+	// The way of servers without SET STATEMENT, which leaves the session as it was.
+	l.late(nodes)
+	c, err := s.db.Acquires.Get(within(t, time.Minute))
+	must(t, err)
+	defer c.Put()
+	ctx := within(t, time.Minute)
+	_, err = c.Exec(ctx, 0, "SET SESSION wsrep_sync_wait=2")
+	must(t, err)
+	_, err = causalBySession(ctx, c, "SELECT name FROM rowlock_tx")
+	must(t, err)
+	if n := l.effects(nodes[1]); n != 1 {
+		t.Errorf("after the causality check %d of 1 effects are seen", n)
+	}
+	after, err := conn.Query(ctx, c, 0, "SELECT @@SESSION.wsrep_sync_wait", conn.ScanOne[int])
+	must(t, err)
+	if after[0] != 2 {
+		t.Errorf("P14: wsrep_sync_wait was 2, is %d", after[0])
+	}
+}

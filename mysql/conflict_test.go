@@ -1,0 +1,96 @@
+package mysqllock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock"
+)
+
+// TestP8_ConflictsForAWhile: a node of Galera answers 1213 to each change for as long as its cluster changes its members. A
+// caller hears of it only when the time is over that he gives.
+func TestP8_ConflictsForAWhile(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		l.store()
+		proxy := newSwitcher(t, l.config.Addr)
+		var conflicts atomic.Int64
+		proxy.shows(func(b []byte) []byte { // a table that is missing is answered as a deadlock
+			missing := []byte("\xff\x7a\x04#42S02")
+			conflicts.Add(int64(bytes.Count(b, missing)))
+			return bytes.ReplaceAll(b, missing, []byte("\xff\xbd\x04#40001"))
+		}, nil)
+		l.config = l.config.Clone()
+		l.config.Addr = proxy.listener.Addr().String()
+		p := l.programOn(t, l.bare(), rowlock.Options{})
+		must(t, p.lock(t, "a").Release(within(t, time.Minute)))
+
+		away := func() { exec(t, l.db, "RENAME TABLE "+l.table()+" TO away") }
+		back := func() { exec(t, l.db, "RENAME TABLE away TO "+l.table()) }
+		away()
+		answer := make(chan error, 1)
+		go func() {
+			lease, err := p.TryAcquire(within(t, 2*time.Minute), "a")
+			if err == nil {
+				err = lease.Release(within(t, time.Minute))
+			}
+			answer <- err
+		}()
+		eventually(t, "30 conflicts", func() bool { return conflicts.Load() >= 30 || len(answer) > 0 })
+		back()
+		if err := <-answer; err != nil {
+			t.Errorf("P8: the caller hears of %d conflicts: %v", conflicts.Load(), err)
+		}
+
+		away()
+		short, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := p.TryAcquire(short, "b"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("P8: conflicts without an end: %v, want the end of the caller's time", err)
+		} else {
+			t.Log(err)
+		}
+		back()
+		must(t, p.lock(t, "b").Release(within(t, time.Minute))) // at once, or after an undo
+	})
+}
+
+// TestP26_QuestionOnABrokenConnection: a connection of the Store's that breaks while it asks something is followed by another.
+// The caller's transaction, on its own connection, does not hear of it.
+func TestP26_QuestionOnABrokenConnection(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		l.store()
+		proxy := newSwitcher(t, l.config.Addr)
+		l.config = l.config.Clone()
+		l.config.Addr = proxy.listener.Addr().String()
+		p := l.programOn(t, l.bare(), rowlock.Options{})
+		ctx := within(t, time.Minute)
+		lease := p.lock(t, "a")
+		for what, c := range map[string]struct {
+			words []string
+			call  func(Tx) error
+		}{
+			"LockTx":  {[]string{"SELECT name FROM", "rowlock_tx"}, func(tx Tx) error { return p.LockTx(ctx, tx, "k") }},
+			"Guard":   {[]string{"SELECT", l.table(), "DATABASE()"}, func(tx Tx) error { return p.Guard(ctx, tx, lease) }},
+			"Inspect": {[]string{"SELECT", l.table()}, func(Tx) error { _, err := p.Inspect(ctx, "a"); return err }},
+		} {
+			tx := l.begin()
+			done := proxy.cut(c.words...)
+			err := c.call(tx)
+			if !done() {
+				t.Fatalf("%s: nothing was cut", what)
+			}
+			if err != nil {
+				t.Errorf("P26: %s: %v (the driver's: %v)", what, err, errors.Is(err, mysql.ErrInvalidConn))
+			}
+			must(t, tx.Rollback())
+		}
+	})
+}
