@@ -103,7 +103,8 @@ func MySQL() []Entry {
 		{
 			ID: "RL121", Title: "nothing is attached to the lock tables", Look: "`information_schema.TRIGGERS`, `REFERENTIAL_CONSTRAINTS`, `PARTITIONS`; triggers are seen with the privilege TRIGGER only",
 			Verdicts: []Verdict{
-				{Warn, "a trigger, a foreign key or partitions", "The statements of the locks run it too, in each renewal: it makes them slower, locks more rows, or makes them fail.", "{remove}"},
+				{Fail, "a trigger on INSERT or UPDATE", "Acquires fail, with \"held for up to 0s longer\" or with a token of 0: the trigger hides the number by which an acquire learns that it has the key.", "{remove}"},
+				{Warn, "a trigger on DELETE, a foreign key or partitions", "The statements of the locks run it too, in each renewal: it makes them slower, locks more rows, or makes them fail.", "{remove}"},
 			},
 		},
 		{

@@ -74,16 +74,22 @@ func (e *examination) names(ctx context.Context) (converted bool, err error) {
 	return len(rows) > 0, nil
 }
 
-// attached looks for what others have attached to the tables.
+// attached looks for what others have attached to the tables. A trigger on INSERT or UPDATE hides what LAST_INSERT_ID(expr)
+// was set to, by which an acquire tells whether it took the key:
+// https://dev.mysql.com/doc/refman/9.7/en/information-functions.html#function_last-insert-id
 func (e *examination) attached(ctx context.Context) error {
 	const id = "RL121"
 	found := 0
-	for _, q := range []struct{ text, value, remove string }{
-		{"SELECT TRIGGER_NAME,EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=DATABASE() AND EVENT_OBJECT_TABLE IN (%s)",
-			"trigger %s on table %s", "DROP TRIGGER `%s`"},
-		{"SELECT CONSTRAINT_NAME,TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA=DATABASE() AND (TABLE_NAME IN (%[1]s) OR REFERENCED_TABLE_NAME IN (%[1]s))",
+	const triggers = "SELECT TRIGGER_NAME,EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA=DATABASE() AND EVENT_OBJECT_TABLE IN (%s) AND EVENT_MANIPULATION"
+	for _, q := range []struct {
+		severity            doctor.Severity
+		text, value, remove string
+	}{
+		{doctor.Fail, triggers + "<>'DELETE'", "trigger %s on INSERT or UPDATE of table %s", "DROP TRIGGER `%s`"},
+		{doctor.Warn, triggers + "='DELETE'", "trigger %s on DELETE of table %s", "DROP TRIGGER `%s`"},
+		{doctor.Warn, "SELECT CONSTRAINT_NAME,TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA=DATABASE() AND (TABLE_NAME IN (%[1]s) OR REFERENCED_TABLE_NAME IN (%[1]s))",
 			"foreign key %s of table %s", "ALTER TABLE `%[2]s` DROP FOREIGN KEY `%[1]s`"},
-		{"SELECT DISTINCT PARTITION_METHOD,TABLE_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() AND PARTITION_NAME IS NOT NULL AND TABLE_NAME IN (%s)",
+		{doctor.Warn, "SELECT DISTINCT PARTITION_METHOD,TABLE_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() AND PARTITION_NAME IS NOT NULL AND TABLE_NAME IN (%s)",
 			"partitions by %s of table %s", "ALTER TABLE `%[2]s` REMOVE PARTITIONING"},
 	} {
 		rows, err := e.sessions[0].ask(ctx, fmt.Sprintf(q.text, e.own()))
@@ -92,7 +98,7 @@ func (e *examination) attached(ctx context.Context) error {
 		}
 		for _, r := range rows {
 			found++
-			e.add(id, doctor.Warn, fmt.Sprintf(q.value, r[0], r[1]), "remove", sprint(q.remove, r[0], r[1]))
+			e.add(id, q.severity, fmt.Sprintf(q.value, r[0], r[1]), "remove", sprint(q.remove, r[0], r[1]))
 		}
 	}
 	if found == 0 {

@@ -382,7 +382,8 @@ func TestDoctorTables(t *testing.T) {
 		none, table := doctor.Options{}, l.table()
 		l.finds(s, "ALTER TABLE "+table+" ENGINE=MyISAM", "RL124", doctor.Fail, none, table, "MyISAM")
 		l.finds(s, "ALTER TABLE "+table+" MODIFY name VARCHAR(255) CHARACTER SET latin1 NOT NULL", "RL123", doctor.Fail, none, table, "varchar(255)", "latin1_swedish_ci")
-		l.finds(s, "CREATE TRIGGER watching AFTER UPDATE ON "+table+" FOR EACH ROW SET @seen=1", "RL121", doctor.Warn, none, "watching", table)
+		l.finds(s, "CREATE TRIGGER watching AFTER UPDATE ON "+table+" FOR EACH ROW SET @seen=1", "RL121", doctor.Fail, none, "watching", table)
+		l.finds(s, "CREATE TRIGGER leaving AFTER DELETE ON "+table+" FOR EACH ROW SET @seen=1", "RL121", doctor.Warn, none, "leaving", table)
 		l.finds(s, "CREATE TABLE jobs (name VARBINARY(255) NOT NULL, CONSTRAINT known FOREIGN KEY (name) REFERENCES "+table+" (name)) ENGINE=InnoDB", "RL121", doctor.Warn, none, "known", "jobs")
 		l.finds(s, "ALTER TABLE "+table+" PARTITION BY KEY (name) PARTITIONS 2", "RL121", doctor.Warn, none, "partitions", table)
 
