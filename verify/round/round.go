@@ -112,7 +112,7 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	}
 	var observed error
 	if err == nil && ctx.Err() == nil {
-		observed = persist(ctx, func() error { return l.direct.Observe(ctx, rec, all) })
+		observed = timed.Persist(ctx, func() error { return l.direct.Observe(ctx, rec, all) })
 	}
 	unpulse() // what is left is judged by whether the server was well until then
 	<-pulsed
@@ -137,18 +137,4 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	}
 	meta.End = history.Now()
 	return history.WriteMeta(r.Folder, meta)
-}
-
-// persist repeats what a server that just had a fault may refuse. What a round has recorded is not thrown away because
-// of one answer at its end.
-func persist(ctx context.Context, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		err := f()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		timed.Rest(ctx, time.Second)
-	}
 }

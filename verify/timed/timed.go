@@ -18,3 +18,17 @@ func Rest(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// Persist repeats, for half a minute, what a server that just had a fault may refuse. What a round has recorded is not
+// thrown away because of one answer at its end.
+func Persist(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		err := f()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		Rest(ctx, time.Second)
+	}
+}

@@ -202,13 +202,13 @@ func (d *Direct) Ledgers(ctx context.Context, rec *history.Recorder, keys []stri
 				if slot >= 0 {
 					name, e.Mode, e.Slot = slotLedger(key, slot), history.Slot, slot
 				}
-				rows, err := d.side.ledger(ctx, space, name)
+				rows, err := read(ctx, d.side.ledger, space, name)
 				if err != nil {
 					return fmt.Errorf("read the ledger of %s: %w", name, err)
 				}
 				addRows(rec, rows, e)
 			}
-			rows, err := d.side.seen(ctx, space, key)
+			rows, err := read(ctx, d.side.seen, space, key)
 			if err != nil {
 				return fmt.Errorf("read what readers of %s found: %w", key, err)
 			}
@@ -216,6 +216,15 @@ func (d *Direct) Ledgers(ctx context.Context, rec *history.Recorder, keys []stri
 		}
 	}
 	return nil
+}
+
+// read asks again what a server that just had a fault may refuse.
+func read(ctx context.Context, ask func(ctx context.Context, space, key string) ([]history.Event, error), space, key string) (found []history.Event, err error) {
+	err = timed.Persist(ctx, func() error {
+		found, err = ask(ctx, space, key)
+		return err
+	})
+	return found, err
 }
 
 // addRows records rows of a kind.
@@ -230,11 +239,11 @@ func addRows(rec *history.Recorder, rows []history.Event, of history.Event) {
 func (d *Direct) Effects(ctx context.Context, rec *history.Recorder, keys []string) error {
 	for _, space := range d.spaces {
 		for _, key := range keys {
-			made, err := d.side.effects(ctx, space, key)
+			made, err := read(ctx, d.side.effects, space, key)
 			if err != nil {
 				return fmt.Errorf("read the effects of %s: %w", key, err)
 			}
-			marks, err := d.side.marks(ctx, space, key)
+			marks, err := read(ctx, d.side.marks, space, key)
 			if err != nil {
 				return fmt.Errorf("read the marks of %s: %w", key, err)
 			}
