@@ -1,10 +1,8 @@
 package mysqllock
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,15 +17,7 @@ func TestP8_ConflictsForAWhile(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
-		proxy := newSwitcher(t, l.config.Addr)
-		var conflicts atomic.Int64
-		proxy.shows(func(b []byte) []byte { // a table that is missing is answered as a deadlock
-			missing := []byte("\xff\x7a\x04#42S02")
-			conflicts.Add(int64(bytes.Count(b, missing)))
-			return bytes.ReplaceAll(b, missing, []byte("\xff\xbd\x04#40001"))
-		}, nil)
-		l.config = l.config.Clone()
-		l.config.Addr = proxy.listener.Addr().String()
+		conflicts := l.firewall().conflictsFor("\xff\x7a\x04#42S02") // a table that is missing
 		p := l.programOn(t, l.bare(), rowlock.Options{})
 		must(t, p.lock(t, "a").Release(within(t, time.Minute)))
 
@@ -67,9 +57,7 @@ func TestP26_QuestionOnABrokenConnection(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
-		proxy := newSwitcher(t, l.config.Addr)
-		l.config = l.config.Clone()
-		l.config.Addr = proxy.listener.Addr().String()
+		proxy := l.firewall()
 		p := l.programOn(t, l.bare(), rowlock.Options{})
 		ctx := within(t, time.Minute)
 		lease := p.lock(t, "a")

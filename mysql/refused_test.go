@@ -17,7 +17,7 @@ func TestRefusedThenFreed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		l.store()
-		proxy := newSwitcher(t, l.config.Addr)
+		proxy := l.firewall()
 		hot := []string{"hot 1", "hot 2"}
 		var upserts atomic.Int64
 		proxy.shows(nil, func(b []byte) {
@@ -31,9 +31,6 @@ func TestRefusedThenFreed(t *testing.T) {
 				exec(t, l.db, fmt.Sprintf("DELETE FROM %s WHERE owner='other'", l.table()))
 			}
 		})
-		direct := l.config
-		l.config = direct.Clone()
-		l.config.Addr = proxy.listener.Addr().String()
 		s := l.bare()
 		results, err := s.Acquire(within(t, time.Minute), []driver.Request{request("cold", time.Minute), request(hot[0], time.Minute), request(hot[1], time.Minute)})
 		must(t, err)

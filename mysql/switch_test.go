@@ -140,6 +140,17 @@ func (s *switcher) shows(answers func([]byte) []byte, asks func([]byte)) {
 	s.answers, s.asks = answers, asks
 }
 
+// conflictsFor lets each answer that is the refusal be a deadlock (1213) instead, and counts them. refusal is how the protocol
+// writes an error: 0xff, its number, its state.
+func (s *switcher) conflictsFor(refusal string) *atomic.Int64 {
+	n := new(atomic.Int64)
+	s.shows(func(b []byte) []byte {
+		n.Add(int64(bytes.Count(b, []byte(refusal))))
+		return bytes.ReplaceAll(b, []byte(refusal), []byte("\xff\xbd\x04#40001"))
+	}, nil)
+	return n
+}
+
 // cut ends the next line on which a text is sent that has all the words, and tells whether it did.
 func (s *switcher) cut(words ...string) (done func() bool) {
 	was := new(atomic.Bool)
@@ -378,16 +389,7 @@ func TestKillOnGalera(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		l.store()
-		proxy := newSwitcher(t, l.config.Addr)
-		var asGalera atomic.Int64
-		proxy.shows(func(b []byte) []byte {
-			interrupted := []byte("\xff\x25\x05#70100")
-			asGalera.Add(int64(bytes.Count(b, interrupted)))
-			return bytes.ReplaceAll(b, interrupted, []byte("\xff\xbd\x04#40001"))
-		}, nil)
-		direct := l.config
-		l.config = direct.Clone()
-		l.config.Addr = proxy.listener.Addr().String()
+		asGalera := l.firewall().conflictsFor("\xff\x25\x05#70100")
 		c := client{t: t, Store: l.bare()}
 		c.release(c.granted("a", time.Minute)) // a row, which UniqueInsert has removed
 		c.granted("b", time.Millisecond)

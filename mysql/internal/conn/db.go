@@ -140,7 +140,7 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 			return NotSent("send", fmt.Errorf("%w: a connection was opened, and no time is left for a statement on it", context.DeadlineExceeded))
 		}
 		err = f(c)
-		cut := c.Broken && Number(err) == 0 && ctx.Err() == nil // while a statement was under way
+		cut := err != nil && c.Broken && Number(err) == 0 && ctx.Err() == nil // while a statement was under way
 		c.Put()
 		n := Number(err)
 		tries := 3
