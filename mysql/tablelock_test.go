@@ -1,11 +1,14 @@
 package mysqllock
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // TestP8_LockedTable: nothing can be written to the lock tables for longer than a statement waits, as while a backup has
@@ -86,4 +89,57 @@ func saysLocked(t *testing.T, r driver.Result) {
 	if r.Status != driver.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "LOCK TABLES") || strings.Contains(r.Err.Error(), "1205") {
 		t.Errorf("P8: a key in a table that is locked: %+v", r)
 	}
+}
+
+// TestP8_QuestionsOfALockedTable: a plain question waits for a lock on the table for as long as its caller does. That the server
+// answers 1205 each second is no business of the caller's.
+func TestP8_QuestionsOfALockedTable(t *testing.T) {
+	t.Parallel()
+	questions := func(t *testing.T, l *lab) {
+		s := l.store()
+		c := client{t: t, Store: s}
+		c.release(c.granted("a", time.Minute))
+		c.release(c.granted("b", time.Minute))
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
+		for what, question := range map[string]func(context.Context) (int, error){
+			"Inspect": func(ctx context.Context) (int, error) {
+				infos, err := s.Inspect(ctx, []string{"a", "b"})
+				return len(infos), err
+			},
+			"List": func(ctx context.Context) (int, error) {
+				infos, err := s.List(ctx, "", "", 10)
+				return len(infos), err
+			},
+		} {
+			want, err := question(within(t, patience))
+			must(t, err)
+			_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" WRITE")
+			must(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), conn.LockWait*5/2)
+			_, err = question(ctx)
+			cancel()
+			said := what != "Inspect" || err != nil && strings.Contains(err.Error(), "LOCK TABLES") // List leaves when its caller does
+			if !errors.Is(err, context.DeadlineExceeded) || !said || strings.Contains(err.Error(), "1205") {
+				t.Errorf("P8: %s of a table that stays locked: %v", what, err)
+			}
+			before, answered := s.db.Blocked.Load(), make(chan error, 1)
+			var n int
+			go func() {
+				var err error
+				n, err = question(within(t, patience))
+				answered <- err
+			}()
+			eventually(t, "a question was kept waiting for all of its time", func() bool { return s.db.Blocked.Load() > before })
+			_, err = own.ExecContext(within(t, patience), "UNLOCK TABLES")
+			must(t, err)
+			if err := <-answered; err != nil || n != want {
+				t.Errorf("P8: %s of a table that was locked for a while: %d of %d keys, %v", what, n, want, err)
+			}
+		}
+	}
+	each(t, questions)
+	onBoth(t, questions)
 }

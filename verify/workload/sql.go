@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"sync/atomic"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -43,10 +45,11 @@ var sqlTables = []string{
 
 // sqlBackend is a space on MySQL or MariaDB.
 type sqlBackend struct {
-	space  string
-	locks  *mysqllock.Store
-	db     *sql.DB
-	pulses *sql.DB // each on a new connection
+	space     string
+	locks     *mysqllock.Store
+	db        *sql.DB
+	pulses    *sql.DB                // each on a new connection
+	causality atomic.Pointer[string] // see causal
 }
 
 func openSQL(space, address, pool string) (*sqlBackend, error) {
@@ -74,6 +77,23 @@ func openSQL(space, address, pool string) (*sqlBackend, error) {
 	pulses := sql.OpenDB(connector)
 	pulses.SetMaxIdleConns(-1)
 	return &sqlBackend{space: space, locks: locks, db: db, pulses: pulses}, nil
+}
+
+// causal is what a plain SELECT begins with to see all that was committed before on other nodes of Galera, where a node that has
+// just become the writer may be behind. On a MariaDB that is no such node it changes nothing; MySQL does not know it.
+func (b *sqlBackend) causal(ctx context.Context) (string, error) {
+	if known := b.causality.Load(); known != nil {
+		return *known, nil
+	}
+	var version, begin string
+	if err := b.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return "", err
+	}
+	if strings.Contains(version, "MariaDB") {
+		begin = "SET STATEMENT wsrep_sync_wait=1 FOR "
+	}
+	b.causality.Store(&begin)
+	return begin, nil
 }
 
 func (b *sqlBackend) store() lockdriver.Store { return b.locks }
@@ -207,7 +227,11 @@ func (b *sqlBackend) write(ctx context.Context, key string, token, value int64) 
 }
 
 func (b *sqlBackend) read(ctx context.Context, key string) (value, token int64, err error) {
-	err = b.db.QueryRowContext(ctx, "SELECT value, fence FROM verify_register WHERE space = ? AND name = ?", b.space, key).Scan(&value, &token)
+	causal, err := b.causal(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = b.db.QueryRowContext(ctx, causal+"SELECT value, fence FROM verify_register WHERE space = ? AND name = ?", b.space, key).Scan(&value, &token)
 	return value, token, err
 }
 

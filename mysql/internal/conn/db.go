@@ -227,9 +227,26 @@ func (d *DB) TakeSlow(ctx context.Context) error {
 // GiveSlow gives the right back that TakeSlow took.
 func (d *DB) GiveSlow() { <-d.slowSem }
 
-// Read runs f on the control connection. A KILL may be waiting for that, so at most one
-// reader is before it.
+// Read runs f on the control connection, and again for as long as a lock on a table (LOCK TABLES, an ALTER TABLE that waits
+// for its turn) kept it waiting for all of a statement's time: until ctx ends. A plain SELECT waits for nothing else. f changes
+// nothing, and may be run any number of times.
 func (d *DB) Read(ctx context.Context, f func(*Conn) error) error {
+	for locked := false; ; {
+		err := d.readOnce(ctx, f)
+		switch {
+		case Number(err) == ErLockWait:
+			locked = true
+		case err == nil, !locked, ctx.Err() == nil:
+			return err
+		}
+		if !Pause(ctx, 10*time.Millisecond) {
+			return fmt.Errorf("%w: another session has locked the table (LOCK TABLES, or an ALTER TABLE that waits for its turn): SHOW FULL PROCESSLIST shows which", ctx.Err())
+		}
+	}
+}
+
+// readOnce is one try of Read. A KILL may be waiting for the connection, so at most one reader is before it.
+func (d *DB) readOnce(ctx context.Context, f func(*Conn) error) error {
 	select {
 	case d.inspectSem <- struct{}{}:
 	case <-ctx.Done():

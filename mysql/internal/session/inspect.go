@@ -130,6 +130,7 @@ func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (
 	var names []string
 	err = f.db.Read(ctx, func(c *conn.Conn) (err error) {
 		rows, err := conn.Query(ctx, c, 0, row.Listing(f.lease.Name, prefix, after, limit), row.ScanRow)
+		names = nil // this may be run again
 		for _, r := range rows {
 			names = append(names, r.Key)
 		}
@@ -139,12 +140,13 @@ func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (
 		if err != nil {
 			break
 		}
+		n := len(infos)
 		err = f.db.Read(ctx, func(c *conn.Conn) error {
+			infos = infos[:n] // this may be run again
 			states, err := f.read(ctx, c, part)
 			if err != nil {
 				return err
 			}
-			n := len(infos)
 			for _, k := range part {
 				if s, ok := states[k]; ok {
 					infos = append(infos, s.info())
