@@ -125,19 +125,71 @@ func (b *batch) renew(ctx context.Context, c *conn.Conn) error {
 	}
 	list := groups(b, func(h driver.Hold) terms { return terms{h.TTL, h.MaxHold, isShare(&h)} })
 	return b.each(list, func(group []int) error {
-		if isShare(&b.holds[group[0]]) {
-			return b.change(ctx, c, group, Extend, func(sent []int, _ changed) error { return b.tellRenewed(ctx, c, sent) })
+		free, rest, err := b.unlocked(ctx, c, group)
+		if err == nil && len(free) > 0 {
+			err = b.extend(ctx, c, free)
 		}
-		return b.change(ctx, c, group, Extend, func(sent []int, done changed) error {
-			if done.rows == int64(len(sent)) {
-				for _, i := range sent {
-					b.results[i] = driver.Result{Status: driver.Alive}
-				}
-				return nil
-			}
-			return b.tellRenewed(ctx, c, sent)
-		})
+		if err != nil {
+			return err
+		}
+		return b.settleLocked(ctx, c, rest)
 	})
+}
+
+// extend sends the renewal of holds.
+func (b *batch) extend(ctx context.Context, c *conn.Conn, group []int) error {
+	return b.change(ctx, c, group, Extend, func(sent []int, done changed) error {
+		if !isShare(&b.holds[group[0]]) && done.rows == int64(len(sent)) {
+			for _, i := range sent {
+				b.results[i] = driver.Result{Status: driver.Alive}
+			}
+			return nil
+		}
+		return b.tellRenewed(ctx, c, sent)
+	})
+}
+
+// unlocked finds the holds that can be renewed now, where the answers take so long that these could not be sent again in time, when one
+// locked row has kept all waiting. They would wait for that row until their time is over, which costs the connection too,
+// and so on until the leases are lost. The price is one more answer; where there is no time for it the renewal is sent at once.
+func (b *batch) unlocked(ctx context.Context, c *conn.Conn, group []int) (free, rest []int, err error) {
+	deadline, ends := ctx.Deadline()
+	bound := b.db.Bound(0)
+	if !ends || bound <= conn.Bounds[0] {
+		return group, nil, nil
+	}
+	answer := bound / 4
+	if left := time.Until(deadline); left < 2*answer || left >= bound+4*answer { // to KILL, to ask twice, and to send again
+		return group, nil, nil
+	}
+	writable, err := b.writable(ctx, c, group)
+	if err != nil {
+		return nil, nil, conn.Classify(b.What(b.name), err)
+	}
+	for _, i := range group {
+		if writable[b.at(i)] {
+			free = append(free, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	return free, rest, nil
+}
+
+// settleLocked answers holds that could not be renewed: they are over, or somebody keeps their rows locked.
+func (b *batch) settleLocked(ctx context.Context, c *conn.Conn, some []int) error {
+	if len(some) == 0 {
+		return nil
+	}
+	rows, err := b.read(ctx, c, some)
+	if err == nil {
+		b.blocked(b.settleAll(some, rows))
+		return nil
+	}
+	for _, i := range some { // the others have their answers
+		b.results[i] = driver.Result{Err: conn.Classify(b.What(b.name), err)}
+	}
+	return nil
 }
 
 // tellRenewed finds out which of the holds live. Fewer rows than holds does not
@@ -282,10 +334,15 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 			pending, locked, again = locked, nil, true
 		}
 	}
-	for _, i := range append(pending, locked...) {
+	b.blocked(append(pending, locked...))
+	return nil
+}
+
+// blocked answers holds whose rows somebody keeps locked.
+func (b *batch) blocked(some []int) {
+	for _, i := range some {
 		b.results[i] = driver.Result{Err: conn.Classify(fmt.Sprintf("%s of %q", b.What(b.name), b.holds[i].Key), conn.ErrBlocked)}
 	}
-	return nil
 }
 
 func (b *batch) send(ctx context.Context, c *conn.Conn, bound time.Duration, of func(string, []driver.Hold) conn.Statement, pending []int) (sqldriver.Result, error) {
