@@ -212,5 +212,8 @@ func (c *Conn) Valid() (valid bool) {
 // Cut closes the network connection, so that a method that knows no context returns.
 func (c *Conn) Cut() { _ = c.net.Close() }
 
+// Distant reports whether the server is so far away that no statement is ended by KILL; see trip.go.
+func (c *Conn) Distant() bool { return c.trip.distant() }
+
 // ShortestAnswer is the shortest answer of late, from the connection's server.
 func (c *Conn) ShortestAnswer() time.Duration { return c.trip.shortest() }

@@ -151,7 +151,8 @@ func (b *batch) extend(ctx context.Context, c *conn.Conn, group []int) error {
 
 // unlocked finds the holds that can be renewed now, where the answers take so long that these could not be sent again in time, when one
 // locked row has kept all waiting. They would wait for that row until their time is over, which costs the connection too,
-// and so on until the leases are lost. The price is one more answer; where there is no time for it the renewal is sent at once.
+// and so on until the leases are lost. The price is one more answer; where there is no time for it, and at a distance, where the time
+// is needed to open connections and the server ends the waits, the renewal is sent at once.
 func (b *batch) unlocked(ctx context.Context, c *conn.Conn, group []int) (free, rest []int, err error) {
 	deadline, ends := ctx.Deadline()
 	bound := b.db.Bound(0)
@@ -159,7 +160,7 @@ func (b *batch) unlocked(ctx context.Context, c *conn.Conn, group []int) (free, 
 		return group, nil, nil
 	}
 	answer := bound / 4
-	if left := time.Until(deadline); left < 2*answer || left >= bound+4*answer { // to KILL, to ask twice, and to send again
+	if left := time.Until(deadline); c.Distant() || left < 2*answer || left >= bound+4*answer { // to KILL, to ask twice, and to send again
 		return group, nil, nil
 	}
 	writable, err := b.writable(ctx, c, group)
