@@ -195,8 +195,11 @@ func (l *Lease) Renew(ctx context.Context) error {
 // It is sent even when ctx is cancelled, and waits for the answer at most
 // Options.ReleaseWait and never past the trust deadline. If none came it is nil
 // all the same: the holder has stopped, the release is repeated in the
-// background, and at the latest the TTL frees the key. Err and Done tell of the
-// end before the release is sent.
+// background, and at the latest the TTL frees the key. It is nil too where the
+// database refuses the release for good, for want of a privilege for example: that is
+// the operator's to mend, so an Error line of Options.Logger names the key and the cause,
+// Stats.Unresolved counts the hold, and it is tried again now and then. Err and Done tell
+// of the end before the release is sent.
 func (l *Lease) Release(ctx context.Context) error {
 	if l == nil {
 		return nil

@@ -332,11 +332,17 @@ func TestLogHasTheCallersContext(t *testing.T) {
 			return verdict{}
 		})
 		l.Release(traced("release"))
+		l, err = c.TryAcquire(traced("acquire"), "k3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.set(on("release", verdict{err: errDenied}))
+		l.Release(traced("release"))
 		f.set(nil)
 		time.Sleep(time.Minute)
 		want := map[string]string{
 			"acquired": "acquire", "outcome of an acquire is unknown; undoing it": "acquire", "acquire failed, trying again": "acquire",
-			"released": "release", "release not answered; repeating it": "release",
+			"released": "release", "release not answered; repeating it": "release", refusal: "release",
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()

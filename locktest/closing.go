@@ -90,7 +90,12 @@ func closeEndsWaits(t *testing.T, e *env) {
 // closeWaitsForDo closes a client under a function that goes on for a while after its
 // context has ended. Another program that waits for the key must not begin before.
 func closeWaitsForDo(t *testing.T, e *env) {
-	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	s := e.Open(t)
+	a, b := e.clientOn(t, s, rowlock.Options{}), e.client(t, rowlock.Options{})
+	var opts []rowlock.Option
+	if guarding(e) {
+		opts = append(opts, rowlock.Guarded())
+	}
 	key, plain := e.key(t), acquire(t, a, e.key(t))
 	started, heard, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	var running atomic.Bool
@@ -108,8 +113,13 @@ func closeWaitsForDo(t *testing.T, e *env) {
 			if err := renew1(t, lease); err != nil {
 				t.Errorf("P12: a renewal while Close waits for the function: %v", err)
 			}
+			if guarding(e) {
+				if err := e.InTx(soon(t), s, func(context.Context) error { return nil }, lease); err != nil {
+					t.Errorf("P12: a guarded transaction while Close waits for the function: %v", err)
+				}
+			}
 			return lease.Err()
-		})
+		}, opts...)
 	}()
 	closed(t, "the function runs", started)
 	next := make(chan error, 1)

@@ -14,7 +14,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
-	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -125,7 +124,7 @@ func harnessAt(t testing.TB, uri string) locktest.Harness {
 		},
 		// The pool has no bound. The driver has two more connections for each server, to
 		// watch it, and dials two at a time for commands that then get another.
-		MaxConnections: func(held, waited int) int { return command.MaxCommands + 2 + 2 },
+		MaxConnections: func(held, waited int) int { return documentedConns + 2 + 2 },
 		Dead: func(t testing.TB, prefix string, n int) {
 			s, err := New(h.db.Collection("locks"), Options{})
 			if err != nil {

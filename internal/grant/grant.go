@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -216,13 +217,13 @@ func (g *Grant) after(e ending) {
 		rn.unresolved.Add(undone)
 	case Closed:
 		rn.losses.Add(lost)
-		rn.report.Closed.Add(logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID)...)
+		rn.report.Closed.Add(context.Background(), logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID)...)
 		rn.unresolved.Add(undone)
 	case CutOff:
 		rn.losses.Add(lost)
 	default:
 		rn.losses.Add(lost)
-		rn.report.Lost.Add(logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID, "err", rn.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))...)
+		rn.report.Lost.Add(context.Background(), logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID, "err", rn.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))...)
 		if e.reason == Expired || e.reason == MaxHold {
 			// Not before the margin has passed: work that looks at Done needs a moment
 			// to stop, and the key stays taken meanwhile.

@@ -243,11 +243,11 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 		rn.losses.Add(1)
 		reason, cause = lossOf(status), res.Err
 		if g.release.async {
-			rn.report.Lost.Add(logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", rn.lost(h.Key, h.Token, reason, cause))...)
+			rn.report.Lost.Add(ctx, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", rn.lost(h.Key, h.Token, reason, cause))...)
 		}
 	default:
 		late = true
-		refused := rn.unresolved.AddFailed(undo.Task{Hold: *h, Acknowledged: true, Sent: rn.store.Now()}, res.Err)
+		refused := rn.unresolved.AddFailed(ctx, undo.Task{Hold: *h, Acknowledged: true, Sent: rn.store.Now()}, res.Err)
 		if !refused {
 			rn.late.Add(1)
 			rn.report.Release.Fail(ctx, 1, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", res.Err)...)

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"context"
 	"slices"
 
 	"github.com/rowlock/rowlock/internal/logs"
@@ -59,6 +60,6 @@ func (g *Grant) EndOthers(stay func(User) bool) {
 	g.mu.Unlock()
 	g.rn.losses.Add(uint64(left))
 	for range left {
-		g.rn.report.Closed.Add(logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID)...)
+		g.rn.report.Closed.Add(context.Background(), logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID)...)
 	}
 }

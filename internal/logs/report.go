@@ -158,8 +158,8 @@ const (
 	lossPeriod = 10 * time.Second
 )
 
-// Add logs one end.
-func (l *Losses) Add(attrs ...any) {
+// Add logs one end. ctx is the context of the call that brought it about or learnt of it, or Background.
+func (l *Losses) Add(ctx context.Context, attrs ...any) {
 	l.mu.Lock()
 	now := l.sum.now()
 	if l.n == 0 || now-l.from >= lossPeriod {
@@ -169,10 +169,10 @@ func (l *Losses) Add(attrs ...any) {
 	own := l.n <= lossLines
 	l.mu.Unlock()
 	if own {
-		l.sum.log.Log(context.Background(), l.line, l.text, attrs...)
+		l.sum.log.Log(ctx, l.line, l.text, attrs...)
 		return
 	}
-	l.sum.Fail(context.Background(), 1, attrs...)
+	l.sum.Fail(ctx, 1, attrs...)
 }
 
 // Report has the kinds of failures that a client logs.

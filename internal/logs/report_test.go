@@ -73,7 +73,7 @@ func TestLosses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, h := newReport()
 		for i := range lossLines + 7 {
-			r.Lost.Add("key", i)
+			r.Lost.Add(t.Context(), "key", i)
 		}
 		r.Flush()
 		got := h.got()
@@ -81,7 +81,7 @@ func TestLosses(t *testing.T) {
 			t.Errorf("%d lines, the last is %q, want %q", len(got), got[len(got)-1], want)
 		}
 		time.Sleep(lossPeriod)
-		r.Lost.Add("key", "next")
+		r.Lost.Add(t.Context(), "key", "next")
 		if got := h.got(); got[len(got)-1] != "ERROR lease lost key=next" {
 			t.Errorf("in the next period: %q", got[len(got)-1])
 		}

@@ -77,23 +77,23 @@ func (u *Unresolved) Len() int {
 func isRefusal(err error) bool { return driver.IsLasting(err) && driver.IsNotApplied(err) }
 
 // AddFailed is Add for a hold whose release failed with err. It reports whether the
-// database refused it for good, which it logs.
-func (u *Unresolved) AddFailed(t Task, err error) (refused bool) {
+// database refused it for good, which it logs with ctx, that of the release.
+func (u *Unresolved) AddFailed(ctx context.Context, t Task, err error) (refused bool) {
 	refused = isRefusal(err)
 	if refused {
-		u.refuse(&t, err)
+		u.refuse(ctx, &t, err)
 	}
 	u.Add(t)
 	return refused
 }
 
 // refuse notes the refusal of a release or undo.
-func (u *Unresolved) refuse(t *Task, err error) {
+func (u *Unresolved) refuse(ctx context.Context, t *Task, err error) {
 	t.refused = err
 	t.NotBefore, t.pause = u.store.Now()+lastPause, lastPause
 	if !t.logged {
 		t.logged = true
-		u.report.Refused.Add(logs.Attrs(t.Hold.Key, t.Hold.Mode, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)...)
+		u.report.Refused.Add(ctx, logs.Attrs(t.Hold.Key, t.Hold.Mode, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)...)
 	}
 }
 
@@ -193,7 +193,7 @@ func (u *Unresolved) send(batch []*Task) {
 		}
 		if refused {
 			u.mu.Lock()
-			u.refuse(t, r.Err)
+			u.refuse(context.Background(), t, r.Err)
 			u.mu.Unlock()
 			continue
 		}
