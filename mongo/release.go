@@ -19,7 +19,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	if err := s.enter(ctx, "release", len(holds)); err != nil {
 		return nil, err
 	}
-	ctx = command.Priority(ctx)
+	ctx = command.ForReleases(ctx)
 	results := make([]driver.Result, len(holds))
 	var plain, undos, gates, unordered []int
 	for i, h := range holds {

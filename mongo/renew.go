@@ -27,7 +27,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if len(holds) == 0 {
 		return nil, nil
 	}
-	ctx = command.Priority(ctx)
+	ctx = command.ForRenewals(ctx)
 	r := &renewal{s: s, holds: holds, results: make([]driver.Result, len(holds)), began: time.Now()}
 	var err error
 	if len(holds) == 1 {

@@ -20,6 +20,7 @@ const (
 	CodeUnauthorized        = 13
 	codeAuthFailed          = 18
 	CodeIllegalOperation    = 20
+	CodeLockTimeout         = 24
 	codeNamespaceNotFound   = 26
 	codeIndexNotFound       = 27
 	CodeNamespaceExists     = 48

@@ -9,13 +9,15 @@ import (
 // A Store uses a few connections of its client's pool, however many callers, keys and
 // leases there are. It has places for workPlaces commands of acquires, probes and all that
 // an operator asks, and for priorityPlaces of renewals, releases and undos, which wait for
-// none of the former; beside them there is one connection for the change stream, and one
-// for each running InTx or Once. Of the workPlaces acquires of pinned keys have at most
+// none of the former. Of these releases and undos have at most releasePlaces: those of documents
+// that a foreign transaction has written take their time, and renewals must not wait for them.
+// Beside them there is one connection for the change stream, and one for each running InTx or Once. Of the workPlaces acquires of pinned keys have at most
 // pinnedPlaces: they send many commands, and nobody else waits for them. While a command is
 // overdue the question of silence.go uses more connections, for a second.
 const (
 	workPlaces     = 8
 	priorityPlaces = 4
+	releasePlaces  = 3
 	PinnedPlaces   = 3
 
 	// MaxCommands is what the Store has under way at once, at most.
@@ -23,17 +25,25 @@ const (
 )
 
 // places are those of the commands that are under way.
-type places struct{ work, priority, pinned chan struct{} }
+type places struct{ work, priority, releases, pinned chan struct{} }
 
 func newPlaces() places {
-	return places{work: make(chan struct{}, workPlaces), priority: make(chan struct{}, priorityPlaces), pinned: make(chan struct{}, PinnedPlaces)}
+	return places{
+		work: make(chan struct{}, workPlaces), priority: make(chan struct{}, priorityPlaces),
+		releases: make(chan struct{}, releasePlaces), pinned: make(chan struct{}, PinnedPlaces),
+	}
 }
 
 type placesKey struct{}
 
-// Priority marks the context of calls that keep or end leases.
-func Priority(ctx context.Context) context.Context {
+// ForRenewals marks the context of renewals.
+func ForRenewals(ctx context.Context) context.Context {
 	return context.WithValue(ctx, placesKey{}, func(p places) []chan struct{} { return []chan struct{}{p.priority} })
+}
+
+// ForReleases marks the context of releases and undos.
+func ForReleases(ctx context.Context) context.Context {
+	return context.WithValue(ctx, placesKey{}, func(p places) []chan struct{} { return []chan struct{}{p.releases, p.priority} })
 }
 
 // ForPinned marks the context of acquires of pinned keys.

@@ -3,6 +3,8 @@ package fence
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -44,10 +46,33 @@ func (f *Fences) written(ctx context.Context, targets []Target) (bool, error) {
 		}
 		updates = append(updates, write)
 	}
+	// A transaction waits for the locks of the server for 5 ms only (maxTransactionLockRequestTimeoutMillis), and not at all for a document.
+	for end := time.Now().Add(min(command.MaxWait, command.Left(ctx))); ; {
+		open, err := f.asks(ctx, sess, updates)
+		switch {
+		case err == nil:
+			f.sessions.Put(sess)
+			return open, nil
+		case command.Code(err) != command.CodeLockTimeout:
+			return false, err
+		case time.Now().After(end) || ctx.Err() != nil:
+			f.sessions.Put(sess)
+			return false, errNoWrites
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// errNoWrites: whether a transaction is open is not known. It is not the server's error, which says no more, and is one that callers are
+// to repeat.
+var errNoWrites = errors.New("the server lets no transaction write at the moment: db.fsyncLock, or it has no time")
+
+// asks makes these updates in a transaction that is undone at once, and reports whether another has written one of their documents.
+func (f *Fences) asks(ctx context.Context, sess *command.Session, updates bson.A) (bool, error) {
 	never := bson.D{{Key: "q", Value: document.Op("_id", document.Barrier)}, {Key: "u", Value: document.Op("$set", document.Op("_id", "another"))}, {Key: "upsert", Value: true}}
-	_, err = f.cmd.Send(ctx, sess, bson.D{
+	_, err := f.cmd.Send(ctx, sess, bson.D{
 		{Key: "update", Value: f.collection},
-		{Key: "updates", Value: append(updates, never)},
+		{Key: "updates", Value: append(slices.Clone(updates), never)},
 		{Key: "txnNumber", Value: sess.Next()},
 		{Key: "autocommit", Value: false},
 		{Key: "startTransaction", Value: true},
@@ -56,7 +81,6 @@ func (f *Fences) written(ctx context.Context, targets []Target) (bool, error) {
 	if code != command.CodeWriteConflict && code != command.CodeImmutableField {
 		return false, err
 	}
-	f.sessions.Put(sess)
 	return code == command.CodeWriteConflict, nil
 }
 
