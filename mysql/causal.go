@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,8 +17,12 @@ import (
 //
 // In a transaction the check is done for the first statement only. So it is done on a connection of the Store.
 
+// errBehind: the node does not show yet what was committed before. The server answers a causality wait that took too long
+// (repl.causal_read_timeout of the provider, 30 s), or that failed, with 1205, as if a lock had been waited for.
+var errBehind = errors.New("the node of Galera does not show yet what was committed before (wsrep_sync_wait)")
+
 // queryCausal is conn.Query for a SELECT of names, which on a node of Galera waits until everything is applied that was
-// committed on any node before.
+// committed on any node before; errBehind: in vain.
 func (s *Store) queryCausal(ctx context.Context, c *conn.Conn, text string) ([]string, error) {
 	variables, err := s.db.Variables(ctx, c)
 	switch {
@@ -25,10 +30,17 @@ func (s *Store) queryCausal(ctx context.Context, c *conn.Conn, text string) ([]s
 		return nil, err
 	case cluster.KindOf(variables) != cluster.Galera:
 		return conn.Query(ctx, c, 0, text, conn.ScanKey)
-	case strings.Contains(strings.ToLower(variables["version"]), "mariadb"):
-		return conn.Query(ctx, c, 0, "SET STATEMENT wsrep_sync_wait=1 FOR "+text, conn.ScanKey)
 	}
-	return causalBySession(ctx, c, text)
+	var found []string
+	if strings.Contains(strings.ToLower(variables["version"]), "mariadb") {
+		found, err = conn.Query(ctx, c, 0, "SET STATEMENT wsrep_sync_wait=1 FOR "+text, conn.ScanKey)
+	} else {
+		found, err = causalBySession(ctx, c, text)
+	}
+	if conn.Number(err) == conn.ErLockWait { // a plain SELECT waits for no row
+		err = errBehind
+	}
+	return found, err
 }
 
 // causalBySession is for Percona XtraDB Cluster, which knows no SET STATEMENT. The session is left as it was.

@@ -3,10 +3,13 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
@@ -88,5 +91,54 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 	must(t, err)
 	if after[0] != 2 {
 		t.Errorf("P14: wsrep_sync_wait was 2, is %d", after[0])
+	}
+}
+
+// TestP8_LockTxWhileTheNodeStaysBehind: the server answers a causality wait that takes too long with the number of a lock wait (1205).
+// LockTx waits on, and LockTxWait until its time is over; neither takes it for another transaction's lock.
+func TestP8_LockTxWhileTheNodeStaysBehind(t *testing.T) {
+	l := newClusterLab(t, testserver.MariaDBGalera3)
+	var nodes []*sql.DB
+	for _, dsn := range l.MemberDSNs()[:2] {
+		db, err := sql.Open("mysql", dsn)
+		must(t, err)
+		defer db.Close()
+		nodes = append(nodes, db)
+	}
+	s, err := Open(l.MemberDSNs()[1], Options{})
+	must(t, err)
+	defer s.Close()
+	lock := func(lock func(context.Context, Tx) error) error {
+		tx, err := nodes[1].Begin()
+		must(t, err)
+		defer func() { _ = tx.Rollback() }()
+		return lock(within(t, time.Minute), tx)
+	}
+	patient := func(ctx context.Context, tx Tx) error { return s.LockTx(ctx, tx, "k") }
+	must(t, lock(patient))
+
+	exec(t, nodes[1], "SET GLOBAL wsrep_provider_options='repl.causal_read_timeout=PT0.2S'")
+	own, err := nodes[1].Conn(t.Context())
+	must(t, err)
+	defer own.Close()
+	_, err = own.ExecContext(within(t, time.Minute), "FLUSH TABLES WITH READ LOCK") // so it applies nothing
+	must(t, err)
+	unlock := func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }
+	defer unlock()
+	exec(t, nodes[0], "CREATE TABLE effects (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB")
+
+	err = lock(func(ctx context.Context, tx Tx) error { return s.LockTxWait(ctx, tx, 3*conn.LockWait, "k") })
+	if !errors.Is(err, rowlock.ErrHeld) || errors.Is(err, rowlock.ErrConflict) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "1205") {
+		t.Errorf("P8: LockTxWait on a node that stays behind: %v, want ErrHeld", err)
+	}
+	before, answered := s.db.Blocked.Load(), make(chan error, 1)
+	start := time.Now()
+	go func() { answered <- lock(patient) }()
+	eventually(t, "LockTx waits on", func() bool {
+		return time.Since(start) > 2*conn.LockWait && s.db.Blocked.Load() > before+2 || len(answered) > 0
+	})
+	unlock()
+	if err := <-answered; err != nil {
+		t.Errorf("P8: LockTx on a node that was behind for a while: %v", err)
 	}
 }

@@ -54,9 +54,13 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) check(ctx context.Context) error {
 	// Side by side: at a distance each trip counts. What the server is goes first.
 	tables := make(chan error, 1)
+	wanted, enough := context.WithCancel(ctx)
+	defer enough()
 	go func() {
-		tables <- s.db.Slow(ctx, func(c *conn.Conn) error {
-			return conn.NotSent("check", checkTables(ctx, c, s.layout(), "run Migrate"))
+		tables <- conn.WhileLocked(wanted, func() error {
+			return s.db.Slow(ctx, func(c *conn.Conn) error {
+				return conn.NotSent("check", checkTables(ctx, c, s.layout(), "run Migrate"))
+			})
 		})
 	}()
 	err := s.db.Read(ctx, func(c *conn.Conn) error {
@@ -70,6 +74,9 @@ func (s *Store) check(ctx context.Context) error {
 		c.Broken = c.Broken || conn.IsElsewhere(err)
 		return conn.NotSent("check", err)
 	})
+	if err != nil {
+		enough() // a locked table is not waited for
+	}
 	err = cmp.Or(err, <-tables)
 	if err == nil {
 		s.checked.Store(true)

@@ -9,6 +9,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // TestP8_ConflictsForAWhile: a node of Galera answers 1213 to each change for as long as its cluster changes its members. A
@@ -79,6 +81,48 @@ func TestP26_QuestionOnABrokenConnection(t *testing.T) {
 				t.Errorf("P26: %s: %v (the driver's: %v)", what, err, errors.Is(err, mysql.ErrInvalidConn))
 			}
 			must(t, tx.Rollback())
+		}
+	})
+}
+
+// TestP2_ConflictOnASession: a conflict undoes the transaction of the session that has a key, as where a node of Galera applies what
+// another has committed. Nobody has the row locked then, whatever the next statement says.
+func TestP2_ConflictOnASession(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l *lab) {
+		l.store()
+		proxy := l.firewall()
+		s := l.bare()
+		c := client{t: t, Store: s}
+		f := s.strategy.(*session.ForUpdate)
+
+		h := c.granted("a", time.Minute)
+		done := proxy.conflictAt(l.table(), "SELECT hold FROM")
+		if status := c.renew(h)[0].Status; status != driver.Removed {
+			t.Errorf("P2: a hold whose session was undone is %v", status)
+		}
+		if !done() {
+			t.Fatal("the heartbeat met no conflict")
+		}
+
+		x, err := f.Begin(within(t, time.Minute), request("b", time.Minute))
+		must(t, err)
+		done = proxy.conflictAt(l.table(), "SELECT hold,wanted,")
+		r, err := x.Run(within(t, time.Minute))
+		if !done() {
+			t.Fatal("step (4) met no conflict")
+		}
+		if r.Status == driver.Granted {
+			t.Fatalf("P2: granted on a session that was undone: %v", err)
+		}
+		x.Session.Put()
+		c.granted("b", time.Minute)
+
+		c.release(c.granted("c", time.Minute))
+		done = proxy.conflictAt(l.table(), "FOR UPDATE")
+		c.granted("c", time.Minute) // P8: it had nothing locked yet
+		if !done() {
+			t.Fatal("step (1) met no conflict")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,6 +52,42 @@ func TestCallersContext(t *testing.T) {
 			}
 			cancel()
 			must(t, s.Check(within(t, time.Minute)))
+		}
+	})
+}
+
+// TestP12_CloseBesideALockedTable: a question whose caller has no end waits for a lock on the table. Close ends it, and returns.
+func TestP12_CloseBesideALockedTable(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		must(t, s.Check(within(t, time.Minute)))
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		_, err = own.ExecContext(within(t, time.Minute), "LOCK TABLES "+l.table()+" WRITE")
+		must(t, err)
+		unlock := func() { _, _ = own.ExecContext(context.Background(), "UNLOCK TABLES") }
+		defer unlock()
+		answered, closed := make(chan error, 1), make(chan error, 1)
+		before := s.db.Blocked.Load()
+		go func() {
+			_, err := s.List(context.Background(), "", "", 10)
+			answered <- err
+		}()
+		eventually(t, "the question was kept waiting for all of a statement's time", func() bool { return s.db.Blocked.Load() > before })
+		start := time.Now()
+		go func() { closed <- s.Close() }()
+		select {
+		case err = <-closed:
+			must(t, err)
+			t.Logf("Close took %v", time.Since(start))
+		case <-time.After(patience):
+			unlock()
+			t.Fatalf("P12: Close waits for a lock on the table, and does not return in %v", patience)
+		}
+		if err := <-answered; !errors.Is(err, rowlock.ErrClosed) || strings.Contains(err.Error(), "1205") {
+			t.Errorf("P12: a question that Close ended: %v", err)
 		}
 	})
 }

@@ -2,10 +2,12 @@ package mysqllock
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
@@ -43,6 +45,43 @@ func TestP26_FirstCheckSlowerThanItsCallers(t *testing.T) {
 				return err
 			},
 			func(error) bool { return s.checked.Load() })
+	})
+}
+
+// TestP8_FirstCheckThatBeganBefore: who joins the first check of another caller hears nothing that was read before its own call: here
+// that the tables are missing, which were made meanwhile.
+func TestP8_FirstCheckThatBeganBefore(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		s := l.bare()
+		control, err := s.db.Control.Get(within(t, time.Minute)) // the other half of the check waits for it
+		must(t, err)
+		acquire := func(key string) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				results, err := s.Acquire(within(t, patience), []driver.Request{request(key, time.Minute)})
+				if err == nil {
+					err = results[0].Err
+				}
+				done <- err
+			}()
+			return done
+		}
+		settled := func() bool {
+			before := s.Statements()
+			time.Sleep(200 * time.Millisecond)
+			return before == s.Statements() && len(s.db.Acquires.Idle()) > 0
+		}
+		first := acquire("first")
+		eventually(t, "the tables were looked for", settled)
+		_ = l.store()
+		second := acquire("second")
+		eventually(t, "the second caller has joined", settled)
+		control.Put()
+		must(t, <-second)
+		if err := <-first; err != nil && !errors.Is(err, driver.ErrSchema) {
+			t.Errorf("the first caller: %v", err)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -58,7 +59,11 @@ func (s *Store) readHolds(ctx context.Context, hs storekit.Holds, run string) (h
 		})
 		return found, err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, conn.ErrBlocked):
+		// It waits for a lock on the table. An ALTER TABLE may have that, or wait for it, until the caller's transaction ends.
+		return st, fmt.Errorf("%w: another session has locked the table, roll back and begin again: %w", driver.ErrConflict, conn.Classify(l.What("guard"), err))
+	case err != nil:
 		return st, conn.Classify(l.What("guard"), err)
 	}
 	for _, r := range found {

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // leave makes the address lead to the second of the twins. The first does not know that it is the primary no more, as one
@@ -88,6 +90,55 @@ func TestP26_ServerThatWasLeft(t *testing.T) {
 						}
 					})
 				}
+			}
+		}
+	})
+}
+
+// TestP26_SessionBesideAServerThatWasLeft: the session of an acquire leads to the new primary, and the connection that writes for it
+// was opened before and leads to the old one. A hold is granted on a session that can be used further, or not at all.
+func TestP26_SessionBesideAServerThatWasLeft(t *testing.T) {
+	onTwins(t, func(t *testing.T, w *twins) {
+		calls := map[string]func(t *testing.T, s *Store, r driver.Request) (driver.Result, error){
+			"try": func(t *testing.T, s *Store, r driver.Request) (driver.Result, error) {
+				return client{t: t, Store: s}.acquire(r)[0], nil
+			},
+			"wait": func(t *testing.T, s *Store, r driver.Request) (driver.Result, error) {
+				return s.AcquireWait(within(t, patience), r, func() {})
+			},
+		}
+		for what, call := range calls {
+			for _, key := range []string{"with rows", "new " + what} {
+				t.Run(what+"/"+key, func(t *testing.T) {
+					w.to(t, 0)
+					l := &lab{t: t, kind: w.kind, config: w.config, strategy: SelectForUpdate}
+					s := l.bare()
+					c := client{t: t, Store: s}
+					strategy := s.strategy.(*session.ForUpdate)
+					if key == "with rows" {
+						for _, text := range strategy.MissingRows(key) {
+							exec(t, w.both[1].db, text)
+						}
+					}
+					c.release(c.granted("another", time.Minute)) // leaves connections
+					if len(s.db.Acquires.Idle()) == 0 {
+						t.Fatal("no connection to the first server rests")
+					}
+					w.leave(t)
+					strategy.Sessions.CloseIdle()
+					r := request(key, time.Minute)
+					result, err := call(t, s, r)
+					if what == "wait" && cmp.Or(err, result.Err) != nil { // the engine waits again
+						t.Log(err, result.Err)
+						r = request(key, time.Minute)
+						result, err = call(t, s, r)
+					}
+					must(t, cmp.Or(err, result.Err))
+					c.wants("P27: a free key", result.Status, driver.Granted)
+					h := driver.Hold{Key: key, ID: r.ID, Token: result.Token, TTL: r.TTL}
+					c.wants("P26: a hold that nobody removed", c.renew(h)[0].Status, driver.Alive)
+					c.wants("the end of a hold that nobody removed", c.release(h)[0].Status, driver.Released)
+				})
 			}
 		}
 	})

@@ -57,7 +57,7 @@ import (
 // on the one before (wsrep_sync_wait, on a connection of the Store). A transaction that goes on on
 // the one before is not waited for: cut its connections when you switch.
 func (s *Store) LockTx(ctx context.Context, tx Tx, keys ...string) error {
-	return s.lockTx(ctx, tx, keys, func(l *txLock, ctx context.Context, keys []string) ([]string, error) {
+	return s.lockTx(ctx, ctx, tx, keys, func(l *txLock, ctx context.Context, keys []string) ([]string, error) {
 		return l.wait(ctx, ctx, keys)
 	})
 }
@@ -66,21 +66,25 @@ func (s *Store) LockTx(ctx context.Context, tx Tx, keys ...string) error {
 // an error that matches rowlock.ErrHeld, a *rowlock.HeldError that names the first
 // such key. The transaction goes on; it may have others of the keys until it ends.
 // (On a MariaDB with innodb_rollback_on_timeout the server undoes the transaction;
-// the error then matches rowlock.ErrConflict too.)
+// the error then matches rowlock.ErrConflict too.) What LockTx waits for besides, a server that
+// is behind or answers late, is waited for all the same, until ctx ends.
 func (s *Store) LockTxNoWait(ctx context.Context, tx Tx, keys ...string) error {
-	return s.lockTx(ctx, tx, keys, (*txLock).noWait)
+	return s.lockTx(ctx, ctx, tx, keys, (*txLock).noWait)
 }
 
 // LockTxWait is LockTx that waits for at most d, which is above zero: then the error
 // matches rowlock.ErrHeld. The transaction goes on; it may have some of the keys
-// until it ends.
+// until it ends. A key that is free it gets however short d is: what the Store does before on a
+// connection of its own may take two seconds longer.
 func (s *Store) LockTxWait(ctx context.Context, tx Tx, d time.Duration, keys ...string) error {
 	if d <= 0 {
 		return fmt.Errorf("mysql: lock keys in a transaction: %w: wait of %v: use more than 0, or LockTxNoWait", driver.ErrInvalid, d)
 	}
 	limit, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	return s.lockTx(ctx, tx, keys, func(l *txLock, ctx context.Context, keys []string) ([]string, error) {
+	before, cut := context.WithTimeout(ctx, d+2*conn.KillWait)
+	defer cut()
+	return s.lockTx(ctx, before, tx, keys, func(l *txLock, ctx context.Context, keys []string) ([]string, error) {
 		return l.wait(ctx, limit, keys)
 	})
 }
@@ -98,8 +102,9 @@ type txLock struct {
 }
 
 // lockTx locks the keys in the order of their bytes; lock sends the statement for
-// some of them and returns those that the transaction has.
-func (s *Store) lockTx(ctx context.Context, tx Tx, keys []string, lock func(*txLock, context.Context, []string) ([]string, error)) error {
+// some of them and returns those that the transaction has. What comes before on the Store's
+// connections ends with before, which is ctx or ends earlier.
+func (s *Store) lockTx(ctx, before context.Context, tx Tx, keys []string, lock func(*txLock, context.Context, []string) ([]string, error)) error {
 	const what = "lock keys in a transaction"
 	for _, k := range keys {
 		if len(k) < 1 || len(k) > driver.MaxKey {
@@ -109,15 +114,15 @@ func (s *Store) lockTx(ctx context.Context, tx Tx, keys []string, lock func(*txL
 	if err := inTransaction(ctx, tx); err != nil {
 		return fmt.Errorf("mysql: %s: %w", what, err)
 	}
-	if err := s.ready(ctx); err != nil {
-		return poolConflict(err)
+	if err := s.ready(before); err != nil {
+		return poolConflict(waitOver(ctx, before, err))
 	}
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	l := &txLock{s: s, tx: tx}
 	for batch := range slices.Chunk(keys, txLockBatch) {
-		if err := l.batch(ctx, batch, lock); err != nil {
+		if err := l.batch(ctx, before, batch, lock); err != nil {
 			return fmt.Errorf("mysql: %s: %w", what, poolConflict(err))
 		}
 	}
@@ -126,10 +131,10 @@ func (s *Store) lockTx(ctx context.Context, tx Tx, keys []string, lock func(*txL
 
 // batch makes the rows and locks them. Rows are never removed; where some are gone
 // all the same, somebody removed them by hand between the two steps.
-func (l *txLock) batch(ctx context.Context, keys []string, lock func(*txLock, context.Context, []string) ([]string, error)) error {
+func (l *txLock) batch(ctx, before context.Context, keys []string, lock func(*txLock, context.Context, []string) ([]string, error)) error {
 	for range 3 {
-		if err := l.makeRows(ctx, keys); err != nil {
-			return err
+		if err := l.makeRows(before, keys); err != nil {
+			return waitOver(ctx, before, err)
 		}
 		if locked, err := lock(l, ctx, keys); err != nil || len(locked) == len(keys) {
 			return err

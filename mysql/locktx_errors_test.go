@@ -325,3 +325,37 @@ func TestLockTxOnItsOwnServer(t *testing.T) {
 	must(t, first.Rollback())
 	eventually(t, "the key is free", func() bool { return free(t, l, s, "a") })
 }
+
+// TestP8_LockTxWaitEnds: LockTxWait ends in time whatever it waits for: conflicts without an end, as while a cluster of Galera changes its
+// members, at the first use of a Store or later.
+func TestP8_LockTxWaitEnds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l *lab) {
+		l.store()
+		conflicts := l.firewall().conflictsFor("\xff\x7a\x04#42S02") // a table that is missing
+		s := l.bare()
+		lock := func(s *Store) error {
+			tx := l.begin()
+			defer func() { _ = tx.Rollback() }()
+			return s.LockTxWait(within(t, 10*time.Second), tx, 200*time.Millisecond, "k")
+		}
+		ended := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, rowlock.ErrHeld) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "1213") {
+				t.Errorf("P8: %s: %v, want ErrHeld", what, err)
+			}
+		}
+		must(t, lock(s))
+		exec(t, l.db, "RENAME TABLE rowlock_tx TO away")
+		ended("conflicts", lock(s))
+		exec(t, l.db, "RENAME TABLE away TO rowlock_tx")
+		if conflicts.Load() == 0 {
+			t.Error("there was no conflict")
+		}
+		must(t, lock(s))
+
+		exec(t, l.db, "RENAME TABLE "+l.table()+" TO away")
+		ended("conflicts at the first use", lock(l.bare()))
+		exec(t, l.db, "RENAME TABLE away TO "+l.table())
+	})
+}

@@ -14,14 +14,21 @@ import (
 // makeRows sees to it that each key has a row, in autocommit on a connection of the
 // Store: a row that the caller's transaction made would be seen, and waited for, by
 // nobody before its commit. Only what is missing is inserted, because an insert of a
-// row that is there waits for whoever has it locked.
+// row that is there waits for whoever has it locked. ctx may end before the caller's.
 func (l *txLock) makeRows(ctx context.Context, keys []string) error {
 	start := time.Now()
 	for {
 		err := conn.DetachedErr(ctx, l.s.db, "make rows in table "+l.s.names.tx, func(ctx context.Context) error {
 			return l.s.db.StepAgain(ctx, l.s.db.Acquires, func(c *conn.Conn) error { return l.makeMissing(ctx, c, keys) })
 		})
-		if !errors.Is(err, conn.ErrBlocked) {
+		switch {
+		case errors.Is(err, errBehind):
+			if !conn.Pause(ctx, 20*time.Millisecond) {
+				return fmt.Errorf("%w: %w", ctx.Err(), err)
+			}
+			start = time.Now()
+			continue
+		case !errors.Is(err, conn.ErrBlocked):
 			return conn.Classify("make rows in table "+l.s.names.tx, err)
 		}
 		// Another transaction locks the gap: at REPEATABLE READ one that looked for a row

@@ -166,6 +166,15 @@ func (w *txWait) poll(keys []string) ([]string, error) {
 	}
 }
 
+// waitOver is err, of a step that limit ends, or the error of a wait that ended where that is why. Then it does not match
+// context.DeadlineExceeded, which says that ctx has ended.
+func waitOver(ctx, limit context.Context, err error) error {
+	if ctx.Err() == nil && limit.Err() != nil && errors.Is(err, limit.Err()) {
+		return fmt.Errorf("%w: the wait is over: %v", rowlock.ErrHeld, err)
+	}
+	return err
+}
+
 // held is the error of a wait that ended.
 func (w *txWait) held() error {
 	if err := w.ctx.Err(); err != nil {

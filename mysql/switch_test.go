@@ -151,6 +151,27 @@ func (s *switcher) conflictsFor(refusal string) *atomic.Int64 {
 	return n
 }
 
+// conflictAt lets the answer to the next question that has all the words be a deadlock (1213), and tells whether it did. All of them
+// are in the question, and the first in its answer.
+func (s *switcher) conflictAt(words ...string) (done func() bool) {
+	asked, was := new(atomic.Bool), new(atomic.Bool)
+	s.shows(func(b []byte) []byte {
+		if !bytes.Contains(b, []byte(words[0])) || !asked.Load() || was.Swap(true) {
+			return b
+		}
+		refusal := append([]byte{byte(len(b) - 4), byte((len(b) - 4) >> 8), 0, 1}, "\xff\xbd\x04#40001"...)
+		return append(refusal, bytes.Repeat([]byte(" "), len(b)-len(refusal))...)
+	}, func(sent []byte) {
+		for _, w := range words {
+			if !bytes.Contains(sent, []byte(w)) {
+				return
+			}
+		}
+		asked.Store(true)
+	})
+	return was.Load
+}
+
 // cut ends the next line on which a text is sent that has all the words, and tells whether it did.
 func (s *switcher) cut(words ...string) (done func() bool) {
 	was := new(atomic.Bool)
@@ -378,6 +399,33 @@ func TestStartDuringASwitch(t *testing.T) {
 					t.Errorf("the first use, with the address leading to the primary again: %v", err)
 				}
 				must(t, s.Check(ctx))
+			})
+		}
+	})
+}
+
+// TestP27_FirstUseOfAReadOnlyServer: the first check finds a server that is read-only. The connections that were opened beside it
+// lead there too, and are closed: a user who may write there all the same would get leases on a server that is no primary.
+func TestP27_FirstUseOfAReadOnlyServer(t *testing.T) {
+	onTwins(t, func(t *testing.T, w *twins) {
+		admin, err := mysql.ParseDSN(w.both[0].DSN())
+		must(t, err)
+		config := w.config.Clone()
+		config.User, config.Passwd = admin.User, admin.Passwd
+		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+			t.Run(strategy.String(), func(t *testing.T) {
+				w.to(t, 0)
+				w.both[0].readOnly(t, true)
+				l := &lab{t: t, kind: w.kind, config: config, strategy: strategy}
+				s := l.bare()
+				_, err := s.Acquire(within(t, time.Minute), []driver.Request{request("a", time.Minute)})
+				refused(t, err, nil, false, "read-only", "primary")
+				s.db.AwaitBackground()
+				w.leave(t)
+				client{t: t, Store: s}.granted("a", time.Minute)
+				if w.lives(t, 0, l.table(), "a") || !w.lives(t, 1, l.table(), "a") {
+					t.Error("P27: it was granted on the server that is read-only")
+				}
 			})
 		}
 	})

@@ -2,11 +2,13 @@ package mysqllock
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
@@ -142,4 +144,76 @@ func TestP8_QuestionsOfALockedTable(t *testing.T) {
 	}
 	each(t, questions)
 	onBoth(t, questions)
+}
+
+// TestP8_FirstUseOfALockedTable: the first question of a Store looks at the tables, and waits for a lock on them as the later ones do.
+func TestP8_FirstUseOfALockedTable(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		l.store()
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" WRITE")
+		must(t, err)
+		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
+		s := l.bare()
+		answered := make(chan error, 1)
+		go func() {
+			_, err := s.Inspect(within(t, patience), []string{"a"})
+			answered <- err
+		}()
+		eventually(t, "the check was kept waiting for all of its time", func() bool { return s.db.Blocked.Load() >= 3 || len(answered) > 0 })
+		_, err = own.ExecContext(within(t, patience), "UNLOCK TABLES")
+		must(t, err)
+		if err := <-answered; err != nil {
+			t.Errorf("P8: Inspect of a table that was locked for a while, as a Store's first use: %v", err)
+		}
+	})
+}
+
+// TestP8_GuardOfALockedTable: an ALTER TABLE waits for the caller's transaction, and the Store's question of a second guard behind the
+// ALTER TABLE. The caller is told to roll back, long before its lease ends. Behind LOCK TABLES the answer is the same.
+func TestP8_GuardOfALockedTable(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		p := l.program(t, rowlock.Options{})
+		a, b := p.lock(t, "a"), p.lock(t, "b")
+		tx := l.beginAt(t, sql.LevelDefault)
+		must(t, p.Guard(within(t, patience), tx, a))
+		altered := make(chan error, 1)
+		before := p.db.Blocked.Load()
+		go func() {
+			_, err := l.db.ExecContext(within(t, patience), "ALTER TABLE "+l.table()+" COMMENT='altered'")
+			altered <- err
+		}()
+		eventually(t, "ALTER TABLE waits", func() bool {
+			var n int
+			must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE 'ALTER TABLE%' AND state LIKE 'Waiting for table%'").Scan(&n))
+			return n == 1
+		})
+		conflict := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, rowlock.ErrConflict) || !strings.Contains(err.Error(), "roll back") {
+				t.Errorf("P8: %s: %v, want ErrConflict", what, err)
+			}
+		}
+		conflict("a guard behind an ALTER TABLE that waits for its transaction", p.Guard(within(t, patience), tx, b))
+		if p.db.Blocked.Load() == before {
+			t.Error("nothing was kept waiting")
+		}
+		must(t, tx.Rollback())
+		must(t, <-altered)
+
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" WRITE")
+		must(t, err)
+		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
+		tx = l.beginAt(t, sql.LevelDefault)
+		conflict("a guard of a locked table", p.Guard(within(t, patience), tx, b))
+		conflict("a mark of a locked table", p.MarkRun(within(t, patience), tx, b, "run"))
+		must(t, tx.Rollback())
+	})
 }

@@ -21,16 +21,19 @@ type Conn struct {
 	db     *DB
 	pool   *Pool // to which it goes back; nil: to none
 	sc     *sql.Conn
-	ID     uint64    // CONNECTION_ID()
-	Server string    // which server the connection reached
-	inRun  Run       // of that server; zero: not asked for yet
-	opened time.Time // before anything was sent on it
-	ready  time.Time // after the server had answered
-	Heard  time.Time // when the last statement was sent that the server answered; see kill
-	used   time.Time // when it was last put back
-	trip   *trip     // to that server
-	Broken bool      // to be closed
-	net    net.Conn  // below; nil: not known
+	ID     uint64        // CONNECTION_ID()
+	Server string        // which server the connection reached
+	inRun  Run           // of that server; zero: not asked for yet
+	opened time.Time     // before anything was sent on it
+	ready  time.Time     // after the server had answered
+	Heard  time.Time     // when the last statement was sent that the server answered; see kill
+	used   time.Time     // when it was last put back
+	trip   *trip         // to that server
+	Broken bool          // to be closed
+	lost   bool          // a statement had no answer: see Lose
+	Locks  bool          // its transaction has something locked, which a conflict undoes
+	Queued time.Duration // how long the server may keep a statement waiting for its turn
+	net    net.Conn      // below; nil: not known
 
 	Silence    time.Duration // after it the server ends the connection (wait_timeout); 0: not set
 	Repeatable bool          // its transactions are at REPEATABLE READ

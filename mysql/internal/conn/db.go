@@ -140,7 +140,8 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 			return NotSent("send", fmt.Errorf("%w: a connection was opened, and no time is left for a statement on it", context.DeadlineExceeded))
 		}
 		err = f(c)
-		cut := err != nil && c.Broken && Number(err) == 0 && ctx.Err() == nil // while a statement was under way
+		// Not c.Broken: f marks a connection as broken too, because of what it leads to.
+		cut := err != nil && c.lost && Number(err) == 0 && ctx.Err() == nil // while a statement was under way
 		c.Put()
 		n := Number(err)
 		tries := 3
@@ -227,12 +228,18 @@ func (d *DB) TakeSlow(ctx context.Context) error {
 // GiveSlow gives the right back that TakeSlow took.
 func (d *DB) GiveSlow() { <-d.slowSem }
 
-// Read runs f on the control connection, and again for as long as a lock on a table (LOCK TABLES, an ALTER TABLE that waits
-// for its turn) kept it waiting for all of a statement's time: until ctx ends. A plain SELECT waits for nothing else. f changes
-// nothing, and may be run any number of times.
+// Read runs f on the control connection, and again while a lock on a table keeps it waiting: see WhileLocked.
 func (d *DB) Read(ctx context.Context, f func(*Conn) error) error {
+	return WhileLocked(ctx, func() error { return d.readOnce(ctx, f) })
+}
+
+// WhileLocked runs a step of plain SELECTs, and again for as long as a lock on a table (LOCK TABLES, an ALTER TABLE that waits
+// for its turn) kept it waiting for all of a statement's time: until ctx ends. A plain SELECT waits for nothing else, but where
+// the server is a node of Galera whose wsrep_sync_wait is set. The step may be run any number of times. It is not for what the
+// caller's open transaction waits for: the ALTER TABLE may be waiting for that one.
+func WhileLocked(ctx context.Context, step func() error) error {
 	for locked := false; ; {
-		err := d.readOnce(ctx, f)
+		err := step()
 		switch {
 		case Number(err) == ErLockWait:
 			locked = true
@@ -240,7 +247,7 @@ func (d *DB) Read(ctx context.Context, f func(*Conn) error) error {
 			return err
 		}
 		if !Pause(ctx, 10*time.Millisecond) {
-			return fmt.Errorf("%w: another session has locked the table (LOCK TABLES, or an ALTER TABLE that waits for its turn): SHOW FULL PROCESSLIST shows which", ctx.Err())
+			return fmt.Errorf("%w: another session has locked the table (LOCK TABLES, or an ALTER TABLE that waits for its turn): SHOW FULL PROCESSLIST shows which; or a node of Galera with wsrep_sync_wait is behind", ctx.Err())
 		}
 	}
 }

@@ -2,26 +2,31 @@ package conn
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/rowlock/rowlock/driver"
 )
 
-// detachedGrace is how long what a caller has given up may go on: the statement that is
-// under way gets its answer.
+// detachedGrace is how long what a caller has given up may go on, or what is under way when the Store is closed: the
+// statement that is under way gets its answer.
 const detachedGrace = 2 * time.Second
 
 // Detached runs f, which uses connections that others use too, in a context of the
 // Store's. The caller's bounds the wait only: its end would close the connection, and
 // what is in it (a trace, a session) is no business of the driver. When the caller has
-// given up f goes on for detachedGrace at most; Close waits for it.
+// given up, or the Store is closed, f goes on for detachedGrace at most; Close waits for it.
 func Detached[T any](ctx context.Context, d *DB, what string, f func(context.Context) (T, error)) (answer T, err error) {
 	if err := ctx.Err(); err != nil {
 		return answer, NotSent(what, err)
 	}
 	own, cancel := context.WithCancel(context.Background())
-	stop := context.AfterFunc(ctx, func() {
+	giveUp := func() {
 		late := time.AfterFunc(detachedGrace, cancel)
 		context.AfterFunc(own, func() { late.Stop() })
-	})
+	}
+	left := context.AfterFunc(ctx, giveUp)
+	closed := context.AfterFunc(d.life, giveUp) // a caller may have no end
 	type result struct {
 		answer T
 		err    error
@@ -29,8 +34,12 @@ func Detached[T any](ctx context.Context, d *DB, what string, f func(context.Con
 	done := make(chan result, 1)
 	d.Work(func() {
 		defer cancel()
-		defer stop()
+		defer left()
+		defer closed()
 		answer, err := f(own)
+		if err != nil && own.Err() != nil && d.life.Err() != nil {
+			err = &driver.Error{Lasting: true, NotApplied: driver.IsNotApplied(err), Err: fmt.Errorf("mysql: %s: %w: the store was closed meanwhile: %w", what, driver.ErrClosed, err)}
+		}
 		done <- result{answer, err}
 	})
 	select {

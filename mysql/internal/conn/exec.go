@@ -76,7 +76,7 @@ func ScanKey(rows *sql.Rows) (string, error) {
 // run sends a statement, again where the server proved that it changed nothing
 // and the next try may fare better: a deadlock, until ctx ends, because it is no business of
 // the caller; or, a few times, a KILL QUERY that was not ours or came too late for the
-// statement before.
+// statement before. Where the transaction had locked something, which a deadlock undoes too, the connection is not used again.
 func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.Context) error) error {
 	for try := 1; ; try++ {
 		ended, err := c.SendOnce(ctx, bound, send)
@@ -87,6 +87,8 @@ func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.C
 		case n == ErLockWait, (n == ErKilled || n == ErDeadlock) && ended: // Galera answers a KILL QUERY by 1213
 			c.db.Blocked.Add(1)
 			return fmt.Errorf("%w: %w", ErrBlocked, err)
+		case c.Locks && (n == ErDeadlock || n == ErSnapshot):
+			c.Broken = true // a repeat would succeed without the lock
 		case n == ErDeadlock, n == ErSnapshot, n == ErKilled && try < repeats:
 			// A node of Galera answers 1213 for as long as the cluster changes its members.
 			if Pause(ctx, time.Millisecond<<min(try, 5)) {
@@ -125,8 +127,8 @@ func (c *Conn) SendOnce(ctx context.Context, bound time.Duration, send func(cont
 	}
 	sending, patience := ctx, time.Duration(0) // without end: see silence.go
 	var cut context.CancelFunc
-	if !c.pool.Holds {
-		patience = firstPatience(ctx, start)
+	if !c.pool.Holds || c.pool.Later && !c.Locks {
+		patience = c.Queued + firstPatience(ctx, start)
 		sending, cut = context.WithCancel(ctx)
 		defer cut()
 	}
@@ -153,7 +155,7 @@ func (c *Conn) SendOnce(ctx context.Context, bound time.Duration, send func(cont
 // Lose marks a connection of which we do not know what it does now. A statement
 // that may still run on the server (and wait, and be granted something) is ended.
 func (c *Conn) Lose(err error) {
-	c.Broken = true
+	c.Broken, c.lost = true, true
 	if !errors.Is(err, sqldriver.ErrBadConn) && !errors.Is(err, ErrSilent) && Number(err) == 0 {
 		c.db.EndSession(c)
 	}

@@ -11,7 +11,8 @@ import (
 const goesOn = 5 * time.Second
 
 // Joined is work that one does for all who need it. Who comes while it is under way waits for
-// the same answer, within its own context. It goes on while anybody waits, and for goesOn
+// the same answer, within its own context. An error may be of something that changed before the call,
+// so whoever has joined begins the work once more after one. It goes on while anybody waits, and for goesOn
 // in any case: were it to end with the caller that began it, callers that have less time than it
 // takes would begin it anew one after the other, and none would see its end. The zero value is
 // ready.
@@ -35,25 +36,34 @@ func (j *Joined) Do(ctx context.Context, d *DB, what string, f func(context.Cont
 	if err := ctx.Err(); err != nil {
 		return NotSent(what, err)
 	}
-	w := j.join(d, f)
+	joined, err := j.wait(ctx, d, what, f)
+	if joined && err != nil && ctx.Err() == nil {
+		_, err = j.wait(ctx, d, what, f) // whoever began this one did so after this call
+	}
+	return err
+}
+
+// wait waits for one run; joined: another caller had begun it.
+func (j *Joined) wait(ctx context.Context, d *DB, what string, f func(context.Context) error) (joined bool, err error) {
+	w, joined := j.join(d, f)
 	defer j.leave(w)
 	select {
 	case <-w.done:
-		return w.err
+		return joined, w.err
 	case <-ctx.Done():
-		return NotSent(what, ctx.Err())
+		return joined, NotSent(what, ctx.Err())
 	}
 }
 
-func (j *Joined) join(d *DB, f func(context.Context) error) *joint {
+func (j *Joined) join(d *DB, f func(context.Context) error) (w *joint, joined bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.now != nil {
 		j.now.callers++
-		return j.now
+		return j.now, true
 	}
 	ctx, cancel := context.WithCancel(d.life)
-	w := &joint{callers: 1, lasting: true, cancel: cancel, done: make(chan struct{})}
+	w = &joint{callers: 1, lasting: true, cancel: cancel, done: make(chan struct{})}
 	least := time.AfterFunc(goesOn, func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
@@ -72,7 +82,7 @@ func (j *Joined) join(d *DB, f func(context.Context) error) *joint {
 		}
 		close(w.done)
 	})
-	return w
+	return w, false
 }
 
 func (j *Joined) leave(w *joint) {

@@ -34,6 +34,7 @@ type PoolOptions struct {
 	Settings []string    // what a connection is brought to first; nil: those for single statements
 	Prepare  PrepareFunc // and then; nil: nothing more
 	Holds    bool        // a connection holds something while it is used, a lock or a transaction: it is not closed because it is silent
+	Later    bool        // with Holds: not before Conn.Locks says so
 	Patient  bool        // one out of a program's pool is waited for until the context ends, not for OpenWait
 
 	Max    int                  // connections in use at the same time; those who need one more wait; 0: any number

@@ -28,9 +28,9 @@ import (
 //   - nothing answers: the server is silent, and a second connection to it is as good
 //     as the first. It is waited for too.
 //
-// So a slow server is not taken for a dead connection. The sessions of SelectForUpdate
-// and of named locks, and those of transactions, are left alone: to close one is to give up
-// what it holds.
+// So a slow server is not taken for a dead connection. The sessions of SelectForUpdate that have
+// a row locked, those of named locks and those of transactions are left alone: to close one is to
+// give up what it holds.
 
 const (
 	// SilentFor is how long a statement is unanswered before it is asked about. One that

@@ -151,12 +151,13 @@ func (b *batch) extend(ctx context.Context, c *conn.Conn, group []int) error {
 
 // unlocked finds the holds that can be renewed now, where the answers take so long that these could not be sent again in time, when one
 // locked row has kept all waiting. They would wait for that row until their time is over, which costs the connection too,
-// and so on until the leases are lost. The price is one more answer; where there is no time for it, and at a distance, where the time
-// is needed to open connections and the server ends the waits, the renewal is sent at once.
+// and so on until the leases are lost. The price is one more answer, and that a row which is locked now and again is missed, where a
+// renewal would have been served in its turn. So a renewal that no other waits for is sent at once; so is one that has no time for the
+// question, or that goes to a distant server, where the time is needed to open connections and the server ends the waits.
 func (b *batch) unlocked(ctx context.Context, c *conn.Conn, group []int) (free, rest []int, err error) {
 	deadline, ends := ctx.Deadline()
 	bound := b.db.Bound(0)
-	if !ends || bound <= conn.Bounds[0] {
+	if !ends || len(b.holds) == 1 || bound <= conn.Bounds[0] {
 		return group, nil, nil
 	}
 	answer := bound / 4

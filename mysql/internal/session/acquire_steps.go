@@ -75,7 +75,7 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 		case err != nil:
 			return driver.Result{}, err
 		case a.readToken(found):
-			a.locked = true
+			a.locked, a.session.Locks = true, true
 			return driver.Result{}, nil
 		default:
 			if made++; made == 5 {

@@ -52,6 +52,7 @@ func newSessions(f *ForUpdate) *conn.Pool {
 	return f.db.NewPool(conn.PoolOptions{
 		Prepare: prepareSession,
 		Holds:   true,
+		Later:   true,
 		IdleFor: idleSession,
 		Room: func(open int) error {
 			if most, room := f.room(); open >= room {
@@ -106,6 +107,7 @@ func prepareSession(ctx context.Context, c *conn.Conn, silence time.Duration) er
 
 // rollBack frees what a session has locked; where that fails it is not used again.
 func rollBack(ctx context.Context, session *conn.Conn) error {
+	session.Locks = false
 	_, err := session.Exec(ctx, 0, "ROLLBACK")
 	if err != nil {
 		session.Broken = true

@@ -42,6 +42,7 @@ func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin fun
 		begin()
 		a := &acquisition{f: f, r: r, session: n, started: clock.Now(), inQueue: row.HadToWait(n, start)}
 		a.locked = a.readToken(found)
+		n.Locks = a.locked
 		result, err := a.run(steps)
 		f.refused(steps, r, result, a.wanted)
 		cancel()
@@ -60,6 +61,8 @@ func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin fun
 // waitForRow waits in the server's queue until the session has the row lock, in slices
 // of queueWait. A key without a row has nobody to wait for.
 func (f *ForUpdate) waitForRow(ctx context.Context, n *conn.Conn, statement string) ([]conn.Int, error) {
+	n.Queued = queueWait
+	defer func() { n.Queued = 0 }()
 	for {
 		found, err := conn.Query(ctx, n, 0, statement, conn.ScanOne[conn.Int])
 		if !errors.Is(err, conn.ErrBlocked) {
