@@ -52,6 +52,14 @@ func TestP12_NoCallersContextReachesTheStore(t *testing.T) {
 			_, err := c.Inspect(ctx, "k")
 			return err
 		}},
+		"List": {call: "list", do: func(ctx context.Context, c *rowlock.Client, _ *rowlock.Lease) error {
+			_, err := c.List(ctx, "", "", 10)
+			return err
+		}},
+		"ForceRelease": {call: "force", do: func(ctx context.Context, c *rowlock.Client, _ *rowlock.Lease) error {
+			_, err := c.ForceRelease(ctx, "k")
+			return err
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -199,6 +199,25 @@ func (f *faultStore) Inspect(ctx context.Context, keys []string) ([]driver.Info,
 	return infos, err
 }
 
+// List is an op "list", ForceRelease an op "force".
+func (f *faultStore) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
+	var infos []driver.Info
+	_, err := f.pass(ctx, call{op: "list"}, func(ctx context.Context) (_ []driver.Result, err error) {
+		infos, err = f.Store.List(ctx, prefix, after, limit)
+		return nil, err
+	})
+	return infos, err
+}
+
+func (f *faultStore) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
+	var info driver.Info
+	_, err := f.pass(ctx, call{op: "force", keys: []string{key}}, func(ctx context.Context) (_ []driver.Result, err error) {
+		info, err = f.Store.ForceRelease(ctx, key)
+		return nil, err
+	})
+	return info, err
+}
+
 // PutTickets is an op "put" whose keys are those of the tickets.
 func (f *faultStore) PutTickets(ctx context.Context, tickets []driver.Ticket) ([]driver.Place, error) {
 	var places []driver.Place

@@ -258,6 +258,9 @@ func (c *Client) leave(w *waiter) bool {
 	return true
 }
 
+// id is what w waits for.
+func (w *waiter) id() keyID { return keyID{w.try.Q.Key, w.set.Mode} }
+
 // answer ends w's wait. Called under Client.mu.
 func (w *waiter) answer(l *Lease, err error) {
 	w.lease, w.err = l, err
@@ -284,6 +287,9 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 		}
 		if c.closed && driver.IsSilent(err) {
 			err = ErrClosed // as for a caller that left in time
+		}
+		if held := refusal(err); held != nil && held.Waiting == 0 && !held.Pinned && c.releasedLate(w.id()) {
+			err = errReleasing // most likely it met that hold
 		}
 	}
 	if !gone {

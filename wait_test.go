@@ -275,6 +275,59 @@ func TestOwnReleaseIsNotAHolder(t *testing.T) {
 	})
 }
 
+// isOwnRelease reports whether err says that a release of the same client is not answered, and not that somebody has the key.
+func isOwnRelease(err error) bool {
+	return err != nil && !errors.Is(err, rowlock.ErrHeld) && strings.Contains(err.Error(), "the release of the hold that this client had")
+}
+
+// TestOwnLateReleaseIsNotAHolder: Release did not wait any longer for its answer, and its key is still taken. That is no other
+// program's lease: a job that is run by Do with NoWait would be skipped in silence. Of a key that another caller of the client has, and
+// in a mode that the hold does not exclude, nothing changes.
+func TestOwnLateReleaseIsNotAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient(t, f, rowlock.Options{ReleaseWait: time.Second}), newClient(t, f.Store)
+		l, read, beside, theirs := acquire(t, c, "k"), acquire(t, c, "read", rowlock.Shared()), acquire(t, c, "beside", rowlock.Shared()), acquire(t, other, "theirs")
+		f.set(on("release", verdict{hang: true}))
+		for _, l := range []*rowlock.Lease{l, read, beside} {
+			if err := l.Release(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.TryAcquire(context.Background(), "beside", rowlock.Shared()); err != nil {
+			t.Errorf("TryAcquire of another reader: %v", err)
+		}
+		for _, key := range []string{"k", "read"} {
+			if _, err := c.TryAcquire(context.Background(), key); !isOwnRelease(err) {
+				t.Errorf("TryAcquire of %q: %v", key, err)
+			}
+			if err := rowlock.Do(context.Background(), c, key, func(context.Context, *rowlock.Lease) error { return nil }, rowlock.NoWait()); !isOwnRelease(err) {
+				t.Errorf("Do of %q with NoWait: %v", key, err)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			if _, err := c.Acquire(ctx, key); !errors.Is(err, context.DeadlineExceeded) || !isOwnRelease(err) {
+				t.Errorf("Acquire of %q: %v", key, err)
+			}
+			cancel()
+		}
+		if _, err := c.TryAcquire(context.Background(), "theirs"); !errors.Is(err, rowlock.ErrHeld) {
+			t.Errorf("TryAcquire of a key that another has: %v", err)
+		}
+		f.set(nil)
+		time.Sleep(time.Minute)
+		l = acquire(t, c, "k")
+		f.set(on("release", verdict{delay: time.Second / 2}))
+		go l.Release(context.Background())
+		synctest.Wait()
+		if _, err := c.TryAcquire(context.Background(), "k"); !errors.Is(err, rowlock.ErrHeld) {
+			t.Errorf("TryAcquire while the caller of Release waits for the answer: %v", err)
+		}
+		time.Sleep(time.Second)
+		release(t, acquire(t, c, "k"))
+		release(t, theirs)
+	})
+}
+
 // slowProbes is a memory store whose probes of the key "k" take a while.
 type slowProbes struct {
 	*memory.Store

@@ -252,6 +252,15 @@ func (u *Unresolved) Unanswered(key string) bool {
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.answered })
 }
 
+// Unreleased reports whether there is a hold of key that a caller had, in one of these modes, whose release was not answered yet.
+func (u *Unresolved) Unreleased(key string, of func(driver.Mode) bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.ContainsFunc(u.tasks, func(t *Task) bool {
+		return t.Hold.Key == key && !t.Hold.Undo && !t.answered && of(t.Hold.Mode)
+	})
+}
+
 func (u *Unresolved) remove(ended map[*Task]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
