@@ -159,13 +159,15 @@ func MySQL() []Entry {
 			ID: "RL142", Title: "one primary of the group", Look: "`group_replication_single_primary_mode`",
 			Verdicts: []Verdict{
 				{Fail, "off, with `SelectForUpdate`", "All members take writes, and row locks are local to each: a key is granted twice. The library refuses this, unless Options.SingleWriter says that a proxy leads to one member only.", "SELECT group_replication_switch_to_single_primary_mode()"},
-				{Warn, "off, with the other strategies", "Locks work; guards and LockTx need one writable member, because row locks are local to each.", "SELECT group_replication_switch_to_single_primary_mode()"},
+				{Warn, "off, with the other strategies", "Locks work; guards, InTx, Once, MarkRun, LockTx, Shared and Slots need one writable member, because row locks are local to each.", "SELECT group_replication_switch_to_single_primary_mode()"},
 			},
 		},
 		{
-			ID: "RL143", Title: "one writer in Galera", Look: "`wsrep_on`, and the strategy",
+			ID: "RL143", Title: "one writer in Galera", Look: "`wsrep_on`, the strategy, and `Options.SingleWriter`",
 			Verdicts: []Verdict{
-				{Warn, "`SelectForUpdate` with `Options.SingleWriter`", "Row locks are local to a node. See that the proxy leads to one node only, and cuts connections to the one before: on-marked-down shutdown-sessions in HAProxy.", ""},
+				{Fail, "`SelectForUpdate` without `Options.SingleWriter`", "All nodes take writes, and row locks are local to each: a key would be granted twice. The library refuses this: use VersionColumn, or set Options.SingleWriter if a proxy leads to one node only.", ""},
+				{Warn, "`SelectForUpdate` with `Options.SingleWriter`, the other strategies without it", "Row locks are local to a node, so guards, InTx, Once, MarkRun, LockTx, Shared, Slots and SelectForUpdate need one writable node. See that the proxy leads to one node only, and cuts connections to the one before: on-marked-down shutdown-sessions in HAProxy. The other locks need neither. With VersionColumn and UniqueInsert Options.SingleWriter says that it is so, and ends this warning.", ""},
+				{Info, "the other strategies with `Options.SingleWriter`", "Guards, InTx, Once, MarkRun, LockTx, Shared and Slots rest on it that the program is led to one node only, and that connections to the one before are cut.", ""},
 			},
 		},
 		{
@@ -175,9 +177,10 @@ func MySQL() []Entry {
 			},
 		},
 		{
-			ID: "RL145", Title: "when semi-synchronous replication waits", Look: "`rpl_semi_sync_source_wait_point`, `rpl_semi_sync_master_wait_point`",
+			ID: "RL145", Title: "when semi-synchronous replication waits", Look: "`rpl_semi_sync_source_wait_point`, `rpl_semi_sync_source_wait_no_replica`; older, and on MariaDB: `rpl_semi_sync_master_wait_point`, `rpl_semi_sync_master_wait_no_slave`",
 			Verdicts: []Verdict{
 				{Fail, "not AFTER_SYNC", "Others see a commit before a replica has it, and a failover takes it back: a key that was seen to be free or held is not.", "{SET} {variable}=AFTER_SYNC"},
+				{Warn, "`wait_no_replica` (`wait_no_slave`) is OFF", "While too few replicas are connected commits do not wait for one, whatever the time-out, and a failover forgets them: a key is granted twice.", "{SET} {variable}=ON"},
 			},
 		},
 		{

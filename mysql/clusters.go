@@ -65,10 +65,13 @@ func countReplicas(ctx context.Context, on *conn.Conn) (n int, err error) {
 	return n, err
 }
 
+// oneWriter is what rests on row locks or on reads, and so on one server that takes writes.
+const oneWriter = "guards, InTx, Once, MarkRun, LockTx, Shared, Slots and SelectForUpdate"
+
 // endless is from when on, in milliseconds, a time-out counts as none: a day.
 const endless = 24 * 3600 * 1000
 
-// risk is a setting of a cluster under which less holds.
+// risk is a setting of a cluster under which less holds, or (doctor.Info) on which something rests.
 type risk struct {
 	id       string // of the finding of a Doctor
 	severity doctor.Severity
@@ -96,12 +99,12 @@ func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []risk)
 	case cluster.Group:
 		c.Kind, c.Promised = "group", everything
 		if severalPrimaries(v.Variables) {
-			c.Promised = "VersionColumn and UniqueInsert, without guards; the rest with one writable member only"
+			c.Promised = "VersionColumn and UniqueInsert, exclusively and without guards; " + oneWriter + " with one writable member only"
 			severity := doctor.Warn
 			if s.options.Strategy == SelectForUpdate {
 				severity = doctor.Fail
 			}
-			warn("RL142", severity, "", "group_replication_single_primary_mode is OFF", "all members take writes, and row locks are local to each")
+			warn("RL142", severity, "", "group_replication_single_primary_mode is OFF", "all members take writes, and row locks are local to each: "+oneWriter+" need one")
 		}
 		timeout, _ := strconv.Atoi(v.Variables["group_replication_unreachable_majority_timeout"])
 		tries, _ := strconv.Atoi(v.Variables["group_replication_autorejoin_tries"])
@@ -114,9 +117,17 @@ func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []risk)
 		}
 	case cluster.Galera:
 		c.Kind = "galera"
-		c.Promised = "VersionColumn and UniqueInsert: everything, also with several writers, guards excepted; the rest needs one writable node and a proxy that cuts connections to the one before"
-		if s.options.Strategy == SelectForUpdate && s.options.SingleWriter {
+		c.Promised = "VersionColumn and UniqueInsert, exclusively and without guards: everything, also with several writers; " + oneWriter + " need one writable node, and connections to the one before that are cut"
+		const nodes = "all nodes of Galera take writes, and row locks are local to each"
+		switch {
+		case s.options.Strategy == SelectForUpdate && s.options.SingleWriter:
 			warn("RL143", doctor.Warn, "", "SelectForUpdate", "row locks are local to a node: Options.SingleWriter says that only one takes writes")
+		case s.options.Strategy == SelectForUpdate:
+			warn("RL143", doctor.Fail, "", "SelectForUpdate without Options.SingleWriter", nodes+": it is refused; use VersionColumn")
+		case s.options.SingleWriter:
+			risks = append(risks, risk{"RL143", doctor.Info, "Options.SingleWriter is set", "only one node takes writes, says the program", ""})
+		default:
+			warn("RL143", doctor.Warn, "", "Options.SingleWriter is not set", nodes+": "+oneWriter+" need one writable node, and connections to the one before that are cut. If that is so, set it")
 		}
 	case cluster.SemiSync:
 		c.Kind, c.Promised = "semi-synchronous", everything+", if the replica that received most is promoted"
@@ -127,6 +138,9 @@ func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []risk)
 		}
 		if name, value := set("rpl_semi_sync_source_wait_point", "rpl_semi_sync_master_wait_point"); value != "" && !strings.EqualFold(value, "AFTER_SYNC") {
 			warn("RL145", doctor.Fail, name, fmt.Sprintf("%s is %s", name, value), "others see a commit before a replica has it, and a failover takes it back: set AFTER_SYNC")
+		}
+		if name, value := set("rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_master_wait_no_slave"); name != "" && !isOn(value) {
+			warn("RL145", doctor.Warn, name, name+" is OFF", "while too few replicas are connected commits do not wait for an acknowledgement, whatever the time-out, and a failover forgets them: set ON")
 		}
 	default:
 		c.Kind, c.Promised = "single", "everything, after a restart with durable commits"

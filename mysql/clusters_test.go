@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/cluster"
 )
 
 // TestCluster: what the servers of each kind are taken for, and which settings are warned of.
@@ -20,7 +21,7 @@ func TestCluster(t *testing.T) {
 		{testserver.MySQLSemiSync, "semi-synchronous", "SET GLOBAL rpl_semi_sync_source_timeout=10000", "rpl_semi_sync_source_timeout is 10000 ms"},
 		{testserver.MySQLAsync, "asynchronous", "", "1 replicas"},
 		{testserver.MySQLGroup3, "group", "SET GLOBAL group_replication_unreachable_majority_timeout=5", "group_replication_unreachable_majority_timeout is 5"},
-		{testserver.MariaDBGalera3, "galera", "", ""},
+		{testserver.MariaDBGalera3, "galera", "", "Options.SingleWriter is not set: all nodes of Galera take writes, and row locks are local to each: guards, InTx, Once, MarkRun, LockTx, Shared, Slots"},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
@@ -72,8 +73,42 @@ func TestClusterOfOne(t *testing.T) {
 	})
 }
 
+// TestWarnings: the warnings of one server, by the names that its variables have there.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	semi := func(prefix, name, value string) map[string]string {
+		return map[string]string{"rpl_semi_sync_" + prefix + "_enabled": "ON", "rpl_semi_sync_" + prefix + "_" + name: value}
+	}
+	galera := map[string]string{"wsrep_on": "ON", "wsrep_provider": "/libgalera_smm.so"}
+	for _, c := range []struct {
+		name string
+		set  map[string]string
+		o    Options
+		want string // of the warnings; empty: there is none
+	}{
+		{"commits wait without replicas", semi("source", "wait_no_replica", "ON"), Options{}, ""},
+		{"they do not", semi("source", "wait_no_replica", "OFF"), Options{}, "rpl_semi_sync_source_wait_no_replica is OFF"},
+		{"the same by its older name", semi("master", "wait_no_slave", "OFF"), Options{}, "rpl_semi_sync_master_wait_no_slave is OFF"},
+		{"the time-out by its older name", semi("master", "timeout", "10000"), Options{}, "rpl_semi_sync_master_timeout is 10000 ms"},
+		{"the wait point by its older name", semi("master", "wait_point", "AFTER_COMMIT"), Options{}, "rpl_semi_sync_master_wait_point is AFTER_COMMIT"},
+		{"Galera", galera, Options{}, "guards, InTx, Once, MarkRun, LockTx, Shared, Slots"},
+		{"Galera, unique", galera, Options{Strategy: UniqueInsert}, "guards, InTx, Once, MarkRun, LockTx, Shared, Slots"},
+		{"Galera with one writer, by the program's word", galera, Options{SingleWriter: true}, ""},
+		{"Galera, for-update", galera, Options{Strategy: SelectForUpdate}, "it is refused"},
+		{"Galera, for-update with one writer", galera, Options{Strategy: SelectForUpdate, SingleWriter: true}, "row locks are local to a node"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Store{options: c.o}
+			is, _ := s.describe(cluster.View{Kind: cluster.KindOf(c.set), Variables: c.set}, 0)
+			if got := strings.Join(is.Warnings, "; "); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("warned of %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // testSingleWriter: on Galera SelectForUpdate is refused, at the first use too, unless the program says that there is one
-// writer.
+// writer. Who says so with another strategy is warned no more.
 func testSingleWriter(t *testing.T, l *clusterLab) {
 	s, err := Open(l.DSN(), Options{Strategy: SelectForUpdate})
 	must(t, err)
@@ -93,6 +128,14 @@ func testSingleWriter(t *testing.T, l *clusterLab) {
 	must(t, err)
 	if len(is.Warnings) != 1 {
 		t.Errorf("warned of %q", is.Warnings)
+	}
+	led, err := Open(l.DSN(), Options{SingleWriter: true})
+	must(t, err)
+	defer led.Close()
+	is, err = led.Cluster(within(t, time.Minute))
+	must(t, err)
+	if len(is.Warnings) > 0 || !strings.Contains(is.Promised, "guards, InTx, Once, MarkRun, LockTx, Shared, Slots and SelectForUpdate need one writable node") {
+		t.Errorf("one writer, by the program's word: %+v", is)
 	}
 	// A second writer, by a proxy that leads elsewhere: the lease row of another node's run keeps the key.
 	other, err := Open(l.MemberDSNs()[1], Options{Strategy: SelectForUpdate, SingleWriter: true})

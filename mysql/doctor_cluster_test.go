@@ -18,6 +18,8 @@ func testDoctorCluster(t *testing.T, l *clusterLab) {
 	case testserver.MySQLSemiSync:
 		primary.finds(s, "SET GLOBAL rpl_semi_sync_source_timeout=10000", "RL144", doctor.Warn, none, "rpl_semi_sync_source_timeout is 10000 ms")
 		primary.finds(s, "SET GLOBAL rpl_semi_sync_source_wait_point=AFTER_COMMIT", "RL145", doctor.Fail, none, "AFTER_COMMIT")
+		primary.finds(s, "SET GLOBAL rpl_semi_sync_source_wait_no_replica=OFF", "RL145", doctor.Warn, none, "rpl_semi_sync_source_wait_no_replica is OFF")
+		finds(t, examine(t, s, none), "RL145", doctor.OK)
 		primary.finds(s, "SET GLOBAL sync_binlog=0", "RL108", doctor.Fail, none, "sync_binlog is 0, with 2 replicas")
 		finds(t, examine(t, s, none), "RL140", doctor.Info, "semi-synchronous")
 
@@ -60,7 +62,11 @@ func testDoctorCluster(t *testing.T, l *clusterLab) {
 		finds(t, examine(t, one, none), "RL143", doctor.Warn)
 		r := examine(t, s, none)
 		finds(t, r, "RL140", doctor.Info, "galera")
-		finds(t, r, "RL143", doctor.OK)
+		finds(t, r, "RL143", doctor.Warn, "SingleWriter is not set")
+		led := l.member(t, primary, l.Primary(), Options{SingleWriter: true})
+		finds(t, examine(t, led, none), "RL143", doctor.Info, "SingleWriter is set")
+		without := l.member(t, primary, l.Primary(), Options{Strategy: SelectForUpdate})
+		finds(t, examine(t, without, none), "RL143", doctor.Fail, "SelectForUpdate without")
 
 		l.Kill(1, 2)
 		last := &lab{t: t, kind: l.kind}

@@ -22,7 +22,8 @@ type Options struct {
 	// SingleWriter says that of several servers which all take writes (Galera, a group of several primaries) this
 	// Store and all others are led to one, and that connections to the one before are cut when that changes.
 	// Without it SelectForUpdate refuses such servers, because their row locks are local to each: a key would be
-	// granted twice. Guards, Shared, Slots and LockTx need the same there, and cannot tell. No effect elsewhere.
+	// granted twice. Guards, Shared, Slots and LockTx need the same there, and cannot tell; with the other strategies it only ends a warning of Cluster and Doctor.
+	// No effect elsewhere.
 	SingleWriter bool
 
 	// Connections is the most connections this Store uses, at least 4; 8 by default.

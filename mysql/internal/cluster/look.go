@@ -46,8 +46,8 @@ type Querier func(ctx context.Context, query string, scan func(*sql.Rows) error)
 var variables = []string{
 	"group_replication_autorejoin_tries", "group_replication_consistency", "group_replication_group_name",
 	"group_replication_single_primary_mode", "group_replication_unreachable_majority_timeout",
-	"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_point",
-	"rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout", "rpl_semi_sync_source_wait_point",
+	"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_master_wait_point",
+	"rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout", "rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_source_wait_point",
 	"wsrep_on", "wsrep_provider",
 }
 
