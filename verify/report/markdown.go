@@ -29,7 +29,13 @@ func (p *Report) Summary() string {
 	for _, kind := range slices.Sorted(maps.Keys(p.anew)) {
 		fmt.Fprintf(&b, "* The %s server was started anew %d times, because a fault could not be undone.\n", kind, p.anew[kind])
 	}
-	b.WriteString("\n| server | strategy | rounds | operations | grants | operations/s | faults injected | violations |\n|---|---|---|---|---|---|---|---|\n")
+	for _, s := range p.servers {
+		if len(s.notRun) > 0 {
+			fmt.Fprintf(&b, "* **Faults not run** on %s, because this machine or build does not have what they need: `%s`.\n", s.kind,
+				strings.Join(slices.Sorted(maps.Keys(s.notRun)), "`, `"))
+		}
+	}
+	b.WriteString("\n| server | strategy | rounds | operations | answered by a server | grants | operations/s | faults injected | violations |\n|---|---|---|---|---|---|---|---|---|\n")
 	var total round.Count
 	faults := 0
 	for _, s := range p.servers {
@@ -41,14 +47,16 @@ func (p *Report) Summary() string {
 		for _, space := range slices.Sorted(maps.Keys(s.spaces)) {
 			c := s.spaces[space]
 			total.Operations += c.Operations
+			total.Answered += c.Answered
 			total.Grants += c.Grants
 			total.Violations += c.Violations
-			fmt.Fprintf(&b, "| %s | `%s` | %d | %s | %s | %.0f | %s | %d |\n", s.name, space, s.rounds,
-				thousands(c.Operations), thousands(c.Grants), float64(c.Operations)/max(s.seconds, 1), thousands(injected), c.Violations)
+			fmt.Fprintf(&b, "| %s | `%s` | %d | %s | %s | %s | %.0f | %s | %d |\n", s.name, space, s.rounds,
+				thousands(c.Operations), thousands(c.Answered), thousands(c.Grants), float64(c.Operations)/max(s.seconds, 1), thousands(injected), c.Violations)
 		}
 	}
-	fmt.Fprintf(&b, "| all | | | %s | %s | | %s | %d |\n\n", thousands(total.Operations), thousands(total.Grants), thousands(faults), total.Violations)
-	b.WriteString("The strategies of a server share its faults.\n")
+	fmt.Fprintf(&b, "| all | | | %s | %s | %s | | %s | %d |\n\n", thousands(total.Operations), thousands(total.Answered), thousands(total.Grants), thousands(faults), total.Violations)
+	b.WriteString("The strategies of a server share its faults. Answered by a server: without what failed or is unknown, and without leases that a client " +
+		"handed off or shared in memory.\n")
 	return b.String()
 }
 
@@ -90,18 +98,25 @@ func (p *Report) Failovers() string {
 			}
 			if b.Len() == 0 {
 				b.WriteString("Failovers that had no other fault beside them: the longest time from the begin of the fault on in which the database committed no " +
-					"write of one row on a new connection, and in which a strategy granted nothing; the leases that were held when it began, and those of " +
-					"them that were lost, all with the signal.\n\n" +
-					"| fault | server | n | database p50 | max | strategy: p50, max | leases held | lost |\n|---|---|---|---|---|---|---|---|\n")
+					"write of one row on a new connection, and in which a strategy granted nothing, and by how much that was longer; the leases that were " +
+					"held when it began, those of them that were lost, all with the signal, and of these those that were still trusted.\n\n" +
+					"| fault | server | n | database p50 | max | strategy: p50, max; beyond the database's | leases held | lost | while trusted |\n|---|---|---|---|---|---|---|---|---|\n")
 			}
 			p50, longest := middle(f.Database)
 			var spaces []string
 			for _, space := range slices.Sorted(maps.Keys(f.Of)) {
+				beyond := make([]time.Duration, 0, len(f.Database))
+				if of := f.Of[space]; len(of) == len(f.Database) {
+					for i, d := range of {
+						beyond = append(beyond, max(0, d-f.Database[i]))
+					}
+				}
 				m, l := middle(f.Of[space])
-				spaces = append(spaces, fmt.Sprintf("`%s` %s, %s", space, m, l))
+				more, most := middle(beyond)
+				spaces = append(spaces, fmt.Sprintf("`%s` %s, %s; %s, %s", space, m, l, more, most))
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", name, s.kind, thousands(len(f.Gaps)), p50, longest,
-				strings.Join(spaces, "<br>"), thousands(f.Held), thousands(f.Lost))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", name, s.kind, thousands(len(f.Gaps)), p50, longest,
+				strings.Join(spaces, "<br>"), thousands(f.Held), thousands(f.Lost), thousands(f.Early))
 		}
 	}
 	return b.String()
@@ -112,7 +127,7 @@ func middle(times []time.Duration) (p50, longest string) {
 	if len(times) == 0 {
 		return "–", "–"
 	}
-	slices.Sort(times)
+	times = slices.Sorted(slices.Values(times))
 	return short(times[len(times)/2]), short(times[len(times)-1])
 }
 

@@ -29,6 +29,7 @@ type server struct {
 	seconds  float64
 	spaces   map[string]round.Count
 	faults   map[string]*round.FaultStats
+	notRun   map[string]bool
 	violated map[string]int // by fault: the rounds with that fault that found something
 }
 
@@ -47,9 +48,13 @@ func (p *Report) Add(name string, r round.Result) {
 	for space, c := range r.Spaces {
 		sum := s.spaces[space]
 		sum.Operations += c.Operations
+		sum.Answered += c.Answered
 		sum.Grants += c.Grants
 		sum.Violations += c.Violations
 		s.spaces[space] = sum
+	}
+	for _, name := range r.NotRun {
+		s.notRun[name] = true
 	}
 	for name, f := range r.Faults {
 		sum := s.faults[name]
@@ -63,7 +68,7 @@ func (p *Report) Add(name string, r round.Result) {
 		for space, gaps := range f.Of {
 			sum.Of[space] = append(sum.Of[space], gaps...)
 		}
-		sum.Held, sum.Lost = sum.Held+f.Held, sum.Lost+f.Lost
+		sum.Held, sum.Lost, sum.Early = sum.Held+f.Held, sum.Lost+f.Lost, sum.Early+f.Early
 		for text, n := range f.Errors {
 			sum.Errors[text] += n
 		}
@@ -113,7 +118,7 @@ func (p *Report) server(kind testenv.Kind, name string) *server {
 			return s
 		}
 	}
-	s := &server{kind: kind, name: name, spaces: map[string]round.Count{}, faults: map[string]*round.FaultStats{}, violated: map[string]int{}}
+	s := &server{kind: kind, name: name, spaces: map[string]round.Count{}, faults: map[string]*round.FaultStats{}, violated: map[string]int{}, notRun: map[string]bool{}}
 	p.servers = append(p.servers, s)
 	return s
 }

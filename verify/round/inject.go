@@ -21,9 +21,10 @@ type injector struct {
 	rec    *history.Recorder
 	gap    time.Duration // between two faults of one line, at most
 
-	mu     sync.Mutex
-	used   map[string]bool // by the faults that are under way
-	failed []error
+	mu      sync.Mutex
+	used    map[string]bool // by the faults that are under way
+	failed  []error
+	dropped []string // the names of faults that cannot be run here
 }
 
 // run injects in so many lines at once until ctx ends, and returns when all is whole.
@@ -111,6 +112,7 @@ func (in *injector) drop(f fault.Fault) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.faults = slices.DeleteFunc(slices.Clone(in.faults), func(g fault.Fault) bool { return g.Name == f.Name })
+	in.dropped = append(in.dropped, f.Name)
 }
 
 func (in *injector) inUse(f fault.Fault) bool {

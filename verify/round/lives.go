@@ -1,8 +1,10 @@
 package round
 
 import (
+	"slices"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/verify/history"
 )
 
@@ -10,6 +12,7 @@ import (
 type life struct {
 	from, until time.Duration
 	lost        bool // it ended by itself
+	early       bool // while it was trusted: not because its time was over
 }
 
 type lives []life
@@ -42,20 +45,25 @@ func livesOf(events []history.Event) lives {
 		case over && (!ended[i] || e.Begin < l.until):
 			ended[i] = true
 			l.until, l.lost = e.Begin, e.Kind == history.Done || e.Result == history.Lost
+			l.early = l.lost && slices.Contains([]rowlock.Reason{rowlock.ReasonTaken, rowlock.ReasonRemoved, rowlock.ReasonForced}, rowlock.Reason(e.Reason))
 		}
 	}
 	return all
 }
 
-// during counts the leases that were held when a fault began, and those of them that ended by themselves before its end.
-func (all lives) during(fault history.Event) (held, lost int) {
+// during counts the leases that were held when a fault began, those of them that ended by themselves before its end, and of these those
+// that were still trusted.
+func (all lives) during(fault history.Event) (held, lost, early int) {
 	for _, l := range all {
 		if l.from < fault.Begin && l.until >= fault.Begin {
 			held++
 			if l.lost && l.until <= fault.End {
 				lost++
+				if l.early {
+					early++
+				}
 			}
 		}
 	}
-	return held, lost
+	return held, lost, early
 }

@@ -19,13 +19,15 @@ type Result struct {
 	Spaces     map[string]Count
 	Faults     map[string]*FaultStats // by name
 	Violations []check.Violation
-	Seconds    float64 // of the work
-	Broken     error   // a fault could not be undone: the server should be started anew
+	Seconds    float64  // of the work
+	Broken     error    // a fault could not be undone: the server should be started anew
+	NotRun     []string // faults that need what this system or build does not have
 }
 
 // Count is the numbers of a space.
 type Count struct {
 	Operations int // acquires, renewals, releases, commits, writes
+	Answered   int // those of them that a server answered: neither failed, nor unknown, nor done by the client alone
 	Grants     int // acquires that got a lease
 	Violations int
 }
@@ -39,6 +41,7 @@ type FaultStats struct {
 	Database []time.Duration            // the same of durable writes of one row, on new connections, beside the locks
 	Of       map[string][]time.Duration // the same of grants by space
 	Lost     int                        // leases that ended by themselves meanwhile: their holders had the signal
+	Early    int                        // those of them that ended while they were trusted, because the database said that the hold is gone
 	Held     int                        // leases that were there when it began
 	Errors   map[string]int             // what callers were told meanwhile, without what differs each time
 }
@@ -47,6 +50,7 @@ type FaultStats struct {
 func (r *Result) Sum() (c Count) {
 	for _, s := range r.Spaces {
 		c.Operations += s.Operations
+		c.Answered += s.Answered
 		c.Grants += s.Grants
 	}
 	c.Violations = len(r.Violations)
@@ -64,8 +68,8 @@ func (r *Result) Injected() (n int) {
 // Line is the round in a line.
 func (r *Result) Line() string {
 	c := r.Sum()
-	return fmt.Sprintf("seed %#x: %d faults, %s operations, %s grants, %d violations",
-		r.Seed, r.Injected(), thousands(c.Operations), thousands(c.Grants), c.Violations)
+	return fmt.Sprintf("seed %#x: %d faults, %s operations, %s answered by a server, %s grants, %d violations",
+		r.Seed, r.Injected(), thousands(c.Operations), thousands(c.Answered), thousands(c.Grants), c.Violations)
 }
 
 // thousands writes 31204 as 31 204.
@@ -140,6 +144,11 @@ func (r *Result) count(events []history.Event) {
 	for _, times := range of {
 		slices.Sort(times)
 	}
+	for space, n := range answered(events) {
+		c := r.Spaces[space]
+		c.Answered = n
+		r.Spaces[space] = c
+	}
 	leases := livesOf(events)
 	var faults []history.Event
 	for _, e := range events {
@@ -162,8 +171,8 @@ func (r *Result) count(events []history.Event) {
 		for space, times := range of {
 			f.Of[space] = append(f.Of[space], gap(times, e.Begin, e.End))
 		}
-		held, lost := leases.during(e)
-		f.Held, f.Lost = f.Held+held, f.Lost+lost
+		held, lost, early := leases.during(e)
+		f.Held, f.Lost, f.Early = f.Held+held, f.Lost+lost, f.Early+early
 		for _, o := range failed {
 			if o.End < e.Begin || o.End > e.End {
 				continue

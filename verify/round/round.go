@@ -99,6 +99,7 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	busy, rest := context.WithTimeout(ctx, c.Duration)
 	in := &injector{env: l.Env, faults: c.Faults, rec: rec, gap: c.Gap}
 	r.Broken = in.run(busy, c.Seed, c.Lines)
+	r.NotRun = in.dropped
 	rest()
 	timed.Rest(ctx, c.TTL+c.TTL/2+c.Peace) // what was lost is had again, and everybody gets a turn
 	r.Seconds = time.Since(working).Seconds()
