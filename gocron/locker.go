@@ -2,6 +2,7 @@ package gocronlock
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -37,7 +38,7 @@ import (
 // kind counts. While the job runs its lock is renewed. An error of Lock, which gocron
 // hands to gocron.AfterLockError and otherwise drops, matches rowlock.ErrHeld if
 // another has the run; any other one means that nobody may have run it, and somebody
-// should look.
+// should look. With a nil Locker each Lock is an error that matches rowlock.ErrInvalid.
 func NewLocker(l rowlock.Locker, opts ...rowlock.Option) gocron.Locker {
 	return locker{l, period.Before(opts)}
 }
@@ -56,9 +57,15 @@ type locker struct {
 }
 
 func (l locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	if l.locks == nil {
+		return nil, fmt.Errorf("gocronlock: lock %q: %w: the Locker is nil: give NewLocker the Client that rowlock.New made", key, rowlock.ErrInvalid)
+	}
 	lease, err := l.locks.TryAcquire(ctx, key, l.opts...)
 	if err != nil {
 		return nil, err
+	}
+	if lease == nil { // gocron would run the job without a lock
+		return nil, fmt.Errorf("gocronlock: lock %q: %w: the Locker (%T) gave neither a lease nor an error", key, rowlock.ErrInvalid, l.locks)
 	}
 	return lock{lease}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -177,7 +178,8 @@ func TestUnreachable(t *testing.T) {
 			client := connect(t, c.uri, c.opts.SetServerSelectionTimeout(time.Minute))
 			s, err := New(client.Database("rowlock").Collection("locks"), Options{})
 			must(t, err)
-			l, err := rowlock.New(s, rowlock.Options{})
+			var log safeLog
+			l, err := rowlock.New(s, rowlock.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			must(t, err)
 			for _, step := range []struct {
 				name string
@@ -196,6 +198,9 @@ func TestUnreachable(t *testing.T) {
 				if step.name == "Acquire" && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %v, want one that matches context.DeadlineExceeded", step.name, err)
 				}
+			}
+			if text := log.text(); !strings.Contains(text, "acquire failed, trying again") || !strings.Contains(text, "server selection error") {
+				t.Errorf("the log does not say that an Acquire fails, and why:\n%s", text)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ type line struct {
 	name   string
 	points plotter.XYs
 	bars   plotter.YErrors // smallest and largest of the rounds, as distances from the point; or nil
+	n      []int           // how many values are behind each point; nil where the name says it
 	marks  bool            // a mark at each point
 }
 
@@ -39,7 +40,8 @@ type panel struct {
 type drawing struct {
 	title, x, y string
 	caption     []string // lines below: what the run was
-	note        string   // one more of them
+	note        string   // what the points are; empty: medians, see behind
+	each        string   // what each value behind a point is of; empty: rounds
 	logX, logY  bool
 	ticksX      []float64 // the only labels of the x axis
 	minX, maxX  float64   // both 0: as the values are

@@ -3,6 +3,7 @@ package plots
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func Write(f *result.File, folder string) (figures []report.Figure, err error) {
 		if len(g.panels) == 0 {
 			continue
 		}
-		g.drawing.title, g.drawing.caption = g.Figure.Title, caption(f, g.note)
+		g.drawing.title, g.drawing.caption = g.Figure.Title, caption(f.Of(g.Number), g.drawing)
 		if err := g.write(folder, g.Name); err != nil {
 			return nil, err
 		}
@@ -47,13 +48,12 @@ func Write(f *result.File, folder string) (figures []report.Figure, err error) {
 	return figures, nil
 }
 
-// caption says what the values are worth, without the report beside them.
-func caption(f *result.File, note string) []string {
+// caption says what the values are worth, without the report beside them: f is the run that
+// measured them.
+func caption(f *result.File, d drawing) []string {
+	note := d.note
 	if note == "" {
-		note = fmt.Sprintf("Medians of n = %d rounds, bars from the smallest to the largest.", f.Rounds)
-		if f.Rounds == 1 {
-			note = "One round (n = 1), so no bars show its spread."
-		}
+		note = d.behind()
 	}
 	var servers []string
 	for _, s := range f.Servers {
@@ -71,6 +71,52 @@ func caption(f *result.File, note string) []string {
 		lines = append(lines, "The run is partial: "+f.Partial+".")
 	}
 	return lines
+}
+
+// behind says how many values are behind a point. The data has it, not the plan: some
+// numbers are measured once whatever the rounds are, and a round can fail.
+func (d drawing) behind() string {
+	type counts struct{ least, most int }
+	at := map[float64]counts{} // by x
+	for _, p := range d.panels {
+		for _, l := range p.lines {
+			for i, n := range l.n {
+				x := l.points[i].X
+				c, known := at[x]
+				if !known {
+					c = counts{n, n}
+				}
+				at[x] = counts{min(c.least, n), max(c.most, n)}
+			}
+		}
+	}
+	var order []counts
+	where := map[counts][]string{}
+	for _, x := range slices.Sorted(maps.Keys(at)) {
+		c := at[x]
+		if where[c] == nil {
+			order = append(order, c)
+		}
+		where[c] = append(where[c], short(x))
+	}
+	text := func(c counts) string {
+		if c.least == c.most {
+			return fmt.Sprintf("n = %d", c.most)
+		}
+		return fmt.Sprintf("n = %d to %d", c.least, c.most)
+	}
+	each := cmp.Or(d.each, "rounds")
+	if len(order) == 1 {
+		if order[0] == (counts{1, 1}) {
+			return "One value behind each point (n = 1), so no bars show its spread."
+		}
+		return fmt.Sprintf("Medians of %s %s, bars from the smallest to the largest.", text(order[0]), each)
+	}
+	var parts []string
+	for _, c := range order {
+		parts = append(parts, text(c)+" at x = "+strings.Join(where[c], ", "))
+	}
+	return fmt.Sprintf("Medians of n %s, bars from the smallest to the largest; %s.", each, strings.Join(parts, "; "))
 }
 
 // peers is the panel of all servers that are no databases of the library's.
@@ -96,7 +142,10 @@ func curves(f *result.File, number, metric string, pick func(result.At) bool) []
 // curvesOf is curves with the place of each measurement.
 func curvesOf(f *result.File, number, metric string, pick func(result.At) bool, place func(result.At) (panel, name string)) (panels []panel) {
 	type id struct{ panel, name string }
-	type value struct{ x, y, low, high float64 }
+	type value struct {
+		x, y, low, high float64
+		n               int
+	}
 	lines := map[id][]value{}
 	var order []id
 	for _, m := range f.Measurements {
@@ -109,7 +158,7 @@ func curvesOf(f *result.File, number, metric string, pick func(result.At) bool, 
 			order = append(order, key)
 		}
 		least, most := m.Spread()
-		lines[key] = append(lines[key], value{m.X, m.Median(), m.Median() - least, most - m.Median()})
+		lines[key] = append(lines[key], value{m.X, m.Median(), m.Median() - least, most - m.Median(), len(m.Values)})
 	}
 	slices.SortFunc(order, func(a, b id) int { return inOrder(a.name, b.name) })
 	for _, where := range slices.Concat(lab.Databases, []string{peers}) {
@@ -123,6 +172,7 @@ func curvesOf(f *result.File, number, metric string, pick func(result.At) bool, 
 			l, spread := line{name: key.name, marks: true}, false
 			for _, v := range values {
 				l.points = append(l.points, plotter.XY{X: v.x, Y: v.y})
+				l.n = append(l.n, v.n)
 				spread = spread || v.low > 0 || v.high > 0
 				l.bars = append(l.bars, struct{ Low, High float64 }{v.low, v.high})
 			}
@@ -231,6 +281,6 @@ func distance(f *result.File) drawing {
 }
 
 func blocked(f *result.File) drawing {
-	return drawing{note: "Medians of five pairs, with blocked keys and without, bars from the smallest to the largest.", x: "blocked keys", y: "ms", logX: true, ticksX: []float64{1, 8, 32, 100},
+	return drawing{each: "pairs of loads, with blocked keys and without", x: "blocked keys", y: "ms", logX: true, ticksX: []float64{1, 8, 32, 100},
 		panels: curves(f, "P15", "p99 more, less 4 trips, ms", func(result.At) bool { return true })}
 }
