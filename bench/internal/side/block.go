@@ -60,31 +60,35 @@ func (b *Blocker) Block(ctx context.Context, keys []string) (unblock func(), err
 // lockRows locks the rows of keys, which it makes first. (A release with a MinHold
 // keeps the row, of every strategy.)
 func (b *Blocker) lockRows(ctx context.Context, keys []string) (unblock func(), err error) {
-	if err := forEach(keys, func(key string) error { return b.leaveRow(ctx, key, time.Millisecond) }); err != nil {
-		return nil, err
-	}
-	db, err := OpenSQL(b.spec.Address, 1)
+	db, err := OpenSQL(b.spec.Address, 8)
 	if err != nil {
 		return nil, err
 	}
-	// At READ COMMITTED a row that is not there locks no gap, in which it could not be made then.
+	rows := b.spec.Prefix + map[string]string{Version: "_version", Unique: "_unique", ForUpdate: "_session"}[b.spec.Kind] + " WHERE name=x'%x'"
+	// Before the first is locked: a look by which a row is not found can lock what is left of it, and it could not be made then.
+	err = forEach(keys, func(key string) error {
+		for keep := time.Millisecond; keep < time.Minute; keep *= 4 {
+			if err := b.leaveRow(ctx, key, keep); err != nil {
+				return err
+			}
+			var n int
+			if err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM "+rows, key)).Scan(&n); err != nil || n > 0 {
+				return err
+			} // the release came so late that the row was not kept
+		}
+		return fmt.Errorf("the row of %q is not kept", key)
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	tx, err := db.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	table := map[string]string{Version: "_version", Unique: "_unique", ForUpdate: "_session"}[b.spec.Kind]
 	unblock = func() { _, _ = tx.Rollback(), db.Close() }
 	for _, key := range keys { // one by one: a list may be looked up by a scan, which locks every row
-		lock := fmt.Sprintf("SELECT name FROM %s%s WHERE name=x'%x' FOR UPDATE", b.spec.Prefix, table, key)
 		var name string
-		err := tx.QueryRowContext(ctx, lock).Scan(&name)
-		for keep := 50 * time.Millisecond; errors.Is(err, sql.ErrNoRows) && keep < time.Minute; keep *= 4 {
-			// The release came so late that the row was not kept.
-			if err = b.leaveRow(ctx, key, keep); err == nil {
-				err = tx.QueryRowContext(ctx, lock).Scan(&name)
-			}
-		}
-		if err != nil {
+		if err := tx.QueryRowContext(ctx, fmt.Sprintf("SELECT name FROM "+rows+" FOR UPDATE", key)).Scan(&name); err != nil {
 			unblock()
 			return nil, fmt.Errorf("lock the row of %q: %w", key, err)
 		}
