@@ -184,7 +184,7 @@ func (c *Client) grantEnded(g *grant.Grant, o grant.Outcome) {
 }
 
 // heldHere is why key cannot be had within this client in this mode: it is a lease of another
-// caller, or a release of this client's is not answered; nil: neither. Called under c.mu.
+// caller, or its release is not answered; nil: neither. Called under c.mu.
 func (c *Client) heldHere(id keyID) (why error) {
 	for _, k := range c.entries(id.name) {
 		if k == nil || k.Held == 0 || k.id.mode != driver.Exclusive && id.mode != driver.Exclusive {
@@ -199,9 +199,6 @@ func (c *Client) heldHere(id keyID) (why error) {
 		}
 		why = errReleasing
 	}
-	if why == nil && c.unreleased(id) {
-		why = errReleasing
-	}
 	return why
 }
 
@@ -214,7 +211,13 @@ func (c *Client) unreleased(id keyID) bool {
 // releasedLate reports whether this client told a caller that it had given back a hold which may still be there. A release under way,
 // for which its caller waits, is none: until then the key is held. Called under c.mu.
 func (c *Client) releasedLate(id keyID) bool {
-	return c.unreleased(id) || c.opts.ReleaseAsync && c.heldHere(id) == errReleasing
+	switch here := c.heldHere(id); {
+	case here == nil:
+		return c.unreleased(id)
+	case here == errReleasing:
+		return c.opts.ReleaseAsync || c.unreleased(id)
+	}
+	return false // another caller has it
 }
 
 // errReleasing: it is not known whether the key is held.

@@ -247,6 +247,8 @@ func (c *Client) leave(w *waiter) bool {
 	}
 	if here := c.heldHere(k.id); here != nil {
 		w.last = here
+	} else if c.unreleased(k.id) {
+		w.last = errReleasing
 	} else if k.Mode == key.Queued && w.last == nil {
 		w.last = &HeldError{Key: k.id.name} // in the server's queue behind another client
 	}

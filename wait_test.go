@@ -365,3 +365,43 @@ func TestProbedAsTheLastCallerLeaves(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLateReleaseOfAHoldThatIsOver: the release of a hold is not answered, and its TTL is over since. It is not in anybody's way: who has the
+// key now is told as holding it, and AcquireAll goes on.
+func TestLateReleaseOfAHoldThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient(t, f, rowlock.Options{ReleaseWait: time.Second, TTL: 10 * time.Second}), newClient(t, f.Store)
+		var all []*rowlock.Lease
+		for _, key := range []string{"theirs", "ours", "a", "b"} {
+			all = append(all, acquire(t, c, key))
+		}
+		f.set(on("release", verdict{err: errDenied}))
+		for _, l := range all {
+			if err := l.Release(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		g, err := c.AcquireAll(ctx, rowlock.Keys("a", "b"), rowlock.MaxHold(time.Minute))
+		if err != nil {
+			t.Errorf("AcquireAll of keys whose releases were refused: %v", err)
+		} else if n := len(f.seen("acquire")); n > 30 {
+			t.Errorf("AcquireAll took %d attempts", n)
+		}
+		time.Sleep(time.Second)
+		acquire(t, other, "theirs")
+		acquire(t, c, "ours")
+		for _, key := range []string{"theirs", "ours"} {
+			if _, err := c.TryAcquire(context.Background(), key); !errors.Is(err, rowlock.ErrHeld) {
+				t.Errorf("TryAcquire of %q: %v", key, err)
+			}
+		}
+		f.set(nil)
+		if g != nil {
+			_ = g.Release(context.Background())
+		}
+		time.Sleep(time.Minute) // what was refused is tried again
+	})
+}

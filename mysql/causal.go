@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rowlock/rowlock/mysql/internal/cluster"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
@@ -32,12 +33,14 @@ func (s *Store) queryCausal(ctx context.Context, c *conn.Conn, text string) ([]s
 		return conn.Query(ctx, c, 0, text, conn.ScanKey)
 	}
 	var found []string
+	start := time.Now()
 	if strings.Contains(strings.ToLower(variables["version"]), "mariadb") {
 		found, err = conn.Query(ctx, c, 0, "SET STATEMENT wsrep_sync_wait=1 FOR "+text, conn.ScanKey)
 	} else {
 		found, err = causalBySession(ctx, c, text)
 	}
-	if conn.Number(err) == conn.ErLockWait { // a plain SELECT waits for no row
+	// A plain SELECT waits for no row. One that waited for the table was ended when its session's time for that was over.
+	if took := time.Since(start); conn.Number(err) == conn.ErLockWait && (took < conn.LockWait*9/10 || took >= 2*conn.LockWait) {
 		err = errBehind
 	}
 	return found, err

@@ -252,12 +252,14 @@ func (u *Unresolved) Unanswered(key string) bool {
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.answered })
 }
 
-// Unreleased reports whether there is a hold of key that a caller had, in one of these modes, whose release was not answered yet.
+// Unreleased reports whether there is a hold of key that a caller had, in one of these modes, whose release was not answered yet. One
+// that has expired since keeps nobody from the key.
 func (u *Unresolved) Unreleased(key string, of func(driver.Mode) bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	now := u.store.Now()
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool {
-		return t.Hold.Key == key && !t.Hold.Undo && !t.answered && of(t.Hold.Mode)
+		return t.Hold.Key == key && !t.Hold.Undo && !t.answered && of(t.Hold.Mode) && now <= t.Sent+max(t.Hold.TTL, t.Hold.Keep)
 	})
 }
 

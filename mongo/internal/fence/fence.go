@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -147,7 +148,7 @@ func (f *Fences) RaiseUntilDone(ctx context.Context, targets ...Target) error {
 		}
 		if open, unsure := f.written(ctx, targets); open {
 			return ErrPinned
-		} else if unsure != nil && !command.Blocked(unsure) {
+		} else if unsure != nil && !command.Blocked(unsure) && !errors.Is(unsure, errNoWrites) {
 			return unsure
 		}
 	}

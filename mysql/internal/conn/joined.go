@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -38,7 +39,10 @@ func (j *Joined) Do(ctx context.Context, d *DB, what string, f func(context.Cont
 	}
 	joined, err := j.wait(ctx, d, what, f)
 	if joined && err != nil && ctx.Err() == nil {
-		_, err = j.wait(ctx, d, what, f) // whoever began this one did so after this call
+		before := err
+		if _, err = j.wait(ctx, d, what, f); err != nil && ctx.Err() != nil { // whoever began this one did so after this call
+			err = fmt.Errorf("%w (before: %w)", err, before)
+		}
 	}
 	return err
 }

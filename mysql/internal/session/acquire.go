@@ -130,6 +130,10 @@ func (f *ForUpdate) again(ctx context.Context, h *hold) driver.Result {
 // session has no lock afterwards.
 func (a *acquisition) run(ctx context.Context) (driver.Result, error) {
 	result, err := a.steps(ctx)
+	if err == nil && result.Status == driver.Granted && a.session.Broken {
+		// It was found silent in the moment of an answer, and is being ended: the row would be free.
+		result, err = driver.Result{}, conn.ErrSilent
+	}
 	if err == nil && result.Status == driver.Granted {
 		h := &hold{
 			key: a.r.Key, id: a.r.ID, token: a.token, ttl: a.r.TTL, keeps: a.r.Keep > 0, session: a.session, sem: make(chan struct{}, 1),

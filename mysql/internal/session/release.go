@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rowlock/rowlock/driver"
@@ -32,11 +33,16 @@ func (f *ForUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 		switch e {
 		case unknownHere:
 			foreign = append(foreign, i)
-		case diedBefore:
+		case diedBefore, endedSilent:
 			dead = append(dead, i)
 		}
 	}
 	f.resolve(ctx, "release", f.db.Releases, holds, foreign, dead, results)
+	for i, e := range ends {
+		if e == endedSilent && results[i].Status == driver.Removed { // nobody has the key: its end is the release
+			results[i] = driver.Result{Status: driver.Released, Final: true}
+		}
+	}
 	for i, q := range holds {
 		if q.Undo && ends[i] != answered && results[i].Status == driver.Removed {
 			f.endRow(ctx, q)
@@ -57,6 +63,7 @@ const (
 	answered    ending = iota
 	unknownHere        // this Store knows of no such hold; the lease row must tell
 	diedBefore         // the session had ended; the lease row tells how
+	endedSilent        // the session gave no answer to the release, and was ended for that, or had ended before
 )
 
 func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Result, ending) {
@@ -98,6 +105,8 @@ func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	switch {
 	case x.keeps, x.session != nil:
 		f.note(q.ID, x, max(q.TTL, q.Keep))
+	case died && errors.Is(err, conn.ErrSilent):
+		return driver.Result{}, endedSilent
 	case died:
 		return driver.Result{}, diedBefore
 	default:
