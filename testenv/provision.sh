@@ -70,7 +70,7 @@ try() {
   libs=$(printf '%s:' $(ls -d "$tree"/{usr/,}lib/*-linux-gnu 2>/dev/null || true))
   borrowed=$("$loader" --library-path "$libs" --list "$file" | awk -v t="$tree/" '/=>/ && index($3, t) != 1')
   [ -z "$borrowed" ] || { say "libraries missing beside ${2##*/}:" $borrowed; return 1; }
-  "$loader" --library-path "$libs" "$file" "${3:---version}" | sed "s|$tree/usr/||;q" >&2
+  "$loader" --library-path "$libs" "$file" "${3:---version}" | sed -n "1{s|$tree/usr/||;p}" >&2 # to its end: a program that cannot go on writing fails
 }
 
 mysql() {
