@@ -198,6 +198,7 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.MinHold,
 				Guarded: s.Guarded, Mode: req.Mode, Slot: r.Slot, Phase: r.Phase, Undo: true,
 			},
+			Ctx:          ctx,
 			Acknowledged: r.Status == driver.Granted,
 			Sent:         got,
 		})

@@ -343,6 +343,7 @@ func TestLogHasTheCallersContext(t *testing.T) {
 		want := map[string]string{
 			"acquired": "acquire", "outcome of an acquire is unknown; undoing it": "acquire", "acquire failed, trying again": "acquire",
 			"released": "release", "release not answered; repeating it": "release", refusal: "release",
+			"a hold could not be undone yet; trying again": "acquire or release", "hold undone": "acquire or release",
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -350,7 +351,7 @@ func TestLogHasTheCallersContext(t *testing.T) {
 		for i, r := range h.records {
 			if w, ok := want[r.Message]; ok {
 				seen[r.Message] = true
-				if h.traces[i] != w {
+				if trace, ok := h.traces[i].(string); !ok || !strings.Contains(w, trace) {
 					t.Errorf("%q has the trace %v, want %q", r.Message, h.traces[i], w)
 				}
 			}

@@ -56,6 +56,39 @@ func TestP8_LockedTable(t *testing.T) {
 	})
 }
 
+// TestP8_RenewalInALockedTable: whose lease is not renewed because nothing can be written to the table is told so, and not of a lock
+// wait.
+func TestP8_RenewalInALockedTable(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		held := []driver.Hold{c.granted("a", time.Minute), c.granted("b", time.Minute)}
+		shared := c.grant(reader("shared", time.Minute))
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		_, err = own.ExecContext(t.Context(), "LOCK TABLES "+l.table()+" READ, "+l.shares()+" READ")
+		must(t, err)
+		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
+		for _, holds := range [][]driver.Hold{held, held[:1], {shared}} {
+			results, err := c.Renew(within(t, patience), holds)
+			if err != nil {
+				results = []driver.Result{{Err: err}}
+			}
+			for _, r := range results {
+				saysLocked(t, r)
+			}
+		}
+		_, err = own.ExecContext(t.Context(), "UNLOCK TABLES")
+		must(t, err)
+		results, err := c.Renew(within(t, patience), append(held, shared))
+		must(t, err)
+		for _, r := range results {
+			c.wants("a renewal after it", r.Status, driver.Alive)
+		}
+	})
+}
+
 // TestP8_LockedTableOfSessions is the same for SelectForUpdate, whose question for the row is refused at once on one server and
 // after a second on the other, as if somebody had the key. No key is held: its transaction would keep LOCK TABLES waiting.
 func TestP8_LockedTableOfSessions(t *testing.T) {

@@ -247,7 +247,7 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 		}
 	default:
 		late = true
-		refused := rn.unresolved.AddFailed(ctx, undo.Task{Hold: *h, Acknowledged: true, Sent: rn.store.Now()}, res.Err)
+		refused := rn.unresolved.AddFailed(undo.Task{Hold: *h, Ctx: ctx, Acknowledged: true, Sent: rn.store.Now()}, res.Err)
 		if !refused {
 			rn.late.Add(1)
 			rn.report.Release.Fail(ctx, 1, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", res.Err)...)

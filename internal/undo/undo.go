@@ -33,6 +33,9 @@ type Unresolved struct {
 type Task struct {
 	Hold driver.Hold
 
+	// Ctx is that of the call which wanted the hold or its end, for the lines of the log; nil: no caller's.
+	Ctx context.Context
+
 	// Acknowledged: the grant was seen, so any answer to the undo is final.
 	// Otherwise an undo that found nothing may have overtaken the attempt, and is
 	// repeated until an attempt still on its way would have arrived.
@@ -51,6 +54,8 @@ type Task struct {
 	refused error
 	logged  bool // the refusal is in the log
 }
+
+func (t *Task) context() context.Context { return cmp.Or(t.Ctx, context.Background()) }
 
 const (
 	firstPause = 20 * time.Millisecond
@@ -77,23 +82,23 @@ func (u *Unresolved) Len() int {
 func isRefusal(err error) bool { return driver.IsLasting(err) && driver.IsNotApplied(err) }
 
 // AddFailed is Add for a hold whose release failed with err. It reports whether the
-// database refused it for good, which it logs with ctx, that of the release.
-func (u *Unresolved) AddFailed(ctx context.Context, t Task, err error) (refused bool) {
+// database refused it for good, which it logs.
+func (u *Unresolved) AddFailed(t Task, err error) (refused bool) {
 	refused = isRefusal(err)
 	if refused {
-		u.refuse(ctx, &t, err)
+		u.refuse(&t, err)
 	}
 	u.Add(t)
 	return refused
 }
 
 // refuse notes the refusal of a release or undo.
-func (u *Unresolved) refuse(ctx context.Context, t *Task, err error) {
+func (u *Unresolved) refuse(t *Task, err error) {
 	t.refused = err
 	t.NotBefore, t.pause = u.store.Now()+lastPause, lastPause
 	if !t.logged {
 		t.logged = true
-		u.report.Refused.Add(ctx, logs.Attrs(t.Hold.Key, t.Hold.Mode, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)...)
+		u.report.Refused.Add(t.context(), logs.Attrs(t.Hold.Key, t.Hold.Mode, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)...)
 	}
 }
 
@@ -186,14 +191,14 @@ func (u *Unresolved) send(batch []*Task) {
 		u.fails(t, !final && !refused && r.Err != nil)
 		if final {
 			ended[t] = true
-			if u.log.Enabled(context.Background(), slog.LevelDebug) {
-				u.log.Debug("hold undone", logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "answer", r.Status)...)
+			if ctx := t.context(); u.log.Enabled(ctx, slog.LevelDebug) {
+				u.log.DebugContext(ctx, "hold undone", logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "answer", r.Status)...)
 			}
 			continue
 		}
 		if refused {
 			u.mu.Lock()
-			u.refuse(context.Background(), t, r.Err)
+			u.refuse(t, r.Err)
 			u.mu.Unlock()
 			continue
 		}
@@ -201,7 +206,7 @@ func (u *Unresolved) send(batch []*Task) {
 		t.refused = nil
 		u.mu.Unlock()
 		if r.Err != nil {
-			u.report.Undo.Fail(context.Background(), 0, logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "err", r.Err)...)
+			u.report.Undo.Fail(t.context(), 0, logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "err", r.Err)...)
 		}
 		if r.Status != driver.Unknown {
 			u.mu.Lock()

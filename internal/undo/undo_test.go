@@ -169,7 +169,7 @@ func TestBatches(t *testing.T) {
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, s := newUnresolved(t, always(driver.Result{Err: errRefused}))
-		if u.AddFailed(t.Context(), Task{Hold: hold("a"), Acknowledged: true}, errLost) || !u.AddFailed(t.Context(), Task{Hold: hold("b"), Acknowledged: true}, errRefused) {
+		if u.AddFailed(Task{Hold: hold("a"), Acknowledged: true}, errLost) || !u.AddFailed(Task{Hold: hold("b"), Acknowledged: true}, errRefused) {
 			t.Error("a refusal lasts and changes nothing, and no other error is one")
 		}
 		time.Sleep(time.Second)

@@ -102,7 +102,9 @@ func Classify(what string, err error) error {
 	hint := lasting[n]
 	e := &driver.Error{Lasting: hint != "", NotApplied: Proven[n] || hint != "", Silent: errors.Is(err, ErrSilent)}
 	switch {
-	case errors.Is(err, ErrBlocked), errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
+	case errors.Is(err, ErrBlocked):
+		e.NotApplied, err = true, ErrBlocked // how the server ended the wait (1205, 1317) is no business of a caller's
+	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
 	case errors.Is(err, driver.ErrSchema), errors.Is(err, driver.ErrNotSupported), errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrClosed):
 		e.Lasting, e.NotApplied = true, true

@@ -166,7 +166,7 @@ func (b *batch) unlocked(ctx context.Context, c *conn.Conn, group []int) (free, 
 	}
 	writable, err := b.writable(ctx, c, group)
 	if err != nil {
-		return nil, nil, conn.Classify(b.What(b.name), err)
+		return nil, nil, b.notEvenSkipping(err)
 	}
 	for _, i := range group {
 		if writable[b.at(i)] {
@@ -296,7 +296,7 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 			late = late || Waited(err)
 			before := len(pending)
 			if pending, more, err = b.part(ctx, c, pending); err != nil {
-				return conn.Classify(b.What(b.name), err)
+				return b.notEvenSkipping(err)
 			}
 			locked = append(locked, more...)
 			switch {
@@ -338,6 +338,14 @@ func (b *batch) change(ctx context.Context, c *conn.Conn, group []int, of func(s
 	}
 	b.blocked(append(pending, locked...))
 	return nil
+}
+
+// notEvenSkipping is the error of a question that skips locked rows: what it waits for is no row.
+func (b *batch) notEvenSkipping(err error) error {
+	if errors.Is(err, conn.ErrBlocked) {
+		return TableLocked(b.What(b.name), false)
+	}
+	return conn.Classify(b.What(b.name), err)
 }
 
 // blocked answers holds whose rows somebody keeps locked.
