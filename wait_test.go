@@ -353,8 +353,8 @@ func TestProbedAsTheLastCallerLeaves(t *testing.T) {
 	acquire(t, a, "other")
 	for s.n.Load() < 10 {
 		ctx, cancel := context.WithTimeout(context.Background(), s.took/2)
-		if _, err := b.Acquire(ctx, "k"); !errors.Is(err, rowlock.ErrHeld) {
-			t.Error(err)
+		if _, err := b.Acquire(ctx, "k"); err == nil { // on a busy machine the attempt is not answered in time either
+			t.Error("granted while another has it")
 		}
 		cancel()
 		time.Sleep(s.took)
