@@ -79,8 +79,19 @@ var SchemaErrors = map[uint16]bool{ErNoTable: true, ErNoColumn: true, ErNoIndex:
 // bound, so it was ended. Nothing was changed.
 var ErrBlocked = errors.New("another transaction holds a lock that the statement needs")
 
+// blockedError is ErrBlocked with what the server said when it ended the wait (1205, 1317, 1213). That is for Number
+// alone: it is no business of a caller's.
+type blockedError struct{ cause error }
+
+func (blockedError) Error() string        { return ErrBlocked.Error() }
+func (blockedError) Is(target error) bool { return target == ErrBlocked }
+
 // Number is the server's error number, or 0 for an error that is not the server's.
 func Number(err error) uint16 {
+	var blocked blockedError
+	if errors.As(err, &blocked) {
+		err = blocked.cause
+	}
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
 		return e.Number
@@ -102,9 +113,7 @@ func Classify(what string, err error) error {
 	hint := lasting[n]
 	e := &driver.Error{Lasting: hint != "", NotApplied: Proven[n] || hint != "", Silent: errors.Is(err, ErrSilent)}
 	switch {
-	case errors.Is(err, ErrBlocked):
-		e.NotApplied, err = true, ErrBlocked // how the server ended the wait (1205, 1317) is no business of a caller's
-	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
+	case errors.Is(err, ErrBlocked), errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
 	case errors.Is(err, driver.ErrSchema), errors.Is(err, driver.ErrNotSupported), errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrClosed):
 		e.Lasting, e.NotApplied = true, true

@@ -86,7 +86,7 @@ func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.C
 			return nil
 		case n == ErLockWait, (n == ErKilled || n == ErDeadlock) && ended: // Galera answers a KILL QUERY by 1213
 			c.db.Blocked.Add(1)
-			return fmt.Errorf("%w: %w", ErrBlocked, err)
+			return blockedError{err}
 		case c.Locks && (n == ErDeadlock || n == ErSnapshot):
 			c.Broken = true // a repeat would succeed without the lock
 		case n == ErDeadlock, n == ErSnapshot, n == ErKilled && try < repeats:
