@@ -18,7 +18,7 @@ import (
 //
 // ctx bounds the wait, never the hold. When it ends first the error matches
 // ctx.Err(), and also ErrHeld if the key was last seen held, by another program or by
-// another caller of this Client, else the last cause. A failure that will not pass (ErrSchema, wrong credentials) comes
+// another caller of this Client, else the last cause (ErrReleasing is one). A failure that will not pass (ErrSchema, wrong credentials) comes
 // back at once; one that may pass (connection lost, failover) is tried again
 // until ctx ends. Other errors: ErrInvalid, ErrClosed, and ErrSelfDeadlock if ctx
 // comes from a lease of the same key (unless Reentrant). After an error nothing is held: if the
@@ -54,7 +54,7 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 // TryAcquire tries once. If another has the key the error is a *HeldError and
 // matches ErrHeld. Any other error means that nothing is held and that the
 // attempt, if it may have reached the database, is undone in the background:
-// ErrInvalid, ErrClosed, ErrSchema, ctx's, the database's own; or that a hold which this
+// ErrInvalid, ErrClosed, ErrSchema, ctx's, the database's own; or ErrReleasing: a hold which this
 // client gave back is in the way, because its Release did not wait any longer for the answer:
 // try again. ctx bounds the wait for the answer: an attempt whose connection turned out to be dead is no answer,
 // and is made again. It does not queue behind the waiters of Acquire.

@@ -197,7 +197,7 @@ func (c *Client) heldHere(id keyID) (why error) {
 				}
 			}
 		}
-		why = errReleasing
+		why = ErrReleasing
 	}
 	return why
 }
@@ -214,14 +214,11 @@ func (c *Client) releasedLate(id keyID) bool {
 	switch here := c.heldHere(id); {
 	case here == nil:
 		return c.unreleased(id)
-	case here == errReleasing:
+	case here == ErrReleasing:
 		return c.opts.ReleaseAsync || c.unreleased(id)
 	}
 	return false // another caller has it
 }
-
-// errReleasing: it is not known whether the key is held.
-var errReleasing = errors.New("the release of the hold that this client had of the key is not answered")
 
 // refusal is the *HeldError in err; nil: there is none.
 func refusal(err error) *HeldError {

@@ -248,7 +248,7 @@ func (c *Client) leave(w *waiter) bool {
 	if here := c.heldHere(k.id); here != nil {
 		w.last = here
 	} else if c.unreleased(k.id) {
-		w.last = errReleasing
+		w.last = ErrReleasing
 	} else if k.Mode == key.Queued && w.last == nil {
 		w.last = &HeldError{Key: k.id.name} // in the server's queue behind another client
 	}
@@ -291,7 +291,7 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 			err = ErrClosed // as for a caller that left in time
 		}
 		if held := refusal(err); held != nil && held.Waiting == 0 && !held.Pinned && c.releasedLate(w.id()) {
-			err = errReleasing // most likely it met that hold
+			err = ErrReleasing // most likely it met that hold
 		}
 	}
 	if !gone {

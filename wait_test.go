@@ -277,7 +277,7 @@ func TestOwnReleaseIsNotAHolder(t *testing.T) {
 
 // isOwnRelease reports whether err says that a release of the same client is not answered, and not that somebody has the key.
 func isOwnRelease(err error) bool {
-	return err != nil && !errors.Is(err, rowlock.ErrHeld) && strings.Contains(err.Error(), "the release of the hold that this client had")
+	return errors.Is(err, rowlock.ErrReleasing) && !errors.Is(err, rowlock.ErrHeld)
 }
 
 // TestOwnLateReleaseIsNotAHolder: Release did not wait any longer for its answer, and its key is still taken. That is no other
