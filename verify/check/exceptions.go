@@ -139,7 +139,14 @@ const always = 1<<63 - 1
 
 // clockSet reports whether the clock of the server was ever set until t.
 func (k *key) clockSet(t time.Duration) bool {
-	return slices.ContainsFunc(k.faults, func(f history.Event) bool { return effects[f.Key].clock && k.hitBy(f) && f.Begin <= t })
+	return k.clockSetBetween(0, t)
+}
+
+// clockSetBetween reports whether the clock of the server was off at any time from one to the other.
+func (k *key) clockSetBetween(from, to time.Duration) bool {
+	return slices.ContainsFunc(k.faults, func(f history.Event) bool {
+		return effects[f.Key].clock && k.hitBy(f) && f.Begin <= to && f.End >= from
+	})
 }
 
 // undisturbed is the time from which on nothing stood in the way of the end of a hold

@@ -29,6 +29,9 @@ func fair(k *key) (found []Violation) {
 			continue
 		}
 		since := k.front(a, all)
+		if k.clockSetBetween(k.asked(a, all), since) {
+			continue // its ticket's place is a time of that clock
+		}
 		for _, h := range k.holds {
 			b := h.acquire
 			if b.Client == a.Client || k.asked(b, all) <= since+k.ticket() || b.End >= a.End || !k.quiet(since, b.End) || !k.served(a.Client, since, b.End) {
@@ -56,8 +59,8 @@ func (k *key) front(a history.Event, all []history.Event) (since time.Duration) 
 	return since
 }
 
-// asked is the earliest time at which the program of a caller that got the key may have asked for
-// the ticket that it had: one that gives up leaves it to those of its program that wait then.
+// asked is the earliest time at which the program of a caller may have asked for the ticket that the
+// caller got the key with, or waited with: one that gives up leaves it to those of its program that wait then.
 func (k *key) asked(b history.Event, all []history.Event) (since time.Duration) {
 	since = b.Begin
 	for earlier := true; earlier; {
