@@ -11,7 +11,7 @@ import (
 // again.
 //
 // Where the exceptions to P2 may be at work, or a clock was ever set, it says nothing; nor of a session that ended in a
-// failover.
+// failover. The fault may begin after the statement that is told of the end.
 // It sees nothing of holders who look less often.
 func reaped(k *key) (found []Violation) {
 	for _, h := range k.holds {
@@ -23,7 +23,8 @@ func reaped(k *key) (found []Violation) {
 			if e.Reason != string(rowlock.ReasonRemoved) {
 				continue
 			}
-			if last.Begin > 0 && e.Begin-last.Begin <= k.on.TTL/20 && !k.excused(e.Begin) && !k.clockSet(e.Begin) && !k.sessionEnded(e.Begin) {
+			excused := k.excused(e.Begin) || k.excused(e.End) || k.sessionEnded(e.Begin) || k.sessionEnded(e.End) || k.clockSet(e.End)
+			if last.Begin > 0 && e.Begin-last.Begin <= k.on.TTL/20 && !excused {
 				found = append(found, k.violation("reaped", "P10", []history.Event{h.acquire, last, e},
 					"a live hold was removed: %s, and %v later %s.", k.tell(last), e.Begin-last.Begin, k.tell(e)))
 			}
