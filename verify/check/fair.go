@@ -48,11 +48,13 @@ func fair(k *key) (found []Violation) {
 // ticket is ticketTime, or less where time is short.
 func (k *key) ticket() time.Duration { return min(ticketTime, k.on.TTL) }
 
-// front is when a caller was the first of those of its program that wait for the key.
+// front is when a caller was the first of those of its program that wait for the key, and they had the ticket of its turn: one
+// that began a moment later may have stood before it, and a grant uses the ticket up.
 func (k *key) front(a history.Event, all []history.Event) (since time.Duration) {
 	since = a.Begin
 	for _, e := range all {
-		if e.Client == a.Client && e.ID != a.ID && e.Begin <= a.Begin {
+		before := e.Begin <= a.Begin || e.Mode == a.Mode && !e.Try && e.Result == history.OK && e.End <= a.End
+		if e.Client == a.Client && e.ID != a.ID && before {
 			since = max(since, e.End)
 		}
 	}

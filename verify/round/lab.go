@@ -90,13 +90,13 @@ const otherSlot = 1
 // task is what the client in a slot does, but for its name.
 func (l *Lab) task(slot int, c Config, folder, prefix string) workload.Task {
 	proxy := l.Env.Proxies[slot]
-	address := proxy.DSN()
-	if leaves(l.Env.Kind) && slot%2 == 1 {
-		address = proxy.LeavingDSN()
-	}
 	program := ""
 	if slot == otherSlot {
 		program = c.Other
+	}
+	address := proxy.DSN()
+	if leaves(l.Env.Kind) && slot%2 == 1 && program == "" { // an older build knows no Pool: its transactions would stay at the primary before
+		address = proxy.LeavingDSN()
 	}
 	return workload.Task{
 		Program: program,

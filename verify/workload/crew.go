@@ -32,7 +32,8 @@ func Start(n int, rec *history.Recorder, task func(slot int) Task) (*Crew, error
 	c := &Crew{rec: rec, task: task, live: make([]*Client, n)}
 	var all sync.WaitGroup
 	for slot := range n {
-		all.Go(func() { c.add(slot) })
+		t, _ := c.next(slot) // in this order: p1 is in slot 0
+		all.Go(func() { c.start(slot, t) })
 	}
 	all.Wait()
 	if err := c.err(); err != nil {
@@ -41,17 +42,28 @@ func Start(n int, rec *history.Recorder, task func(slot int) Task) (*Crew, error
 	return c, nil
 }
 
-// add puts a new client into a slot.
-func (c *Crew) add(slot int) {
+// next is the task of the next client of a slot; ok: false when the round ends.
+func (c *Crew) next(slot int) (t Task, ok bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.stopping {
-		c.mu.Unlock()
-		return
+		return t, false
 	}
-	t := c.task(slot)
+	t = c.task(slot)
 	t.Name = fmt.Sprintf("p%d", len(c.names)+1)
 	c.names = append(c.names, t.Name)
-	c.mu.Unlock()
+	return t, true
+}
+
+// add puts a new client into a slot.
+func (c *Crew) add(slot int) {
+	if t, ok := c.next(slot); ok {
+		c.start(slot, t)
+	}
+}
+
+// start starts a client.
+func (c *Crew) start(slot int, t Task) {
 	p, err := launch(t)
 	if err == nil {
 		if err = p.answer(); err != nil {

@@ -122,11 +122,21 @@ func (p *Pool) leave() {
 	}
 }
 
-// take takes an idle connection that lives, or opens one.
+// take takes an idle connection that lives, or opens one. Where it holds what others may
+// wait for, the control connection is opened beside it, not before it: the first statement
+// is sent when both are there.
 func (p *Pool) take(ctx context.Context, silence time.Duration) (*Conn, error) {
-	if p.Holds {
-		p.db.Control.Warm(ctx) // must be older than what it may have to KILL
+	if !p.Holds {
+		return p.find(ctx, silence)
 	}
+	warm := p.db.Control.startWarm()
+	c, err := p.find(ctx, silence)
+	waitWarm(ctx, warm, KillWait)
+	return c, err
+}
+
+// find is take without the control connection.
+func (p *Pool) find(ctx context.Context, silence time.Duration) (*Conn, error) {
 	for {
 		c, o, err := p.pop()
 		if err != nil {

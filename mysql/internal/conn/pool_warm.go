@@ -20,13 +20,14 @@ const (
 	SpeakEvery = 2 * time.Second
 )
 
-// Warm sees to it that a pool that is not in use has a connection that lives. The control
+// warm sees to it that a pool that is not in use has a connection that lives. The control
 // pool needs it before a statement is sent: see kill. Nobody waits for the sign of life of
-// one that looks alive, nor for longer than KillWait.
-func (p *Pool) Warm(ctx context.Context) { p.warm(ctx, KillWait) }
+// one that looks alive, nor for longer than most.
+func (p *Pool) warm(ctx context.Context, most time.Duration) { waitWarm(ctx, p.startWarm(), most) }
 
-// warm is Warm that waits for most at the longest.
-func (p *Pool) warm(ctx context.Context, most time.Duration) {
+// startWarm is warm that waits for nothing: done is closed when the connection is there, or
+// cannot be had; nil: there is nothing to wait for, or another waits for it.
+func (p *Pool) startWarm() (done chan struct{}) {
 	now := time.Now()
 	p.mu.Lock()
 	wait := now.Before(p.warmFrom)
@@ -35,15 +36,21 @@ func (p *Pool) warm(ctx context.Context, most time.Duration) {
 	}
 	p.mu.Unlock()
 	if wait {
+		return nil
+	}
+	return p.Fill(0)
+}
+
+// waitWarm waits for what startWarm began.
+func waitWarm(ctx context.Context, done chan struct{}, most time.Duration) {
+	if done == nil {
 		return
 	}
-	if done := p.Fill(0); done != nil {
-		waiting, cancel := context.WithTimeout(ctx, most)
-		defer cancel()
-		select {
-		case <-done:
-		case <-waiting.Done():
-		}
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	select {
+	case <-done:
+	case <-waiting.Done():
 	}
 }
 

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -20,6 +21,9 @@ func (p *Pool) Open() int {
 	defer p.mu.Unlock()
 	return p.open
 }
+
+// Warm is what each statement does with the control pool before it is sent.
+func (p *Pool) Warm(ctx context.Context) { p.warm(ctx, KillWait) }
 
 // Size is how many connections may be in use at the same time; 0: any number.
 func (p *Pool) Size() int { return p.Max }
