@@ -129,11 +129,42 @@ func (g *galera) rejoin(ctx context.Context, i int) error {
 			return err
 		}
 		m.once = []string{"--wsrep-start-position=" + position}
-		return m.startAndWait(ctx)
+		if err := m.startAndWait(ctx); err != nil {
+			return err
+		}
 	case m.paused:
-		return m.resume()
+		if err := m.resume(); err != nil {
+			return err
+		}
+	}
+	for !g.together(ctx) {
+		if err := pollPause(ctx, m.gone); err != nil {
+			return fmt.Errorf("the others do not see it take part: %w", err)
+		}
 	}
 	return nil
+}
+
+// together reports whether all that are up see the same component, which has all of them. One that was frozen believes for
+// a moment that it takes part, while the others have left it behind, and they may be about to. So each is asked by a causal
+// read, which needs the answer of every node that it believes to be there.
+func (g *galera) together(ctx context.Context) bool {
+	up := alive(g.list)
+	for range 2 { // the second time all have been asked
+		first := ""
+		for _, i := range up {
+			look, cancel := context.WithTimeout(ctx, lookTime)
+			view, err := g.list[i].ask(look, "SET STATEMENT wsrep_sync_wait=1 FOR SELECT GROUP_CONCAT(VARIABLE_VALUE ORDER BY VARIABLE_NAME SEPARATOR ' ') FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('WSREP_CLUSTER_CONF_ID','WSREP_CLUSTER_SIZE','WSREP_CLUSTER_STATUS')")
+			cancel()
+			if first == "" {
+				first = view
+			}
+			if err != nil || view != first || !strings.HasSuffix(view, fmt.Sprintf(" %d Primary", len(up))) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // recover asks the data of a node that is down for the last transaction that they have.

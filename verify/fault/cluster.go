@@ -87,10 +87,6 @@ func (s *scene) cutOff(ctx context.Context, old int) (string, error) {
 	heal, cancel := healing(ctx) // the wait for a successor has no part of it
 	defer cancel()
 	whole := errors.Join(notWhole(joined), notWhole(s.Server.Rejoin(heal, old)), notWhole(s.well(heal)))
-	if err != nil && s.Kind == testenv.MariaDBGalera3 && whole == nil {
-		// Its nodes vote: two that lose each other too are no majority of the three, until they are together again.
-		return fmt.Sprintf("member %d, and after %v none of the others takes writes; together again all do", old, took), nil
-	}
 	return fmt.Sprintf("member %d, then after %v member %d takes writes; the first is away for %v more", old, took, now, d), errors.Join(err, whole)
 }
 
