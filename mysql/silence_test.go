@@ -187,6 +187,36 @@ func TestP26_EachStepOnADeadConnection(t *testing.T) {
 	})
 }
 
+// InTx begins on a connection that rested and died without a word. The caller's context has no end.
+func TestTransactionOnADeadConnection(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, kind, VersionColumn)
+			l.store()
+			w := l.firewall()
+			s := l.bare()
+			p := l.programOn(t, s, rowlock.Options{TTL: time.Minute})
+			lease := p.lock(t, "key")
+			nothing := func(context.Context, *sql.Tx) error { return nil }
+			must(t, s.InTx(within(t, time.Minute), lease, nothing))
+			conn.Sleep(t.Context(), conn.SilentFor*3/2)
+			start, dead := time.Now(), w.deaden()
+			err := make(chan error, 1)
+			go func() { err <- s.InTx(context.Background(), lease, nothing) }()
+			select {
+			case err := <-err:
+				must(t, err)
+				t.Logf("%d connections being dead: %v", dead, time.Since(start))
+			case <-time.After(time.Minute):
+				t.Error("InTx waits for a connection that is dead, and the lease that it would wait for is renewed for ever")
+				must(t, s.Close())
+			}
+		})
+	}
+}
+
 // A statement that the server is at work on is waited for, however long it takes.
 func TestSlowIsNotSilent(t *testing.T) {
 	t.Parallel()

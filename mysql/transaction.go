@@ -71,7 +71,7 @@ func (s *Store) begin(ctx context.Context, leases storekit.Leases, run string) (
 			return nil, wrapped(orEnded(leases, err))
 		}
 		t.open = true
-		if t.c.Repeatable {
+		if err = t.c.Answers(t.work); err == nil && t.c.Repeatable {
 			var st holdState
 			if st, err = s.readHolds(t.work, hs, ""); err == nil {
 				err = st.lost

@@ -29,6 +29,7 @@ func newTransactions(d *conn.DB) *conn.Pool {
 			return err
 		},
 		Holds:   true,
+		Later:   true, // what begins it holds nothing yet
 		Patient: true, // as long as the lease lasts
 		IdleMost: func() int {
 			if d.SQL.Stats().MaxOpenConnections > 0 {

@@ -30,7 +30,7 @@ import (
 //
 // So a slow server is not taken for a dead connection. The sessions of SelectForUpdate that have
 // a row locked, those of named locks and those of transactions are left alone: to close one is to
-// give up what it holds.
+// give up what it holds. One that rested is tried before a transaction begins on it (Conn.Answers).
 
 const (
 	// SilentFor is how long a statement is unanswered before it is asked about. One that
@@ -53,6 +53,19 @@ const (
 // ErrSilent: the connection was closed because it gave no answer while the server
 // answers on another.
 var ErrSilent = errors.New("the connection gave no answer, while the server answers on a new one")
+
+// Answers sees to it that a connection which rested gives a sign of life; what gives none is broken, and the
+// error says so. It is for what begins a transaction: nothing asks about the statements of that.
+func (c *Conn) Answers(ctx context.Context) error {
+	if time.Since(c.Heard) < SilentFor {
+		return nil
+	}
+	_, err := c.SendOnce(ctx, 0, c.sc.PingContext)
+	if err != nil {
+		c.Lose(err)
+	}
+	return err
+}
 
 // firstPatience is how long a statement with this context is waited for before it is
 // asked about.
