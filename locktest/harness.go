@@ -33,6 +33,11 @@ type Harness struct {
 	// not look dead for long.
 	Block func(t testing.TB, key string) (unblock func())
 
+	// RowLocks says that a row which any statement has locked for longer than the Store waits
+	// is Pinned, so that a slow statement of a busy server pins its row for that time. False: only an open
+	// transaction does, and no answer of a busy server may be taken for one.
+	RowLocks bool
+
 	// Guard begins a transaction, of the kind that users have, which a lease guards that a
 	// client on s was granted. commit commits it, or tells why it cannot be committed. Nil:
 	// the cases of P21 do not exist.

@@ -77,7 +77,7 @@ func batchAcquire(t *testing.T, e *env) {
 		for _, en := range batch {
 			reqs = append(reqs, driver.Request{Key: en.hold.Key, ID: en.hold.ID, Owner: "locktest", TTL: en.hold.TTL})
 		}
-		results := askAll(t, s, reqs)
+		results := e.askAll(t, s, reqs)
 		compare(t, "acquire", batch, results)
 		for i, r := range results {
 			if r.Status != driver.Granted {
@@ -186,7 +186,7 @@ func largeBatch(t *testing.T, e *env) {
 	for _, h := range holds {
 		reqs = append(reqs, driver.Request{Key: h.Key, ID: newID(), TTL: longTTL})
 	}
-	for i, r := range askAll(t, s, reqs) {
+	for i, r := range e.askAll(t, s, reqs) {
 		if r.Status != driver.Held {
 			t.Fatalf("acquire %d held keys: answer %d is %v", n, i, r.Status)
 		}

@@ -248,7 +248,7 @@ func phaseBatches(t *testing.T, e *env) {
 	}
 	reqs = reqs[:min(len(reqs), e.limits.Batch)]
 	var mixed []driver.Hold
-	for i, r := range askAll(t, s, reqs) {
+	for i, r := range e.askAll(t, s, reqs) {
 		if r.Status != driver.Granted {
 			t.Errorf("request %d of a batch of all modes: %+v", i, r)
 			continue

@@ -48,7 +48,8 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 	l.store()
 	var users sync.Map // of each store, so that its connections can be counted
 	return locktest.Harness{
-		Config: l.setup(),
+		RowLocks: true,
+		Config:   l.setup(),
 		Open: func(t testing.TB) driver.Store {
 			s, user := l.storeOfUser(t)
 			users.Store(s, user)

@@ -166,7 +166,7 @@ func (p plan) config(kind testenv.Kind, faults []fault.Fault, seed uint64) round
 		command += " -other " + p.other
 	}
 	// A stepped clock excuses much for the rest of its round, so most rounds are without.
-	if steps := func(f fault.Fault) bool { return slices.Contains(f.Uses, "clock") }; len(p.faults) == 0 && r.IntN(3) > 0 {
+	if steps := func(f fault.Fault) bool { return slices.Contains(f.Uses, fault.Clock) }; len(p.faults) == 0 && r.IntN(3) > 0 {
 		faults = slices.DeleteFunc(slices.Clone(faults), steps)
 	}
 	ttl := 1500*time.Millisecond + time.Duration(r.IntN(4))*500*time.Millisecond

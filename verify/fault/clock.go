@@ -12,13 +12,13 @@ import (
 
 func clockFaults() []Fault {
 	return []Fault{
-		Fault{Name: "clock-stepped-far", Kinds: everywhere, Weight: 2, Uses: []string{server},
+		Fault{Name: "clock-stepped-far", Kinds: everywhere, Weight: 2, Uses: []string{server, Clock},
 			What: "the database's clock steps by an hour, ahead or back, and is right again after a while (on a replica set of all members, or of one; " +
 				"a mongod is started anew in the end)",
 			Expect: "P1 by that clock, P4, P5. Forward: leases end early, without the signal: the exception to P2. Back: nobody loses a lease; a key whose " +
 				"holder died, or whose reply was lost, stays held until the clock is where it was. Tokens rise (P3), those of UniqueInsert as long " +
 				"as the clock is not set back. Who took a place in the line of Fair while the clock was ahead is passed by those who come after it"}.by(clockSteppedFar),
-		Fault{Name: "clock-stepped-little", Kinds: everywhere, Weight: 2, Uses: []string{server},
+		Fault{Name: "clock-stepped-little", Kinds: everywhere, Weight: 2, Uses: []string{server, Clock},
 			What:   "the same by a little more than the margin, up to half a TTL",
 			Expect: "the same; what stays held does so for as long as the step"}.by(clockSteppedLittle),
 	}

@@ -19,7 +19,7 @@ func clusterFaults() []Fault {
 		Fault{Name: "successor-frozen", Kinds: clusters, Weight: 1, Uses: []string{server},
 			What:   "the primary freezes and comes back, and as soon as it is there the one that took its place freezes",
 			Expect: "everything, as with primary-frozen"}.by(successorFrozen),
-		Fault{Name: "successor-clock-off", Kinds: clusters, Weight: 1, Uses: []string{server},
+		Fault{Name: "successor-clock-off", Kinds: clusters, Weight: 1, Uses: []string{server, Clock},
 			What: "the clock of a member is ahead or behind by more than the margin, up to half a TTL, and it becomes the primary; its clock is right " +
 				"again after a while",
 			Expect: "as with clock-stepped-little: P2 is not promised where it is ahead, nor tokens of UniqueInsert where it is behind"}.by(successorClockOff),

@@ -59,6 +59,9 @@ const (
 	clients = "clients"
 	server  = "server" // whether it runs, and its settings
 	tables  = "tables"
+
+	// Clock is used by those that set the clock of a server. It excuses much for the rest of a round.
+	Clock = "clock"
 )
 
 // All is every fault, those that belong together beside each other.
