@@ -140,6 +140,27 @@ func TestP27_OpenPrimary(t *testing.T) {
 	}
 }
 
+// TestP27_OpenPrimaryOfOneThatLostItsReplicas: a semi-synchronous primary whose replicas were taken by another says of itself that
+// it takes writes, and what is written there is never committed.
+func TestP27_OpenPrimaryOfOneThatLostItsReplicas(t *testing.T) {
+	l := newClusterLab(t, testserver.MySQLSemiSync)
+	clients := map[Strategy]*rowlock.Client{}
+	for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+		clients[strategy] = l.client(l.open(Options{Strategy: strategy}))
+		l.lockAndCount(clients[strategy], "a", new(int64))
+	}
+	old := l.Primary()
+	l.Promote() // nobody stops the one before
+	for strategy, c := range clients {
+		t.Logf("--- %v; member %d takes writes after member %d", strategy, l.Primary(), old)
+		l.lockAndCount(c, "never used before", new(int64))
+	}
+	fresh := l.client(l.open(Options{}))
+	l.lockAndCount(fresh, "b", new(int64))
+	l.Rejoin(old)
+	l.lockAndCount(fresh, "b", new(int64))
+}
+
 // TestPrimaryDialer: a pool of the program's goes to the primary too, and statements that hang on the old one end.
 func TestPrimaryDialer(t *testing.T) {
 	l := newClusterLab(t, testserver.MySQLSemiSync)

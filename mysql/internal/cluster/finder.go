@@ -167,14 +167,15 @@ func (f *Finder) search() {
 }
 
 // stillTakesWrites asks the server that took writes alone. Where another of the servers has to be preferred, or most of
-// a group be asked, that is not enough.
+// a group be asked, that is not enough, nor where nothing acknowledges its commits any more: another may have been promoted,
+// which it does not know.
 func (f *Finder) stillTakesWrites(at int) bool {
 	ctx, cancel := context.WithTimeout(f.life, quick)
 	defer cancel()
 	v, err := f.nodes[at].look(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil || v.ReadOnly != "" || v.NotReady != "" || v.Kind == Galera && at > 0 || f.nodes[at].hung {
+	if err != nil || v.ReadOnly != "" || v.NotReady != "" || v.Kind == Galera && at > 0 || v.Kind == SemiSync && v.Replicas == 0 || f.nodes[at].hung {
 		return false
 	}
 	f.confirmed, f.why = time.Now(), nil
