@@ -95,6 +95,7 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 	}()
 	say("%s: %s, %d kinds of faults", kind, l.Server(), len(faults))
 	end := time.Now().Add(p.duration)
+	injected := 0
 	for n := 0; ctx.Err() == nil && (p.rounds > 0 && n < p.rounds || p.rounds == 0 && (n == 0 || time.Until(end) > p.round/2)); n++ {
 		c := p.config(kind, faults, p.seed+uint64(n))
 		r, err := round.Run(ctx, l, c)
@@ -112,6 +113,7 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 				say("  again: %s", c.Command)
 			}
 			all.Add(l.Server(), r)
+			injected += r.Injected()
 		}
 		if err == nil {
 			err = r.Broken
@@ -125,6 +127,9 @@ func serve(ctx context.Context, p plan, kind testenv.Kind, all *report.Report) e
 		if l, err = openLab(ctx, kind, c.Seed+1); err != nil {
 			return err
 		}
+	}
+	if len(p.faults) > 0 && len(faults) > 0 && injected == 0 {
+		return fmt.Errorf("%s: none of the faults %s was injected", kind, strings.Join(p.faults, ", "))
 	}
 	return nil
 }
