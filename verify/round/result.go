@@ -112,15 +112,11 @@ var operations = []history.Kind{history.Acquire, history.Renew, history.Release,
 // count takes the numbers from the events.
 func (r *Result) count(events []history.Event) {
 	r.Spaces, r.Faults = map[string]Count{}, map[string]*FaultStats{}
-	var grants, pulses []time.Duration
-	of := map[string][]time.Duration{}
+	served := serviceOf(events)
 	var failed []history.Event
 	for _, e := range events {
 		if e.Error != "" && (e.Result == history.Failed || e.Result == history.Unknown) {
 			failed = append(failed, e)
-		}
-		if e.Kind == history.Pulse && e.Result == history.OK {
-			pulses = append(pulses, e.End)
 		}
 		if !slices.Contains(operations, e.Kind) {
 			continue
@@ -129,8 +125,6 @@ func (r *Result) count(events []history.Event) {
 		c.Operations++
 		if e.Kind == history.Acquire && e.Result == history.OK {
 			c.Grants++
-			grants = append(grants, e.End)
-			of[e.Space] = append(of[e.Space], e.End)
 		}
 		r.Spaces[e.Space] = c
 	}
@@ -138,11 +132,6 @@ func (r *Result) count(events []history.Event) {
 		c := r.Spaces[v.Space]
 		c.Violations++
 		r.Spaces[v.Space] = c
-	}
-	slices.Sort(grants)
-	slices.Sort(pulses)
-	for _, times := range of {
-		slices.Sort(times)
 	}
 	for space, n := range answered(events) {
 		c := r.Spaces[space]
@@ -166,10 +155,12 @@ func (r *Result) count(events []history.Event) {
 		if !alone(faults, i) {
 			continue
 		}
-		f.Gaps = append(f.Gaps, gap(grants, e.Begin, e.End))
-		f.Database = append(f.Database, gap(pulses, e.Begin, e.End))
-		for space, times := range of {
-			f.Of[space] = append(f.Of[space], gap(times, e.Begin, e.End))
+		f.Gaps = append(f.Gaps, served.anybody.gap(e.Begin, e.End))
+		f.Database = append(f.Database, served.database.gap(e.Begin, e.End))
+		for space := range r.Spaces {
+			if d, ok := served.slowest(space, e.Begin, e.End); ok {
+				f.Of[space] = append(f.Of[space], d)
+			}
 		}
 		held, lost, early := leases.during(e)
 		f.Held, f.Lost, f.Early = f.Held+held, f.Lost+lost, f.Early+early
@@ -192,15 +183,4 @@ func alone(faults []history.Event, i int) bool {
 		}
 	}
 	return true
-}
-
-// gap is the longest time between two grants, or from begin to a grant, of those that
-// start between begin and end.
-func gap(grants []time.Duration, begin, end time.Duration) (longest time.Duration) {
-	i, _ := slices.BinarySearch(grants, begin)
-	for last := begin; i < len(grants) && last <= end; i++ {
-		longest = max(longest, grants[i]-last)
-		last = grants[i]
-	}
-	return longest
 }

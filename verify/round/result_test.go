@@ -8,16 +8,44 @@ import (
 )
 
 func TestGap(t *testing.T) {
-	grants := []time.Duration{1, 2, 3, 10, 11, 30}
+	grants := times{at: []time.Duration{1, 2, 3, 10, 11, 30}, until: 33}
 	for _, c := range []struct{ begin, end, want time.Duration }{
 		{0, 2, 1},   // grants go on
 		{4, 5, 6},   // none until 10
 		{2, 20, 19}, // the one that begins before the end of the fault, however long it lasts
-		{31, 40, 0}, // no grant after it, so nothing can be said
+		{31, 40, 2}, // no grant after it, until nothing more is known
+		{12, 31, 18},
 	} {
-		if got := gap(grants, c.begin, c.end); got != c.want {
+		if got := grants.gap(c.begin, c.end); got != c.want {
 			t.Errorf("gap %d to %d: %d, not %d", c.begin, c.end, got, c.want)
 		}
+	}
+}
+
+// TestSlowest: the time without service is that of the program that waits longest, and what programs grant by themselves is none.
+func TestSlowest(t *testing.T) {
+	grant := func(client string, at time.Duration, token int64) history.Event {
+		return history.Event{Client: client, Space: "version", Kind: history.Acquire, Result: history.OK, Begin: at, End: at, Token: token}
+	}
+	s := serviceOf([]history.Event{
+		grant("p1", 1, 1024), grant("p2", 1, 2048), grant("p3", 50, 9*1024), // p3 came later
+		grant("p1", 5, 1025), // a handoff
+		grant("p1", 12, 3072), grant("p2", 30, 4096), grant("p1", 31, 5120), grant("p2", 32, 6144),
+		{Client: "p1", Kind: history.Release, Space: "version", Begin: 60, End: 60}, {Client: "p2", Kind: history.Release, Space: "version", Begin: 60, End: 60},
+		{Kind: history.Pulse, Result: history.OK, Begin: 1, End: 1}, {Kind: history.Pulse, Result: history.Failed, Begin: 3, End: 5},
+		{Kind: history.Pulse, Result: history.OK, Begin: 7, End: 7},
+	})
+	if got, ok := s.slowest("version", 2, 20); !ok || got != 28 {
+		t.Errorf("the slowest program: %d, %v, not 28", got, ok)
+	}
+	if got := s.anybody.gap(2, 20); got != 18 {
+		t.Errorf("anybody: %d, not 18", got)
+	}
+	if got := s.database.gap(2, 6); got != 5 {
+		t.Errorf("the database: %d, not 5", got)
+	}
+	if _, ok := s.slowest("unique", 2, 20); ok {
+		t.Error("a space that nobody uses")
 	}
 }
 

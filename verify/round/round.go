@@ -15,6 +15,9 @@ import (
 	"github.com/rowlock/rowlock/verify/workload"
 )
 
+// pulseEvery is the longest time between two pulses of the supervisor.
+const pulseEvery = 200 * time.Millisecond
+
 // Config is what a round is to be.
 type Config struct {
 	Seed     uint64
@@ -93,7 +96,7 @@ func record(ctx context.Context, l *Lab, c Config, r *Result) (err error) {
 	pulsed := make(chan struct{})
 	go func() {
 		defer close(pulsed)
-		l.direct.Pulses(pulsing, rec, c.TTL/10)
+		l.direct.Pulses(pulsing, rec, min(c.TTL/10, pulseEvery))
 	}()
 	working := time.Now()
 	busy, rest := context.WithTimeout(ctx, c.Duration)

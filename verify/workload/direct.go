@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -125,25 +126,35 @@ func (d *Direct) Force(ctx context.Context, space string, keys []string) (err er
 }
 
 // Pulses writes a row every now and then, durably and on a new connection, until ctx ends, and
-// records how long that took.
+// records how long that took. One that hangs keeps none from being sent: they tell when the server works again.
 func (d *Direct) Pulses(ctx context.Context, rec *history.Recorder, every time.Duration) {
-	pulses(ctx, rec, history.Pulse, every, d.side.pulse)
-}
-
-func pulses(ctx context.Context, rec *history.Recorder, kind history.Kind, every time.Duration, pulse func(context.Context) error) {
+	var all sync.WaitGroup
 	for ctx.Err() == nil {
-		// The end of ctx does not cut one off: it would look like a server that does not answer.
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		e := rec.Begin(history.Event{Kind: kind})
-		err := pulse(bound)
-		cancel()
-		e.Result, e.Error = history.OK, text(err)
-		if err != nil {
-			e.Result = history.Failed
-		}
-		rec.End(e)
+		all.Go(func() { pulse(ctx, rec, history.Pulse, d.side.pulse) })
 		timed.Rest(ctx, every)
 	}
+	all.Wait()
+}
+
+// pulses are one after the other.
+func pulses(ctx context.Context, rec *history.Recorder, kind history.Kind, every time.Duration, write func(context.Context) error) {
+	for ctx.Err() == nil {
+		pulse(ctx, rec, kind, write)
+		timed.Rest(ctx, every)
+	}
+}
+
+// pulse is one. The end of ctx does not cut it off: it would look like a server that does not answer.
+func pulse(ctx context.Context, rec *history.Recorder, kind history.Kind, write func(context.Context) error) {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	e := rec.Begin(history.Event{Kind: kind})
+	err := write(bound)
+	e.Result, e.Error = history.OK, text(err)
+	if err != nil {
+		e.Result = history.Failed
+	}
+	rec.End(e)
 }
 
 // Observe asks for the state of keys in each space and records it. The error is that
