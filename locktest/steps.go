@@ -99,13 +99,14 @@ func answerAll(t testing.TB, do step, holds []driver.Hold, want driver.Status) {
 	}
 }
 
-// late reports whether an error says no more than that time ran out: the context's, or
-// the server's own limit of a command, for which MongoDB has a code.
+// late reports whether an error says no more than that time ran out: the context's, the
+// server's own limit of a command, for which MongoDB has a code, or that of a connection that gave no sign of life, which a
+// client would ask again.
 func late(err error) bool {
 	const maxTimeExpired = 50
 	var timeout interface{ Timeout() bool }
 	var coded interface{ HasErrorCode(int) bool }
-	return errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, &coded) && coded.HasErrorCode(maxTimeExpired)
+	return driver.IsSilent(err) || errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, &coded) && coded.HasErrorCode(maxTimeExpired)
 }
 
 // settle makes a step, and again for the holds whose answer is unknown.

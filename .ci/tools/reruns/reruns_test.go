@@ -103,6 +103,8 @@ func TestExcused(t *testing.T) {
 		"a wait of the suite":                {"TestP7_LostReply/P7_LateRequest", "    env.go:120: after 45s still not: the key is free"},
 		"a child":                            {"TestP7_LostReply", "    process.go:86: a child said nothing for 1m30s"},
 		"within":                             {"TestP5_Stale", "    a_test.go:9: the server did not answer within 10s"},
+		"a deadline at MongoDB's pool":       {"TestConformance/P16_TrustNeverOverlaps", "    modes.go:77: acquire: acquire \"k\": context deadline exceeded: mongo: check: reach the server on db.locks: context deadline exceeded (timed out while checking out a connection from connection pool: context deadline exceeded; total connections: 4, maxPoolSize: 0, idle connections: 0, wait duration: 279.15ms)"},
+		"a deadline after injected faults":   {"TestConformance/P16_EverythingFlaky", "    modes.go:77: acquire: acquire \"k\": context deadline exceeded: locktest: injected fault"},
 		"a lease that a slow machine lost":   {"TestP5_Stale", "    stale.go:183: P5: the new holder: rowlock: lease of \"k\" (token 1) lost: it was not renewed within its TTL: context deadline exceeded"},
 		"a deadline beside a log line":       {"TestP4_Soak", "    guard_test.go:2: granted 4ms\n    env.go:2: again\n    env.go:139: acquire: context deadline exceeded"},
 		"a deadline with something below it": {"TestP4_Soak", "    env.go:139: acquire: k:\n        context deadline exceeded"},
