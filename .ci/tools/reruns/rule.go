@@ -25,7 +25,7 @@ var (
 	ranOut = []*regexp.Regexp{
 		regexp.MustCompile(`context deadline exceeded(, current topology: .*)?[\])}]*$`),
 		regexp.MustCompile(`context deadline exceeded \(timed out while checking out a connection from connection pool: .*\)$`), // MongoDB's driver
-		regexp.MustCompile(`context deadline exceeded: locktest: injected fault$`),                                                // which a caller repeats until then
+		regexp.MustCompile(`context deadline exceeded: locktest: injected fault$`),                                              // which a caller repeats until then
 		regexp.MustCompile(`(^|: )after \S+ still not: `),
 		regexp.MustCompile(`^still not: `),
 		regexp.MustCompile(`^a child said nothing for `),
