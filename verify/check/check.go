@@ -27,6 +27,7 @@ type Options struct {
 	Slack    time.Duration            // how late a server may execute what it was sent, without a fault; default a quarter of the space's TTL
 	Kept     time.Duration            // the least TTL with which P26 is promised; default 3s
 	Turn     time.Duration            // how long a caller must have waited before it is asked whose turn it was; default 3s, or a TTL if that is longer
+	Back     time.Duration            // how long after its database a program may be back; default 2s
 	Patience time.Duration            // how long Porcupine may think about a key; default 30s. What it cannot decide is a Violation too
 }
 
@@ -65,7 +66,7 @@ func Run(events []history.Event, o Options) []Violation {
 	}
 	close(work)
 	all.Wait()
-	return append(slices.Concat(found...), groups(r)...)
+	return slices.Concat(slices.Concat(found...), groups(r), back(r))
 }
 
 func judge(k *key) (found []Violation) {

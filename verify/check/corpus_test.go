@@ -24,7 +24,7 @@ var spaces = map[string]history.Space{
 var promises = map[string][]string{
 	"shape": {"history"}, "lock": {"P1", "P16", "P17"}, "loss": {"P2"}, "tokens": {"P3", "P20"}, "stale": {"P4", "P21"}, "ledger": {"P4", "P21"},
 	"register": {"fencing"}, "orphan": {"P6", "P7"}, "conflict": {"P8"}, "runs": {"P1", "P13"}, "reaped": {"P10"}, "kept": {"P15", "P26"},
-	"slots": {"P17"}, "counted": {"P18"}, "turns": {"P19"}, "phases": {"P20"}, "guards": {"P21"}, "groups": {"P22"}, "fair": {"P23"}, "lead": {"P24"},
+	"slots": {"P17"}, "counted": {"P18"}, "turns": {"P19"}, "phases": {"P20"}, "guards": {"P21"}, "groups": {"P22"}, "fair": {"P23"}, "lead": {"P24"}, "back": {"P27"},
 }
 
 // Each history in testdata/bad is rejected by the checker that its name begins with,
@@ -90,7 +90,7 @@ func TestLockAgreesWithLoss(t *testing.T) {
 
 func run(t *testing.T, file string) []Violation {
 	t.Helper()
-	return Run(load(t, file), Options{Spaces: spaces, Kept: 1000, Turn: 2000, Patience: time.Minute})
+	return Run(load(t, file), Options{Spaces: spaces, Kept: 1000, Turn: 2000, Back: 1000, Patience: time.Minute})
 }
 
 func load(t *testing.T, file string) []history.Event {

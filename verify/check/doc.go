@@ -24,6 +24,7 @@
 //	guards    P21: a reader's guarded transaction saw what was committed before its phase, and nothing else
 //	groups    P22: AcquireAll has all keys or none, and none waits for a key that nobody has
 //	fair      P23: with Fair nobody is passed by one who came later
+//	back      P27: a program gets locks again once its database serves
 //	lead      P24: one leads at a time, and terms never fall
 //
 // # What is known of a hold

@@ -24,7 +24,7 @@ func TestReport(t *testing.T) {
 			}
 			events := load(t, file)
 			o := ForRound(meta)
-			o.Kept, o.Turn = 1000, 2000
+			o.Kept, o.Turn, o.Back = 1000, 2000, 1000
 			found := Run(events, o)
 			if err := Report(folder, found, events); err != nil {
 				t.Fatal(err)

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
 
 // Bugs are deliberate ones, to see that a round finds them.
-var Bugs = []string{bugTTL, bugRelease, bugMark, bugSlot, bugShare, bugOrder}
+var Bugs = []string{bugTTL, bugRelease, bugMark, bugSlot, bugShare, bugOrder, bugAway}
 
 const (
 	bugTTL     = "ttl"     // the database grants half the time that the client counts on
@@ -20,6 +21,7 @@ const (
 	bugSlot    = "slot"    // of 2n places two have each number
 	bugShare   = "share"   // who asks for a key of readers exclusively is one of them
 	bugOrder   = "order"   // every other program does not stand in line
+	bugAway    = "away"    // after a second acquires wait for an answer that does not come
 )
 
 // broken puts a bug before a store.
@@ -31,6 +33,8 @@ func broken(bug string, s driver.Store) (driver.Store, error) {
 		return &moreSlots{Store: s, slots: make(map[driver.HoldID]int)}, nil
 	case bugShare:
 		return &noWriter{Store: s, ids: make(map[driver.HoldID]bool)}, nil
+	case bugAway:
+		return &away{s, time.Now().Add(time.Second)}, nil
 	case bugTTL:
 		return &halfTTL{s}, nil
 	case bugRelease:
@@ -42,6 +46,23 @@ func broken(bug string, s driver.Store) (driver.Store, error) {
 	}
 	return nil, fmt.Errorf("no bug %q: use one of %s", bug, strings.Join(Bugs, ", "))
 }
+
+type away struct {
+	driver.Store
+	from time.Time
+}
+
+func (s *away) Unwrap() driver.Store { return s.Store }
+
+func (s *away) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	if time.Now().After(s.from) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Store.Acquire(ctx, reqs)
+}
+
+func (s *away) Limits() driver.Limits { return plain(s.Store) }
 
 type halfTTL struct{ driver.Store }
 
