@@ -96,6 +96,7 @@ func (w *worker) visit(ctx context.Context, locks rowlock.Locker, product int) {
 	}, rowlock.NoWait(), rowlock.Guarded())
 	switch {
 	case err == nil, errors.Is(err, rowlock.ErrHeld), ctx.Err() != nil:
+	case errors.Is(err, rowlock.ErrReleasing): // what this worker lost or gave back a moment ago is not settled: the next round
 	case errors.Is(err, rowlock.ErrLost):
 		w.report(event{Kind: lost, Product: product})
 	default:

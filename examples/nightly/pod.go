@@ -105,7 +105,7 @@ func (p *pod) tick() event {
 		return event{Kind: done}
 	case p.ctx.Err() != nil:
 		return event{Kind: stopped}
-	case errors.Is(err, rowlock.ErrHeld):
+	case errors.Is(err, rowlock.ErrHeld), errors.Is(err, rowlock.ErrReleasing): // the latter: its own last hold is not settled yet
 		return event{Kind: refused}
 	case errors.Is(err, rowlock.ErrLost):
 		return event{Kind: lost, Problem: err.Error()}
