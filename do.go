@@ -7,9 +7,10 @@ import (
 )
 
 // Do runs fn while it holds key. It waits for the key for as long as ctx allows
-// (with NoWait it tries once, and the error is that of TryAcquire: one that matches ErrHeld
-// where another has it, or ErrReleasing), calls fn with a context that ends with the hold, returns only after fn did, and releases
-// the key then: on a panic and on runtime.Goexit too.
+// (with NoWait it tries once, and the error is that of TryAcquire: one that matches
+// ErrHeld where another has it, or ErrReleasing), calls fn with a context that ends
+// with the hold, returns only after fn did, and releases the key then: on a panic and
+// on runtime.Goexit too.
 //
 // The error is fn's own. If the hold was lost before fn returned, it is joined
 // with the *LostError, even if fn returned nil: what fn did may not have been
