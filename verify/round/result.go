@@ -157,9 +157,9 @@ func (r *Result) count(events []history.Event) {
 		}
 		f.Gaps = append(f.Gaps, served.anybody.gap(e.Begin, e.End))
 		f.Database = append(f.Database, served.database.gap(e.Begin, e.End))
-		for space := range r.Spaces {
-			if d, ok := served.slowest(space, e.Begin, e.End); ok {
-				f.Of[space] = append(f.Of[space], d)
+		for space, times := range served.in {
+			if len(times.at) > 0 {
+				f.Of[space] = append(f.Of[space], times.gap(e.Begin, e.End))
 			}
 		}
 		held, lost, early := leases.during(e)

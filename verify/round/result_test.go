@@ -22,30 +22,27 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestSlowest: the time without service is that of the program that waits longest, and what programs grant by themselves is none.
-func TestSlowest(t *testing.T) {
+// TestService: what programs grant by themselves is no service of the database.
+func TestService(t *testing.T) {
 	grant := func(client string, at time.Duration, token int64) history.Event {
 		return history.Event{Client: client, Space: "version", Kind: history.Acquire, Result: history.OK, Begin: at, End: at, Token: token}
 	}
 	s := serviceOf([]history.Event{
-		grant("p1", 1, 1024), grant("p2", 1, 2048), grant("p3", 50, 9*1024), // p3 came later
+		grant("p1", 1, 1024), grant("p2", 1, 2048),
 		grant("p1", 5, 1025), // a handoff
-		grant("p1", 12, 3072), grant("p2", 30, 4096), grant("p1", 31, 5120), grant("p2", 32, 6144),
-		{Client: "p1", Kind: history.Release, Space: "version", Begin: 60, End: 60}, {Client: "p2", Kind: history.Release, Space: "version", Begin: 60, End: 60},
+		grant("p1", 12, 3072), grant("p2", 30, 4096),
+		{Client: "p1", Kind: history.Release, Space: "version", Begin: 60, End: 60},
 		{Kind: history.Pulse, Result: history.OK, Begin: 1, End: 1}, {Kind: history.Pulse, Result: history.Failed, Begin: 3, End: 5},
 		{Kind: history.Pulse, Result: history.OK, Begin: 7, End: 7},
 	})
-	if got, ok := s.slowest("version", 2, 20); !ok || got != 28 {
-		t.Errorf("the slowest program: %d, %v, not 28", got, ok)
+	if got := s.in["version"].gap(2, 20); got != 18 {
+		t.Errorf("the space: %d, not 18", got)
 	}
-	if got := s.anybody.gap(2, 20); got != 18 {
-		t.Errorf("anybody: %d, not 18", got)
+	if got := s.anybody.gap(31, 40); got != 29 {
+		t.Errorf("after the last grant: %d, not 29", got)
 	}
 	if got := s.database.gap(2, 6); got != 5 {
 		t.Errorf("the database: %d, not 5", got)
-	}
-	if _, ok := s.slowest("unique", 2, 20); ok {
-		t.Error("a space that nobody uses")
 	}
 }
 
