@@ -64,8 +64,7 @@ func (k *key) serves(client string, from, to time.Duration) bool {
 		!k.healthy(from, to, k.on.TTL/4, k.on.TTL/6) || !k.served(client, from, to) {
 		return false
 	}
-	over := func(e history.Event) bool { return e.Begin <= to && e.End >= from }
-	return !slices.ContainsFunc(k.faults, func(f history.Event) bool { return k.hitBy(f) && over(f) && !effects[f.Key].failover }) &&
-		!slices.ContainsFunc(k.frozen, func(f history.Event) bool { return f.Client == client && over(f) }) &&
+	return !slices.ContainsFunc(k.faults, func(f history.Event) bool { return k.hitBy(f) && overlaps(f, from, to) && !effects[f.Key].failover }) &&
+		!slices.ContainsFunc(k.frozen, func(f history.Event) bool { return f.Client == client && overlaps(f, from, to) }) &&
 		(k.killed[client].Begin == 0 || k.killed[client].Begin > to)
 }

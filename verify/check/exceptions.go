@@ -145,7 +145,7 @@ func (k *key) clockSet(t time.Duration) bool {
 // clockSetBetween reports whether the clock of the server was off at any time from one to the other.
 func (k *key) clockSetBetween(from, to time.Duration) bool {
 	return slices.ContainsFunc(k.faults, func(f history.Event) bool {
-		return effects[f.Key].clock && k.hitBy(f) && f.Begin <= to && f.End >= from
+		return effects[f.Key].clock && k.hitBy(f) && overlaps(f, from, to)
 	})
 }
 

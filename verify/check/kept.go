@@ -53,7 +53,7 @@ func (k *key) owed(e history.Event) (promise string, by []history.Event) {
 		return "", nil
 	}
 	for _, f := range k.frozen {
-		if f.Client == e.Client && f.End >= from && f.Begin <= e.Begin {
+		if f.Client == e.Client && overlaps(f, from, e.Begin) {
 			return "", nil
 		}
 	}

@@ -14,22 +14,25 @@ func (k *key) quiet(from, to time.Duration) bool {
 		return false
 	}
 	for _, f := range k.faults {
-		if k.hitBy(f) && f.Begin <= to && f.End >= from {
+		if k.hitBy(f) && overlaps(f, from, to) {
 			return false
 		}
 	}
 	for _, f := range k.frozen {
-		if f.Begin <= to && f.End >= from {
+		if overlaps(f, from, to) {
 			return false
 		}
 	}
 	for _, f := range k.killed {
-		if f.Begin <= to && f.End >= from {
+		if overlaps(f, from, to) {
 			return false
 		}
 	}
 	return true
 }
+
+// overlaps reports whether an event was there at any time from one to the other.
+func overlaps(e history.Event, from, to time.Duration) bool { return e.Begin <= to && e.End >= from }
 
 // served reports whether the client reached the server all the time, as fast as quiet asks of the server itself.
 func (k *key) served(client string, from, to time.Duration) bool {

@@ -40,14 +40,12 @@ func serviceOf(events []history.Event) *service {
 		if s.in[e.Space] == nil {
 			s.in[e.Space] = &times{}
 		}
+		granted := e.Kind == history.Acquire && e.Result == history.OK && !read.local(e)
 		for _, t := range []*times{s.anybody, s.in[e.Space]} {
 			t.seen(e)
-		}
-		if e.Kind != history.Acquire || e.Result != history.OK || read.local(e) {
-			continue
-		}
-		for _, t := range []*times{s.anybody, s.in[e.Space]} {
-			t.at = append(t.at, e.End)
+			if granted {
+				t.at = append(t.at, e.End)
+			}
 		}
 	}
 	slices.Sort(s.database.at)
