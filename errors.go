@@ -16,9 +16,9 @@ var (
 	// ErrHeld: somebody else has the key. The error is a *HeldError.
 	ErrHeld = errors.New("rowlock: held")
 
-	// ErrReleasing: this Client gave the key back, and the database has not answered that
-	// release in time. Whether the key is free is not known, and it is not called held. The release
-	// is repeated: try again.
+	// ErrReleasing: this Client gave the key back or lost it, and the database has not answered that
+	// release in time. Whether the key is free is not known, and it is not called held, until that
+	// hold has expired. The release is repeated: try again.
 	ErrReleasing = errors.New("rowlock: the release of the hold that this client had of the key is not answered")
 
 	// ErrLost: the hold ended before it was released. The error is a *LostError.

@@ -328,6 +328,59 @@ func TestOwnLateReleaseIsNotAHolder(t *testing.T) {
 	})
 }
 
+// TestOwnHoldThatHasExpired: after a loss the own hold keeps nobody from its key for longer than a TTL from its last answer, also where
+// the loss was noticed later, or where neither its release nor its undo is answered: a refusal is another's hold then.
+func TestOwnHoldThatHasExpired(t *testing.T) {
+	const ttl = 30 * time.Second
+	for _, c := range []struct {
+		name  string
+		opts  []rowlock.Option
+		renew verdict
+		leave func(*rowlock.Lease)
+		until time.Duration // the own hold may be there
+	}{
+		{name: "not renewed", opts: []rowlock.Option{rowlock.NoRenew()}, until: ttl},
+		{name: "its renewals are not answered", renew: verdict{hang: true}, until: 2*ttl - 3*time.Second},
+		{name: "released", opts: []rowlock.Option{rowlock.NoRenew()}, leave: func(l *rowlock.Lease) { l.Release(context.Background()) }, until: ttl},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c1, other := newClient(t, f, rowlock.Options{TTL: ttl, ReleaseWait: time.Second}), newClient(t, f.Store)
+				began := time.Now()
+				l := acquire(t, c1, "k", c.opts...)
+				f.set(func(q call) verdict {
+					switch q.op {
+					case "release":
+						return verdict{hang: true}
+					case "renew":
+						return c.renew
+					}
+					return verdict{}
+				})
+				if c.leave != nil {
+					time.Sleep(ttl - 4*time.Second)
+					c.leave(l)
+				}
+				<-l.Done()
+				theirs, err := other.Acquire(context.Background(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for time.Since(began) < 3*ttl {
+					_, err := c1.TryAcquire(context.Background(), "k")
+					own := time.Since(began) <= c.until
+					if isOwnRelease(err) != own || !own && !errors.Is(err, rowlock.ErrHeld) {
+						t.Fatalf("after %v: %v, want the own hold told until %v", time.Since(began), err, c.until)
+					}
+					time.Sleep(time.Second)
+				}
+				release(t, theirs)
+			})
+		})
+	}
+}
+
 // slowProbes is a memory store whose probes of the key "k" take a while.
 type slowProbes struct {
 	*memory.Store

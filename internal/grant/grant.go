@@ -49,6 +49,7 @@ type Grant struct {
 	renewedAt time.Duration // the start of the last statement that was acknowledged
 	shortened bool          // the renewal that set the deadline was cut short by MaxHold
 	renewals  int           // on their way
+	answered  time.Duration // when the grant or its last renewal was
 	silence   call.Silence  // of the renewals that the renewer starts
 	guarded   bool          // a guard was asked for: it never passes on
 	single    bool          // NeverHandOff
@@ -183,11 +184,13 @@ type ending struct {
 	reason Reason
 	cause  error
 	users  int
+	sent   time.Duration // see undo.Task
 }
 
 // endLocked is the one end of a grant: it tells its users. What follows from it is done by
 // after, without the lock. Called under g.mu of a grant that is in use.
 func (g *Grant) endLocked(reason Reason, cause error) ending {
+	sent := g.sentLocked()
 	if g.cause != nil {
 		g.cause = nil
 		g.rn.report.Renew.Less(1)
@@ -199,7 +202,17 @@ func (g *Grant) endLocked(reason Reason, cause error) ending {
 		u.Ended(reason, cause)
 	}
 	g.rn.joined.Add(-int64(len(more)))
-	return ending{g.holdLocked(), reason, cause, 1 + len(more)}
+	return ending{g.holdLocked(), reason, cause, 1 + len(more), sent}
+}
+
+// sentLocked is a time after which nothing was sent that prolongs the hold: now, where the fate of
+// a renewal is unknown. What was answered is done, so that the hold is over a TTL after the answer,
+// however long this process stood still since.
+func (g *Grant) sentLocked() time.Duration {
+	if g.renewals > 0 || g.cause != nil {
+		return g.rn.store.Now()
+	}
+	return g.answered
 }
 
 // after does what follows from an end: the loss is counted and logged, the hold taken
@@ -208,7 +221,7 @@ func (g *Grant) after(e ending) {
 	rn := g.rn
 	lost := uint64(e.users)
 	rn.remove(g)
-	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: rn.store.Now()}
+	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: e.sent}
 	switch e.reason {
 	case Released:
 		return // its answer is still to come
@@ -227,7 +240,7 @@ func (g *Grant) after(e ending) {
 		if e.reason == Expired || e.reason == MaxHold {
 			// Not before the margin has passed: work that looks at Done needs a moment
 			// to stop, and the key stays taken meanwhile.
-			undone.NotBefore = undone.Sent + g.Terms.Margin
+			undone.NotBefore = rn.store.Now() + g.Terms.Margin
 			rn.unresolved.Add(undone)
 		}
 	}

@@ -138,6 +138,7 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 	var err error
 	g.mu.Lock()
 	g.renewals--
+	g.answered = max(g.answered, got)
 	seen := g.seenLocked(sent, got)
 	switch res.Status {
 	case driver.Alive:

@@ -117,7 +117,7 @@ func (rn *Renewer) Late() uint64    { return rn.late.Load() }
 
 // Add takes a new grant on, with its first user.
 func (rn *Renewer) Add(g *Grant, user User) {
-	g.rn, g.user = rn, user
+	g.rn, g.user, g.answered = rn, user, rn.store.Now()
 	p := &g.schedule
 	p.due = g.deadline
 	if !g.noRenew {

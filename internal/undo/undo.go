@@ -41,7 +41,7 @@ type Task struct {
 	// repeated until an attempt still on its way would have arrived.
 	Acknowledged bool
 
-	Sent      time.Duration // the clock read after the attempt, renewal or release was last sent
+	Sent      time.Duration // the clock read after what may have made or prolonged the hold was last sent
 	NotBefore time.Duration // when the next try is due
 	pause     time.Duration // before the try after that
 	failing   bool          // the last try was not answered
