@@ -55,8 +55,8 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 // matches ErrHeld. Any other error means that nothing is held and that the
 // attempt, if it may have reached the database, is undone in the background:
 // ErrInvalid, ErrClosed, ErrSchema, ctx's, the database's own; or ErrReleasing: a hold which this
-// client gave back is in the way, because its Release did not wait any longer for the answer:
-// try again. ctx bounds the wait for the answer: an attempt whose connection turned out to be dead is no answer,
+// client gave back is in the way, because its Release did not wait any longer for the answer, or
+// one that an earlier attempt left behind, whose undo is not answered: try again. ctx bounds the wait for the answer: an attempt whose connection turned out to be dead is no answer,
 // and is made again. It does not queue behind the waiters of Acquire.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	s, err := c.prepare(ctx, key, opts)

@@ -16,10 +16,11 @@ var (
 	// ErrHeld: somebody else has the key. The error is a *HeldError.
 	ErrHeld = errors.New("rowlock: held")
 
-	// ErrReleasing: this Client gave the key back or lost it, and the database has not answered that
-	// release in time. Whether the key is free is not known, and it is not called held, until that
-	// hold has expired. The release is repeated: try again.
-	ErrReleasing = errors.New("rowlock: the release of the hold that this client had of the key is not answered")
+	// ErrReleasing: this Client gave the key back or lost it, or gave up an attempt that may have
+	// got it, and the database has not answered the release of that hold in time. Whether the key
+	// is free is not known, and it is not called held, until that hold has expired. The release is
+	// repeated: try again.
+	ErrReleasing = errors.New("rowlock: the release of a hold that this client had, or may have got, of the key is not answered")
 
 	// ErrLost: the hold ended before it was released. The error is a *LostError.
 	ErrLost = errors.New("rowlock: lost")

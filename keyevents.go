@@ -202,20 +202,23 @@ func (c *Client) heldHere(id keyID) (why error) {
 	return why
 }
 
-// unreleased reports whether a hold of this client's keeps others from the key in this mode, because Release did not wait any longer
-// for its answer.
-func (c *Client) unreleased(id keyID) bool {
-	return c.unresolved.Unreleased(id.name, func(m driver.Mode) bool { return excludes(m, id.mode) })
+// metOwn reports whether the refusal of an attempt for the key is most likely by a hold of this client's that no caller has:
+// Release did not wait any longer for its answer, or an attempt left it behind, and its undo is not answered. held may be nil: none is
+// known. Not every store tells who has the key, and owner may be that of many clients.
+func (c *Client) metOwn(id keyID, held *HeldError, owner string) bool {
+	of := func(m driver.Mode) bool { return excludes(m, id.mode) }
+	return c.unresolved.Unreleased(id.name, of) ||
+		held != nil && !held.Pinned && (held.Owner == "" || held.Owner == owner) && c.unresolved.Undoing(id.name, of)
 }
 
-// releasedLate reports whether this client told a caller that it had given back a hold which may still be there. A release under way,
-// for which its caller waits, is none: until then the key is held. Called under c.mu.
-func (c *Client) releasedLate(id keyID) bool {
+// metOwnNow is metOwn of an attempt that was answered now. A release under way, for which its caller waits, keeps the key held
+// until then. Called under c.mu.
+func (c *Client) metOwnNow(id keyID, held *HeldError, owner string) bool {
 	switch here := c.heldHere(id); {
 	case here == nil:
-		return c.unreleased(id)
+		return c.metOwn(id, held, owner)
 	case here == ErrReleasing:
-		return c.opts.ReleaseAsync || c.unreleased(id)
+		return c.opts.ReleaseAsync || c.metOwn(id, held, owner)
 	}
 	return false // another caller has it
 }

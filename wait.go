@@ -247,7 +247,7 @@ func (c *Client) leave(w *waiter) bool {
 	}
 	if here := c.heldHere(k.id); here != nil {
 		w.last = here
-	} else if c.unreleased(k.id) {
+	} else if c.metOwn(k.id, refusal(w.last), w.set.Owner) {
 		w.last = ErrReleasing
 	} else if k.Mode == key.Queued && w.last == nil {
 		w.last = &HeldError{Key: k.id.name} // in the server's queue behind another client
@@ -290,7 +290,7 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 		if c.closed && driver.IsSilent(err) {
 			err = ErrClosed // as for a caller that left in time
 		}
-		if held := refusal(err); held != nil && held.Waiting == 0 && !held.Pinned && c.releasedLate(w.id()) {
+		if held := refusal(err); held != nil && held.Waiting == 0 && !held.Pinned && c.metOwnNow(w.id(), held, w.set.Owner) {
 			err = ErrReleasing // most likely it met that hold
 		}
 	}

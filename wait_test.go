@@ -381,6 +381,41 @@ func TestOwnHoldThatHasExpired(t *testing.T) {
 	}
 }
 
+// TestOwnAttemptIsNotAHolder: an attempt of a caller who has left got the key, and its undo is not answered. A refusal that names this
+// client is by that hold, and is no other program's lease; one that names another is.
+func TestOwnAttemptIsNotAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient(t, f, rowlock.Options{Owner: "this"}), newClient(t, f.Store, rowlock.Options{Owner: "other"})
+		theirs := acquire(t, other, "theirs")
+		f.set(func(q call) verdict {
+			return verdict{hang: q.op == "acquire" || q.op == "release", apply: q.op == "acquire"}
+		})
+		for _, key := range []string{"k", "theirs"} {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			if _, err := c.TryAcquire(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		time.Sleep(28 * time.Second) // the attempts are given up
+		f.set(on("release", verdict{hang: true}))
+		for key, own := range map[string]bool{"k": true, "theirs": false} {
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			_, try := c.TryAcquire(context.Background(), key)
+			_, wait := c.Acquire(ctx, key)
+			cancel()
+			if !errors.Is(try, rowlock.ErrHeld) != own || isOwnRelease(try) != own || isOwnRelease(wait) != own || !errors.Is(wait, context.DeadlineExceeded) {
+				t.Errorf("%q, own %v: TryAcquire %v, Acquire %v", key, own, try, wait)
+			}
+		}
+		f.set(nil)
+		time.Sleep(time.Minute)
+		release(t, acquire(t, c, "k"))
+		release(t, theirs)
+	})
+}
+
 // slowProbes is a memory store whose probes of the key "k" take a while.
 type slowProbes struct {
 	*memory.Store
