@@ -37,7 +37,7 @@ func ForRound(m history.Meta) Options {
 }
 
 // checkers judge one key each; groups judges all.
-var checkers = []func(*key) []Violation{loss, lock, tokens, stale, ledger, register, orphan, conflict, runs, reaped, kept, slots, phases, guards, counted, turns, fair, lead}
+var checkers = []func(*key) []Violation{loss, lock, tokens, stale, ledger, register, orphan, conflict, runs, reaped, kept, slots, phases, guards, counted, turns, fair, lead, nobody}
 
 // Run judges a history. A history that is not whole is not judged any further: its
 // violations are all of the checker shape. The violations of a key come in the order

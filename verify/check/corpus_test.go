@@ -12,19 +12,22 @@ import (
 )
 
 // The spaces of the histories in testdata. A nanosecond is long there: the TTL has a
-// thousand.
+// thousand, but where it is long.
 var spaces = map[string]history.Space{
 	"version":    {Strategy: "version", TTL: 1000},
 	"unique":     {Strategy: "unique", TTL: 1000},
 	"for-update": {Strategy: "for-update", TTL: 1000},
 	"mongo":      {Strategy: "mongo", TTL: 1000},
+
+	"long":         {Strategy: "version", TTL: 6 * time.Second},
+	"long-session": {Strategy: "for-update", TTL: 6 * time.Second},
 }
 
 // promises are what each checker may say was broken.
 var promises = map[string][]string{
 	"shape": {"history"}, "lock": {"P1", "P16", "P17"}, "loss": {"P2"}, "tokens": {"P3", "P20"}, "stale": {"P4", "P21"}, "ledger": {"P4", "P21"},
 	"register": {"fencing"}, "orphan": {"P6", "P7"}, "conflict": {"P8"}, "runs": {"P1", "P13"}, "reaped": {"P10"}, "kept": {"P15", "P26"},
-	"slots": {"P17"}, "counted": {"P18"}, "turns": {"P19"}, "phases": {"P20"}, "guards": {"P21"}, "groups": {"P22"}, "fair": {"P23"}, "lead": {"P24"}, "back": {"P27"},
+	"slots": {"P17"}, "counted": {"P18"}, "turns": {"P19"}, "phases": {"P20"}, "guards": {"P21"}, "groups": {"P22"}, "fair": {"P23"}, "lead": {"P24"}, "back": {"P27"}, "nobody": {"P6"},
 }
 
 // Each history in testdata/bad is rejected by the checker that its name begins with,

@@ -13,6 +13,7 @@
 //	ledger    P4, P21: what guarded commits wrote is there once, in the order of tokens; of slots for each
 //	register  what tokens are for: a fenced register (a model, by Porcupine)
 //	orphan    P6, P7: no hold lives for more than a TTL after the last client that knew of it
+//	nobody    P6: a key that nobody has is not told to be held
 //	conflict  P8: no deadlock, lock wait, write conflict or duplicate key of the library's reached a caller
 //	runs      P13: the effects of a run are there once, of the caller whose call said so; and the same under LockTx
 //	reaped    P10: no hold was removed while its holder could trust it

@@ -36,6 +36,12 @@ type effect struct {
 	// (P15, P26). In the time of all others they may be lost, with the signal.
 	calm bool
 
+	// It is calm for leases of this TTL and longer only: shorter ones leave no time to notice.
+	calmFrom time.Duration
+
+	// Transactions of others keep rows locked, or whole tables: such a key is told to be held.
+	locks bool
+
 	// It blocks some keys, and no lease of another is to be lost by that (P15).
 	blocks bool
 }
@@ -50,8 +56,8 @@ var effects = map[string]effect{
 
 	"slow":          {},
 	"trickle":       {},
-	"half-open":     {sessions: true}, // its end is a reset
-	"idle-dead":     {sessions: true}, // its end is a reset
+	"half-open":     {sessions: true},                                        // its end is a reset
+	"idle-dead":     {sessions: true, calm: true, calmFrom: 6 * time.Second}, // its end is a reset
 	"distance":      {},
 	"cut":           {sessions: true},
 	"refused":       {sessions: true},
@@ -79,14 +85,14 @@ var effects = map[string]effect{
 	"replicas-behind":      {failover: true},
 	"address-cut":          {sessions: true}, // not injected: the address of a cluster lost sight of a primary that stayed it
 
-	"rows-locked":         {calm: true, blocks: true},
-	"gaps-locked":         {},
-	"deadlocks":           {calm: true, blocks: true},
+	"rows-locked":         {calm: true, blocks: true, locks: true},
+	"gaps-locked":         {locks: true},
+	"deadlocks":           {calm: true, blocks: true, locks: true},
 	"long-transaction":    {calm: true},
-	"table-locked":        {},
+	"table-locked":        {locks: true},
 	"writes-stopped":      {},
-	"documents-written":   {calm: true, blocks: true},
-	"documents-contended": {calm: true, blocks: true},
+	"documents-written":   {calm: true, blocks: true, locks: true},
+	"documents-contended": {calm: true, blocks: true, locks: true},
 	"fsync-locked":        {},
 	"reaping":             {calm: true},
 	"force-release":       {forced: true},

@@ -62,7 +62,7 @@ func (k *key) owed(e history.Event) (promise string, by []history.Event) {
 			continue
 		}
 		switch effect := effects[f.Key]; {
-		case !effect.calm:
+		case !effect.calm || ttl < effect.calmFrom || effect.sessions && k.on.Strategy == forUpdate:
 			return "", nil
 		case effect.blocks:
 			promise, by = "P15", append(by, f)

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 )
 
 // Bugs are deliberate ones, to see that a round finds them.
-var Bugs = []string{bugTTL, bugRelease, bugMark, bugSlot, bugShare, bugOrder, bugAway}
+var Bugs = []string{bugTTL, bugRelease, bugMark, bugSlot, bugShare, bugOrder, bugAway, bugHeld}
 
 const (
 	bugTTL     = "ttl"     // the database grants half the time that the client counts on
@@ -22,6 +23,7 @@ const (
 	bugShare   = "share"   // who asks for a key of readers exclusively is one of them
 	bugOrder   = "order"   // every other program does not stand in line
 	bugAway    = "away"    // after a second acquires wait for an answer that does not come
+	bugHeld    = "held"    // one acquire in a hundred is told that another has the key
 )
 
 // broken puts a bug before a store.
@@ -35,6 +37,8 @@ func broken(bug string, s driver.Store) (driver.Store, error) {
 		return &noWriter{Store: s, ids: make(map[driver.HoldID]bool)}, nil
 	case bugAway:
 		return &away{s, time.Now().Add(time.Second)}, nil
+	case bugHeld:
+		return &refuser{s}, nil
 	case bugTTL:
 		return &halfTTL{s}, nil
 	case bugRelease:
@@ -63,6 +67,23 @@ func (s *away) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Res
 }
 
 func (s *away) Limits() driver.Limits { return plain(s.Store) }
+
+type refuser struct{ driver.Store }
+
+func (s *refuser) Unwrap() driver.Store { return s.Store }
+
+func (s *refuser) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
+	if rand.IntN(100) > 0 {
+		return s.Store.Acquire(ctx, reqs)
+	}
+	list := make([]driver.Result, len(reqs))
+	for i, r := range reqs {
+		list[i] = driver.Result{Status: driver.Held, Owner: "another", Left: r.TTL / 2}
+	}
+	return list, nil
+}
+
+func (s *refuser) Limits() driver.Limits { return plain(s.Store) }
 
 type halfTTL struct{ driver.Store }
 

@@ -1,0 +1,70 @@
+package check
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rowlock/rowlock/verify/history"
+)
+
+// nobody is P6: a key that nobody has is not told to be held. It looks at the keys that a client has for itself, which nobody
+// else ever asks for: who is refused there while no lease of the client was held, nor being asked for, was told of a hold that
+// is not there, or of one that an acquire left behind. A hold whose release or loss is not answered yet is no other's; the
+// library has an error of its own for that.
+//
+// An acquire that failed may have left a hold, for a TTL after it was executed, which a fault may delay. It says nothing
+// of times in which other transactions keep rows locked, nor after the server's clock was set, nor of SelectForUpdate for a TTL
+// after sessions or their server ended: the server may have the session still, and a key that was used is kept after a failover.
+func nobody(k *key) (found []Violation) {
+	if k.shares() {
+		return nil
+	}
+	for _, e := range k.tries {
+		if e.Result != history.Refused || e.Group != 0 || !strings.Contains(k.name, "/"+e.Client+"/") || k.rowsLocked(e) || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.sessionLeft(e) {
+			continue
+		}
+		found = append(found, k.violation("nobody", "P6", []history.Event{e}, "a key was told to be held, and nobody had it: %s.", k.tell(e)))
+	}
+	return found
+}
+
+// wanted reports whether somebody else had the key while e lasted, or was asking for it.
+func (k *key) wanted(e history.Event) bool {
+	for _, h := range k.holds {
+		if h.acquire.Begin > e.End {
+			break
+		}
+		if _, until := k.endOf(h); until >= e.Begin {
+			return true
+		}
+	}
+	return slices.ContainsFunc(k.tries, func(t history.Event) bool {
+		return t.ID != e.ID && overlaps(history.Event{Begin: t.Begin, End: k.goneAt(t.Client, t.End)}, e.Begin, e.End)
+	})
+}
+
+// left reports whether an acquire before e that failed may have left a hold that is still there.
+func (k *key) left(e history.Event) bool {
+	return slices.ContainsFunc(k.tries, func(t history.Event) bool {
+		if t.Begin >= e.Begin || t.Result == history.Refused {
+			return false
+		}
+		since, ok := k.undisturbed(k.goneAt(t.Client, t.End), e.Begin)
+		return !ok || e.Begin <= since+2*(k.tail()+k.slack())
+	})
+}
+
+// rowsLocked reports whether transactions of others may have kept rows of the space locked while e lasted.
+func (k *key) rowsLocked(e history.Event) bool {
+	return slices.ContainsFunc(k.faults, func(f history.Event) bool {
+		return effects[f.Key].locks && k.hitBy(f) && overlaps(f, e.Begin, e.End)
+	})
+}
+
+// sessionLeft reports whether the session of a hold may have outlived it until e.
+func (k *key) sessionLeft(e history.Event) bool {
+	return k.on.Strategy == forUpdate && slices.ContainsFunc(k.faults, func(f history.Event) bool {
+		effect := effects[f.Key]
+		return (effect.sessions || effect.failover) && k.hitBy(f) && overlaps(f, e.Begin-k.tail()-k.slack(), e.End)
+	})
+}
