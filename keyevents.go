@@ -203,12 +203,18 @@ func (c *Client) heldHere(id keyID) (why error) {
 }
 
 // metOwn reports whether the refusal of an attempt for the key is most likely by a hold of this client's that no caller has:
-// Release did not wait any longer for its answer, or an attempt left it behind, and its undo is not answered. held may be nil: none is
-// known. Not every store tells who has the key, and owner may be that of many clients.
+// Release did not wait any longer for its answer, or an attempt left it behind, or its transaction open, and is not undone. held may be
+// nil: none is known. Not every store tells whose hold it is; owner is as the database shows it, and that of other clients too,
+// perhaps.
 func (c *Client) metOwn(id keyID, held *HeldError, owner string) bool {
 	of := func(m driver.Mode) bool { return excludes(m, id.mode) }
-	return c.unresolved.Unreleased(id.name, of) ||
-		held != nil && !held.Pinned && (held.Owner == "" || held.Owner == owner) && c.unresolved.Undoing(id.name, of)
+	switch {
+	case c.unresolved.Unreleased(id.name, of):
+		return true
+	case held == nil || held.Waiting > 0 || held.Owner != "" && held.Owner != owner:
+		return false
+	}
+	return c.unresolved.Undoing(id.name, of, held.Owner == owner)
 }
 
 // metOwnNow is metOwn of an attempt that was answered now. A release under way, for which its caller waits, keeps the key held

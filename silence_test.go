@@ -100,7 +100,7 @@ func TestSilentAcquire(t *testing.T) {
 func TestSilentAcquireOfAHeldKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
-		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})
+		c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{Owner: "other"})
 		acquire(t, other, "k")
 		f.set(swallow("acquire", 1, verdict{err: silent(false), delay: time.Second, apply: true}))
 		start := time.Now()

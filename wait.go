@@ -290,7 +290,7 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 		if c.closed && driver.IsSilent(err) {
 			err = ErrClosed // as for a caller that left in time
 		}
-		if held := refusal(err); held != nil && held.Waiting == 0 && !held.Pinned && c.metOwnNow(w.id(), held, w.set.Owner) {
+		if held := refusal(err); held != nil && held.Waiting == 0 && c.metOwnNow(w.id(), held, w.set.Owner) {
 			err = ErrReleasing // most likely it met that hold
 		}
 	}

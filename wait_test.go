@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -381,39 +382,65 @@ func TestOwnHoldThatHasExpired(t *testing.T) {
 	}
 }
 
-// TestOwnAttemptIsNotAHolder: an attempt of a caller who has left got the key, and its undo is not answered. A refusal that names this
-// client is by that hold, and is no other program's lease; one that names another is.
+// TestOwnAttemptIsNotAHolder: an attempt of a caller who has left got the key, or its transaction is still open, and its undo was not
+// answered, or came before it. A refusal that names this client, or nobody, is by that, and is no other program's lease; one that names
+// another is.
 func TestOwnAttemptIsNotAHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFaultStore()
-		c, other := newClient(t, f, rowlock.Options{Owner: "this"}), newClient(t, f.Store, rowlock.Options{Owner: "other"})
-		theirs := acquire(t, other, "theirs")
-		f.set(func(q call) verdict {
-			return verdict{hang: q.op == "acquire" || q.op == "release", apply: q.op == "acquire"}
+	for _, c := range []struct {
+		name    string
+		early   bool // the undo is answered, and found nothing
+		acquire verdict
+	}{
+		{"not undone", false, verdict{}},
+		{"its undo came too early", true, verdict{}},
+		{"open", false, verdict{change: func(r []driver.Result) {
+			if r[0].Owner != "other" {
+				r[0] = driver.Result{Status: driver.Pinned}
+			}
+		}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				this, other := newClient(t, f, rowlock.Options{Owner: "this"}), newClient(t, f.Store, rowlock.Options{Owner: "other"})
+				theirs := acquire(t, other, "theirs")
+				answers := func(acquire verdict) func(call) verdict {
+					return func(q call) verdict {
+						switch {
+						case q.op == "acquire":
+							return acquire
+						case q.op == "release" && c.early:
+							return verdict{answer: slices.Repeat([]driver.Result{{Status: driver.Removed}}, len(q.keys))}
+						}
+						return verdict{hang: q.op == "release"}
+					}
+				}
+				f.set(answers(verdict{hang: true, apply: true}))
+				for _, key := range []string{"k", "theirs"} {
+					ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+					if _, err := this.TryAcquire(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
+						t.Fatal(err)
+					}
+					cancel()
+				}
+				time.Sleep(28 * time.Second) // the attempts are given up
+				f.set(answers(c.acquire))
+				for key, own := range map[string]bool{"k": true, "theirs": false} {
+					ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+					_, try := this.TryAcquire(context.Background(), key)
+					_, wait := this.Acquire(ctx, key)
+					cancel()
+					if !errors.Is(try, rowlock.ErrHeld) != own || isOwnRelease(try) != own || isOwnRelease(wait) != own || !errors.Is(wait, context.DeadlineExceeded) {
+						t.Errorf("%q, own %v: TryAcquire %v, Acquire %v", key, own, try, wait)
+					}
+				}
+				f.set(nil)
+				time.Sleep(2 * time.Minute)
+				release(t, acquire(t, this, "k"))
+				release(t, theirs)
+			})
 		})
-		for _, key := range []string{"k", "theirs"} {
-			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-			if _, err := c.TryAcquire(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
-			cancel()
-		}
-		time.Sleep(28 * time.Second) // the attempts are given up
-		f.set(on("release", verdict{hang: true}))
-		for key, own := range map[string]bool{"k": true, "theirs": false} {
-			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-			_, try := c.TryAcquire(context.Background(), key)
-			_, wait := c.Acquire(ctx, key)
-			cancel()
-			if !errors.Is(try, rowlock.ErrHeld) != own || isOwnRelease(try) != own || isOwnRelease(wait) != own || !errors.Is(wait, context.DeadlineExceeded) {
-				t.Errorf("%q, own %v: TryAcquire %v, Acquire %v", key, own, try, wait)
-			}
-		}
-		f.set(nil)
-		time.Sleep(time.Minute)
-		release(t, acquire(t, c, "k"))
-		release(t, theirs)
-	})
+	}
 }
 
 // slowProbes is a memory store whose probes of the key "k" take a while.

@@ -268,12 +268,13 @@ func (u *Unresolved) Unreleased(key string, of func(driver.Mode) bool) bool {
 	})
 }
 
-// Undoing reports whether an attempt for key, in one of these modes, may have left a hold whose undo was not answered yet.
-func (u *Unresolved) Undoing(key string, of func(driver.Mode) bool) bool {
+// Undoing reports whether an attempt for key, in one of these modes, may have left a hold whose undo was not answered yet; with late also
+// one whose undo may have overtaken the attempt.
+func (u *Unresolved) Undoing(key string, of func(driver.Mode) bool, late bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool {
-		return t.Hold.Key == key && t.Hold.Undo && !t.answered && of(t.Hold.Mode)
+		return t.Hold.Key == key && t.Hold.Undo && (late || !t.answered) && of(t.Hold.Mode)
 	})
 }
 

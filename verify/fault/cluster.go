@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,16 +17,18 @@ func clusterFaults() []Fault {
 		Fault{Name: "primary-switched", Kinds: clusters, Weight: 3, Uses: []string{server},
 			What:   "another member is made the primary, as planned; connections to the one before are cut for some processes, and left open for others",
 			Expect: "everything; what was under way may fail for a moment, leases are kept where their TTL outlasts the switch"}.by(primarySwitched),
-		Fault{Name: "successor-frozen", Kinds: clusters, Weight: 1, Uses: []string{server},
+		Fault{Name: "successor-frozen", Kinds: replicated, Weight: 1, Uses: []string{server},
 			What:   "the primary freezes and comes back, and as soon as it is there the one that took its place freezes",
 			Expect: "everything, as with primary-frozen"}.by(successorFrozen),
 		Fault{Name: "successor-clock-off", Kinds: clusters, Weight: 1, Uses: []string{server, Clock},
 			What: "the clock of a member is ahead or behind by more than the margin, up to half a TTL, and it becomes the primary; its clock is right " +
 				"again after a while",
 			Expect: "as with clock-stepped-little: P2 is not promised where it is ahead, nor tokens of UniqueInsert where it is behind"}.by(successorClockOff),
-		Fault{Name: "replicas-behind", Kinds: slices.Concat([]testenv.Kind{testenv.MySQLSemiSync}, lossy), Weight: 2, Uses: []string{server},
-			What:   "the replicas receive nothing for up to a second, then the primary is killed, and the one that received most is promoted",
-			Expect: "semi-synchronous: everything, because nothing was acknowledged meanwhile. Asynchronous: nothing, and rounds must find the loss"}.by(replicasBehind),
+		Fault{Name: "replicas-behind", Kinds: slices.Concat(clusters, lossy), Weight: 2, Uses: []string{server},
+			What: "the replicas receive nothing (groups and Galera: apply nothing) for up to a second, then the primary is killed, and the one that " +
+				"received most is promoted",
+			Expect: "semi-synchronous: everything, because nothing was acknowledged meanwhile. Groups and Galera: everything; the next primary applies " +
+				"what it has first. Asynchronous: nothing, and rounds must find the loss"}.by(replicasBehind),
 	}
 }
 
@@ -111,6 +114,9 @@ func successorFrozen(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if !s.Kind.Clustered() {
+		return s.frozenInTurn(ctx, first)
+	}
 	one, err := s.replaced(ctx, first, s.Server.Pause)
 	if err != nil {
 		return one, err
@@ -123,6 +129,24 @@ func successorFrozen(ctx context.Context, s *scene) (string, error) {
 	}
 	other, err := s.replaced(ctx, next, s.Server.Pause)
 	return one + "; " + other, err
+}
+
+// frozenInTurn is successorFrozen of a set that elects by itself.
+func (s *scene) frozenInTurn(ctx context.Context, first int) (string, error) {
+	if err := s.Server.Pause(first); err != nil {
+		return "", notWhole(err)
+	}
+	heal, cancel := healing(ctx)
+	defer cancel()
+	err := s.well(heal) // another takes writes
+	next, named := s.primary(heal)
+	resumed := s.Server.Resume(first)
+	if err := errors.Join(err, named, notWhole(resumed)); err != nil {
+		return "", errors.Join(err, s.wellAgain(ctx))
+	}
+	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
+	err = s.freezeFor(ctx, d, next)
+	return fmt.Sprintf("member %d until member %d took writes, then that for %v", first, next, d), err
 }
 
 func successorClockOff(ctx context.Context, s *scene) (string, error) {
@@ -155,16 +179,43 @@ func replicasBehind(ctx context.Context, s *scene) (string, error) {
 		return "", err
 	}
 	d := s.between(200*time.Millisecond, time.Second)
-	heal, cancel := healing(ctx)
+	goOn, err := s.holdBack(ctx, old)
+	timed.Rest(ctx, d)
+	what, replaced := s.replaced(ctx, old, func(members ...int) error {
+		return errors.Join(s.Server.Kill(members...), goOn())
+	})
+	return fmt.Sprintf("for %v; %s", d, what), errors.Join(notWhole(err), replaced)
+}
+
+// holdBack keeps all but one member from receiving what it does or, where that would cost them their place in the cluster, from
+// applying it, until goOn. Those that receive nothing do so until they follow another.
+func (s *scene) holdBack(ctx context.Context, primary int) (goOn func() error, err error) {
+	wait, cancel := healing(ctx)
 	defer cancel()
+	var locks []*sql.DB
 	for i, dsn := range s.Server.MemberDSNs() {
-		if i != old {
-			err = errors.Join(err, once(heal, dsn, "STOP REPLICA IO_THREAD"))
+		switch {
+		case i == primary:
+		case s.Kind == testenv.MySQLGroup3 || s.Kind == testenv.MariaDBGalera3:
+			db, opened := openSQL(dsn)
+			if opened != nil {
+				err = errors.Join(err, opened)
+				continue
+			}
+			db.SetMaxOpenConns(1) // the session that has the lock
+			locks = append(locks, db)
+			_, locked := db.ExecContext(wait, "FLUSH TABLES WITH READ LOCK")
+			err = errors.Join(err, locked)
+		default:
+			err = errors.Join(err, once(wait, dsn, "STOP REPLICA IO_THREAD"))
 		}
 	}
-	timed.Rest(ctx, d)
-	what, replaced := s.replaced(ctx, old, s.Server.Kill)
-	return fmt.Sprintf("for %v; %s", d, what), errors.Join(notWhole(err), replaced)
+	return func() (err error) {
+		for _, db := range locks {
+			err = errors.Join(err, db.Close())
+		}
+		return err
+	}, err
 }
 
 // once executes a statement on a member.
