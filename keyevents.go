@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/internal/grant"
 	"github.com/rowlock/rowlock/internal/key"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/undo"
 )
 
 // The events of a key that come from its attempts, probes and grants. Those of the stream are
@@ -204,27 +205,26 @@ func (c *Client) heldHere(id keyID) (why error) {
 
 // metOwn reports whether the refusal of an attempt for the key is most likely by a hold of this client's that no caller has:
 // Release did not wait any longer for its answer, or an attempt left it behind, or its transaction open, and is not undone. held may be
-// nil: none is known. Not every store tells whose hold it is; owner is as the database shows it, and that of other clients too,
-// perhaps.
-func (c *Client) metOwn(id keyID, held *HeldError, owner string) bool {
+// nil: none is known. Not every store tells whose hold it is, and other clients may have the same owner.
+func (c *Client) metOwn(id keyID, held *HeldError) bool {
 	of := func(m driver.Mode) bool { return excludes(m, id.mode) }
-	switch {
-	case c.unresolved.Unreleased(id.name, of):
-		return true
-	case held == nil || held.Waiting > 0 || held.Owner != "" && held.Owner != owner:
+	if held == nil {
+		return c.unresolved.Explains(id.name, of, nil)
+	}
+	if held.Waiting > 0 || held.Owner != "" && held.Owner != c.opts.Owner {
 		return false
 	}
-	return c.unresolved.Undoing(id.name, of, held.Owner == owner)
+	return c.unresolved.Explains(id.name, of, &undo.Refusal{Own: held.Owner == c.opts.Owner, Pinned: held.Pinned})
 }
 
 // metOwnNow is metOwn of an attempt that was answered now. A release under way, for which its caller waits, keeps the key held
 // until then. Called under c.mu.
-func (c *Client) metOwnNow(id keyID, held *HeldError, owner string) bool {
+func (c *Client) metOwnNow(id keyID, held *HeldError) bool {
 	switch here := c.heldHere(id); {
 	case here == nil:
-		return c.metOwn(id, held, owner)
+		return c.metOwn(id, held)
 	case here == ErrReleasing:
-		return c.opts.ReleaseAsync || c.metOwn(id, held, owner)
+		return c.opts.ReleaseAsync || c.metOwn(id, held)
 	}
 	return false // another caller has it
 }
@@ -252,7 +252,9 @@ func (k *keyEntry) fails(now bool) {
 
 // noteCause notes why the key cannot be had now, for the error of a wait that ends.
 func (k *keyEntry) noteCause(err error) {
+	held := refusal(err)
+	own := held != nil && k.c.metOwnNow(k.id, held)
 	for _, w := range k.waiters {
-		w.last = err
+		w.last, w.metOwn = err, own
 	}
 }

@@ -32,10 +32,11 @@ type waiter struct {
 	watched *watched      // nil: there are no observers
 	since   time.Duration // when the caller began to wait
 
-	gone  bool // the caller has left
-	lease *Lease
-	err   error
-	last  error // why the key could not be had last
+	gone   bool // the caller has left
+	lease  *Lease
+	err    error
+	last   error // why the key could not be had last
+	metOwn bool  // that is by a hold of this client's
 
 	prev, next *waiter // in Client.attempts
 
@@ -247,7 +248,7 @@ func (c *Client) leave(w *waiter) bool {
 	}
 	if here := c.heldHere(k.id); here != nil {
 		w.last = here
-	} else if c.metOwn(k.id, refusal(w.last), w.set.Owner) {
+	} else if w.metOwn || c.metOwn(k.id, refusal(w.last)) {
 		w.last = ErrReleasing
 	} else if k.Mode == key.Queued && w.last == nil {
 		w.last = &HeldError{Key: k.id.name} // in the server's queue behind another client
@@ -290,7 +291,7 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 		if c.closed && driver.IsSilent(err) {
 			err = ErrClosed // as for a caller that left in time
 		}
-		if held := refusal(err); held != nil && held.Waiting == 0 && c.metOwnNow(w.id(), held, w.set.Owner) {
+		if held := refusal(err); held != nil && held.Waiting == 0 && c.metOwnNow(w.id(), held) {
 			err = ErrReleasing // most likely it met that hold
 		}
 	}

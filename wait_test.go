@@ -443,6 +443,31 @@ func TestOwnAttemptIsNotAHolder(t *testing.T) {
 	}
 }
 
+// TestOwnAttemptWasTheCause: what a wait that ends tells is what it met last, also where that is undone by then.
+func TestOwnAttemptWasTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient(t, f)
+		f.set(func(q call) verdict {
+			switch q.op {
+			case "acquire":
+				return verdict{hang: q.n != 1, apply: q.n == 0} // the second is refused by the first, the others get no answer
+			case "release":
+				return verdict{delay: time.Second}
+			}
+			return verdict{}
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+		defer cancel()
+		if _, err := c.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) || !isOwnRelease(err) {
+			t.Errorf("%v, want that the release is not answered", err)
+		}
+		if n := len(f.seen("acquire")); n < 3 || len(f.seen("release")) == 0 || c.Stats().Unresolved > 0 {
+			t.Errorf("%d attempts, %d undos, %d left", n, len(f.seen("release")), c.Stats().Unresolved)
+		}
+	})
+}
+
 // slowProbes is a memory store whose probes of the key "k" take a while.
 type slowProbes struct {
 	*memory.Store

@@ -257,24 +257,29 @@ func (u *Unresolved) Unanswered(key string) bool {
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.answered })
 }
 
-// Unreleased reports whether there is a hold of key that a caller had, in one of these modes, whose release was not answered yet. One
-// that has expired since keeps nobody from the key.
-func (u *Unresolved) Unreleased(key string, of func(driver.Mode) bool) bool {
+// Refusal is what a store said of the hold that an attempt met.
+type Refusal struct {
+	Own    bool // it names this client
+	Pinned bool // a transaction is open
+}
+
+// Explains reports whether the refusal of an attempt for key may be by a hold in one of these modes that is to be ended. What a caller
+// had keeps nobody from the key once it has expired. What an attempt left may come after its undo; that it did needs evidence.
+// No refusal is known where r is nil: then only what a caller had counts.
+func (u *Unresolved) Explains(key string, of func(driver.Mode) bool, r *Refusal) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.store.Now()
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool {
-		return t.Hold.Key == key && !t.Hold.Undo && !t.answered && of(t.Hold.Mode) && now <= t.Sent+max(t.Hold.TTL, t.Hold.Keep)
-	})
-}
-
-// Undoing reports whether an attempt for key, in one of these modes, may have left a hold whose undo was not answered yet; with late also
-// one whose undo may have overtaken the attempt.
-func (u *Unresolved) Undoing(key string, of func(driver.Mode) bool, late bool) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.ContainsFunc(u.tasks, func(t *Task) bool {
-		return t.Hold.Key == key && t.Hold.Undo && (late || !t.answered) && of(t.Hold.Mode)
+		switch {
+		case t.Hold.Key != key || !of(t.Hold.Mode):
+			return false
+		case r != nil && r.Pinned: // its transaction may be open
+			return true
+		case !t.Hold.Undo:
+			return !t.answered && now <= t.Sent+max(t.Hold.TTL, t.Hold.Keep)
+		}
+		return r != nil && (r.Own || !t.answered)
 	})
 }
 
