@@ -68,6 +68,7 @@ type Client struct {
 	freeKeys  []*keyEntry
 	doing     map[*leaseContext]struct{} // functions of Do that run
 	attempts  attempts                   // on their way
+	givenUp   map[keyID]int              // those of them whose callers of TryAcquire have left
 	closed    bool
 	doneAll   chan struct{} // closed when Close has begun and no function of Do runs
 	done      chan struct{} // closed when Close has finished
@@ -108,6 +109,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		opts:    o,
 		now:     now,
 		keys:    make(map[keyID]*keyEntry),
+		givenUp: make(map[keyID]int),
 		number:  1 + rand.Uint32N(driver.MaxClient),
 		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),

@@ -22,8 +22,10 @@ func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err e
 	c := k.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var before undo.Left
 	if k.sent != nil {
 		c.attempts.remove(k.sent)
+		before = k.sent.before
 	}
 	k.sent = nil
 	if lease != nil || c.turner == nil {
@@ -63,7 +65,7 @@ func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err e
 		}
 	case held != nil:
 		c.watcher.start()
-		k.noteCause(held)
+		k.noteRefusal(held, before)
 		k.step(key.Event{
 			Kind: key.Refused, Left: max(held.Left, held.aheadLeft), Pinned: held.Pinned, Apart: unsure(err),
 			Phase: held.Shared, Gated: gate != driver.HoldID{}, Ahead: held.Waiting,
@@ -124,10 +126,10 @@ func (k *keyEntry) probed(info driver.Info, err error) {
 	k.fails(false)
 	free := k.freeFor(info)
 	if !free {
-		k.noteCause(&HeldError{
+		k.noteRefusal(&HeldError{
 			Key: k.id.name, Owner: info.Owner, Left: info.Left, Pinned: info.Pinned,
 			Shared: info.InPhase() && k.id.mode == driver.Exclusive,
-		})
+		}, undo.Left{})
 		if k.Held == 0 || k.id.mode != driver.Exclusive {
 			c.watcher.start()
 		}
@@ -203,30 +205,39 @@ func (c *Client) heldHere(id keyID) (why error) {
 	return why
 }
 
-// metOwn reports whether the refusal of an attempt for the key is most likely by a hold of this client's that no caller has:
-// Release did not wait any longer for its answer, or an attempt left it behind, or its transaction open, and is not undone. held may be
-// nil: none is known. Not every store tells whose hold it is, and other clients may have the same owner.
-func (c *Client) metOwn(id keyID, held *HeldError) bool {
-	of := func(m driver.Mode) bool { return excludes(m, id.mode) }
-	if held == nil {
-		return c.unresolved.Explains(id.name, of, nil)
+// left is what this client may have left of the key in a mode that excludes this one. Called under c.mu.
+func (c *Client) left(id keyID) undo.Left {
+	l := c.unresolved.Left(id.name, func(m driver.Mode) bool { return excludes(m, id.mode) })
+	for _, m := range [...]driver.Mode{driver.Exclusive, driver.Shared, driver.Slot} {
+		if excludes(m, id.mode) && c.givenUp[keyID{id.name, m}] > 0 {
+			return l.WithAttempt()
+		}
 	}
-	if held.Waiting > 0 || held.Owner != "" && held.Owner != c.opts.Owner {
-		return false
-	}
-	return c.unresolved.Explains(id.name, of, &undo.Refusal{Own: held.Owner == c.opts.Owner, Pinned: held.Pinned})
+	return l
 }
 
-// metOwnNow is metOwn of an attempt that was answered now. A release under way, for which its caller waits, keeps the key held
-// until then. Called under c.mu.
-func (c *Client) metOwnNow(id keyID, held *HeldError) bool {
-	switch here := c.heldHere(id); {
-	case here == nil:
-		return c.metOwn(id, held)
-	case here == ErrReleasing:
-		return c.opts.ReleaseAsync || c.metOwn(id, held)
+// givenUpEnds notes that an attempt of a caller who has left was answered. Called under c.mu.
+func (c *Client) givenUpEnds(id keyID) {
+	if c.givenUp[id]--; c.givenUp[id] <= 0 {
+		delete(c.givenUp, id)
 	}
-	return false // another caller has it
+}
+
+// metOwn reports whether the refusal of an attempt for the key is most likely by a hold of this client's that no caller has:
+// Release did not wait any longer for its answer, or an attempt left it behind, or its transaction open, and it is not ended. before
+// is what was left when the attempt was sent. Not every store tells whose hold it is, and other clients may have the same owner. A
+// release under way, for which its caller waits, keeps the key held until then. Called under c.mu.
+func (c *Client) metOwn(id keyID, held *HeldError, before undo.Left) bool {
+	if held == nil || held.Waiting > 0 || held.Owner != "" && held.Owner != c.opts.Owner {
+		return false
+	}
+	switch here := c.heldHere(id); {
+	case here == ErrReleasing && c.opts.ReleaseAsync:
+		return true
+	case here != nil && here != ErrReleasing:
+		return false // another caller has it
+	}
+	return before.Or(c.left(id)).Explains(held.Owner == c.opts.Owner, held.Pinned)
 }
 
 // refusal is the *HeldError in err; nil: there is none.
@@ -252,9 +263,15 @@ func (k *keyEntry) fails(now bool) {
 
 // noteCause notes why the key cannot be had now, for the error of a wait that ends.
 func (k *keyEntry) noteCause(err error) {
-	held := refusal(err)
-	own := held != nil && k.c.metOwnNow(k.id, held)
 	for _, w := range k.waiters {
-		w.last, w.metOwn = err, own
+		w.last, w.metOwn = err, false
+	}
+}
+
+// noteRefusal is noteCause of an attempt or a probe that was told that the key is held. before: see metOwn.
+func (k *keyEntry) noteRefusal(held *HeldError, before undo.Left) {
+	own := k.c.metOwn(k.id, held, before)
+	for _, w := range k.waiters {
+		w.last, w.metOwn = held, own
 	}
 }

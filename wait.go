@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/key"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/undo"
 )
 
 // waiter is one caller of Acquire or TryAcquire, and its attempt.
@@ -22,7 +23,10 @@ type waiter struct {
 	try batch.Call[driver.Request]
 	by  *batch.Batcher[driver.Request] // which sends it
 
+	before undo.Left // what this client had left of the key when the attempt was sent
+
 	// Of TryAcquire. Guarded by Client.mu.
+	sent      bool // the attempt, and it was not answered
 	silence   call.Silence
 	maybeHeld bool          // an earlier attempt of this caller may hold the key: it is being undone
 	pinned    pinning       // what the last attempt said of the key
@@ -177,6 +181,7 @@ func (c *Client) submit(name string, w *waiter, last pinning) {
 // ready makes an attempt of w that is about to be sent. Called under c.mu.
 func (c *Client) ready(name string, w *waiter, last pinning) {
 	c.attempts.add(w)
+	w.sent = true
 	if w.watched != nil {
 		w.watched.attempts++
 	}
@@ -184,6 +189,7 @@ func (c *Client) ready(name string, w *waiter, last pinning) {
 	if w.key != nil {
 		w.key.phases(&w.try.Q, w)
 	}
+	w.before = c.left(w.id())
 	c.showTicket(&w.try.Q, w.key)
 	if w.key != nil && w.key.first(c.now()) {
 		w.try.Q.Fair = false
@@ -243,12 +249,14 @@ func (c *Client) leave(w *waiter) bool {
 	w.gone = true
 	k := w.key
 	if k == nil {
-		c.withdraw(w)
+		if w.sent && !c.withdraw(w) {
+			c.givenUp[w.id()]++
+		}
 		return true
 	}
 	if here := c.heldHere(k.id); here != nil {
 		w.last = here
-	} else if w.metOwn || c.metOwn(k.id, refusal(w.last)) {
+	} else if w.metOwn || c.left(k.id).Had() {
 		w.last = ErrReleasing
 	} else if k.Mode == key.Queued && w.last == nil {
 		w.last = &HeldError{Key: k.id.name} // in the server's queue behind another client
@@ -281,7 +289,11 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 	}
 	c.mu.Lock()
 	c.attempts.remove(w)
+	w.sent = false
 	gone := w.gone
+	if gone {
+		c.givenUpEnds(w.id())
+	}
 	if !gone && lease == nil {
 		if pause, again := w.retries(err, sent, got); again {
 			w.resend(pause)
@@ -291,7 +303,7 @@ func (a *attempt) Answered(r driver.Result, sent, got time.Duration) {
 		if c.closed && driver.IsSilent(err) {
 			err = ErrClosed // as for a caller that left in time
 		}
-		if held := refusal(err); held != nil && held.Waiting == 0 && c.metOwnNow(w.id(), held) {
+		if c.metOwn(w.id(), refusal(err), w.before) {
 			err = ErrReleasing // most likely it met that hold
 		}
 	}

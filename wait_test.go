@@ -468,6 +468,29 @@ func TestOwnAttemptWasTheCause(t *testing.T) {
 	})
 }
 
+// TestOwnAttemptUndoneMeanwhile: a refusal that takes its time may be by a hold that is undone when it arrives.
+func TestOwnAttemptUndoneMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient(t, f)
+		f.set(func(q call) verdict {
+			switch {
+			case q.op == "release":
+				return verdict{delay: time.Second}
+			case q.op == "acquire" && q.n == 0:
+				return verdict{err: silent(false), delay: time.Second, apply: true}
+			}
+			return verdict{slow: 26500 * time.Millisecond}
+		})
+		if _, err := c.TryAcquire(context.Background(), "k"); !isOwnRelease(err) {
+			t.Errorf("%v, want that the release is not answered", err)
+		}
+		if n := c.Stats().Unresolved; n > 0 || len(f.seen("release")) == 0 {
+			t.Errorf("%d left after %d undos", n, len(f.seen("release")))
+		}
+	})
+}
+
 // slowProbes is a memory store whose probes of the key "k" take a while.
 type slowProbes struct {
 	*memory.Store

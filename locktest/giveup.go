@@ -120,7 +120,9 @@ func tryAnyMoment(t *testing.T, e *env) {
 		switch {
 		case err == nil:
 			release1(t, lease)
-		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rowlock.ErrHeld):
+		case errors.Is(err, rowlock.ErrHeld):
+			t.Errorf("P6: a try for a key that nobody has, beside what is left of the tries before: %v, want ErrReleasing", err)
+		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rowlock.ErrReleasing):
 			t.Errorf("a try with a short context: %v", err)
 		}
 	}

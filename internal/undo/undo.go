@@ -257,30 +257,51 @@ func (u *Unresolved) Unanswered(key string) bool {
 	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.answered })
 }
 
-// Refusal is what a store said of the hold that an attempt met.
-type Refusal struct {
-	Own    bool // it names this client
-	Pinned bool // a transaction is open
+// Left is what this client may have left of a key: of what a caller had, and of attempts.
+type Left struct {
+	had        bool // it has not expired, and its release was not answered
+	unanswered bool // an attempt, whose undo was not answered
+	attempt    bool // the same, or its undo was answered and may have overtaken it
+	open       bool // any of these, or what has expired: its transaction may be open
 }
 
-// Explains reports whether the refusal of an attempt for key may be by a hold in one of these modes that is to be ended. What a caller
-// had keeps nobody from the key once it has expired. What an attempt left may come after its undo; that it did needs evidence.
-// No refusal is known where r is nil: then only what a caller had counts.
-func (u *Unresolved) Explains(key string, of func(driver.Mode) bool, r *Refusal) bool {
+// Left is what there is to be ended now of holds of key in these modes.
+func (u *Unresolved) Left(key string, of func(driver.Mode) bool) (l Left) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.store.Now()
-	return slices.ContainsFunc(u.tasks, func(t *Task) bool {
-		switch {
-		case t.Hold.Key != key || !of(t.Hold.Mode):
-			return false
-		case r != nil && r.Pinned: // its transaction may be open
-			return true
-		case !t.Hold.Undo:
-			return !t.answered && now <= t.Sent+max(t.Hold.TTL, t.Hold.Keep)
+	for _, t := range u.tasks {
+		if t.Hold.Key != key || !of(t.Hold.Mode) {
+			continue
 		}
-		return r != nil && (r.Own || !t.answered)
-	})
+		l.open = true
+		if t.Hold.Undo {
+			l.attempt, l.unanswered = true, l.unanswered || !t.answered
+		} else {
+			l.had = l.had || !t.answered && now <= t.Sent+max(t.Hold.TTL, t.Hold.Keep)
+		}
+	}
+	return l
+}
+
+// WithAttempt is l with an attempt on its way for which nobody waits any more.
+func (l Left) WithAttempt() Left {
+	l.attempt, l.unanswered, l.open = true, true, true
+	return l
+}
+
+// Or is what was left at either of two times.
+func (l Left) Or(o Left) Left {
+	return Left{l.had || o.had, l.unanswered || o.unanswered, l.attempt || o.attempt, l.open || o.open}
+}
+
+// Had reports whether a caller had it.
+func (l Left) Had() bool { return l.had }
+
+// Explains reports whether the refusal of an attempt may be by what was left: own if it names this client, pinned if it says that a
+// transaction is open.
+func (l Left) Explains(own, pinned bool) bool {
+	return l.had || l.unanswered || own && l.attempt || pinned && l.open
 }
 
 func (u *Unresolved) remove(ended map[*Task]bool) {
