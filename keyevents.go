@@ -110,8 +110,8 @@ func (c *Client) giveBack(l *Lease) {
 	c.store.Work.Fork(func() { l.g.EndUnwanted((*user)(l)) })
 }
 
-// probed moves the key after a probe of it.
-func (k *keyEntry) probed(info driver.Info, err error) {
+// probed moves the key after a probe of it. before: see Client.metOwn.
+func (k *keyEntry) probed(info driver.Info, err error, before undo.Left) {
 	c := k.c
 	switch {
 	case k.Mode != key.Resting && k.Mode != key.Queued || k.probe.index > 0 || len(k.waiters) == 0:
@@ -129,7 +129,7 @@ func (k *keyEntry) probed(info driver.Info, err error) {
 		k.noteRefusal(&HeldError{
 			Key: k.id.name, Owner: info.Owner, Left: info.Left, Pinned: info.Pinned,
 			Shared: info.InPhase() && k.id.mode == driver.Exclusive,
-		}, undo.Left{})
+		}, before)
 		if k.Held == 0 || k.id.mode != driver.Exclusive {
 			c.watcher.start()
 		}
@@ -225,7 +225,7 @@ func (c *Client) givenUpEnds(id keyID) {
 
 // metOwn reports whether the refusal of an attempt for the key is most likely by a hold of this client's that no caller has:
 // Release did not wait any longer for its answer, or an attempt left it behind, or its transaction open, and it is not ended. before
-// is what was left when the attempt was sent. Not every store tells whose hold it is, and other clients may have the same owner. A
+// is what was left when the attempt, or the probe, was sent. Not every store tells whose hold it is, and other clients may have the same owner. A
 // release under way, for which its caller waits, keeps the key held until then. Called under c.mu.
 func (c *Client) metOwn(id keyID, held *HeldError, before undo.Left) bool {
 	if held == nil || held.Waiting > 0 || held.Owner != "" && held.Owner != c.opts.Owner {

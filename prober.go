@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/key"
+	"github.com/rowlock/rowlock/internal/undo"
 )
 
 // prober asks, for all keys that somebody waits for, whether they are free, and for
@@ -38,8 +39,9 @@ func (e *probeEntry) tries() bool { return e.k != nil && e.k.Planned() == key.Tr
 
 // probed is a key of a probe: waited for, observed, or both.
 type probed struct {
-	k *keyEntry
-	o *observedKey
+	k      *keyEntry
+	o      *observedKey
+	before undo.Left // of k: see Client.metOwn
 }
 
 func (q probed) name() string {
@@ -174,7 +176,7 @@ func (p *prober) collect() (due []probed, sleep time.Duration, end bool) {
 			k.act(key.Action{Do: key.Try})
 		} else {
 			k.probing = true
-			due = append(due, probed{k: k})
+			due = append(due, probed{k: k, before: c.left(k.id)})
 		}
 	}
 	p.sendTries()
@@ -226,7 +228,7 @@ func (p *prober) probe(due []probed) {
 		if k := q.k; k != nil {
 			k.probing = false
 			p.tries.open = info.Held || err != nil // what it tries is to leave a hint or a gate, or to learn why the probe failed
-			k.probed(info, err)
+			k.probed(info, err, q.before)
 		}
 	}
 	p.sendTries()

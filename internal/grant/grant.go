@@ -184,13 +184,13 @@ type ending struct {
 	reason Reason
 	cause  error
 	users  int
-	sent   time.Duration // see undo.Task
+	undo   undo.Task
 }
 
 // endLocked is the one end of a grant: it tells its users. What follows from it is done by
 // after, without the lock. Called under g.mu of a grant that is in use.
 func (g *Grant) endLocked(reason Reason, cause error) ending {
-	sent := g.sentLocked()
+	task := g.undoLocked()
 	if g.cause != nil {
 		g.cause = nil
 		g.rn.report.Renew.Less(1)
@@ -202,17 +202,17 @@ func (g *Grant) endLocked(reason Reason, cause error) ending {
 		u.Ended(reason, cause)
 	}
 	g.rn.joined.Add(-int64(len(more)))
-	return ending{g.holdLocked(), reason, cause, 1 + len(more), sent}
+	task.Hold = g.holdLocked()
+	return ending{task.Hold, reason, cause, 1 + len(more), task}
 }
 
-// sentLocked is a time after which nothing was sent that prolongs the hold: now, where the fate of
-// a renewal is unknown. What was answered is done, so that the hold is over a TTL after the answer,
-// however long this process stood still since.
-func (g *Grant) sentLocked() time.Duration {
+// undoLocked is the task to end the hold, but for the hold itself. What was answered is done, so that the hold is over a TTL after the
+// answer, however long this process stood still since; a renewal whose fate is unknown may prolong it yet.
+func (g *Grant) undoLocked() undo.Task {
 	if g.renewals > 0 || g.cause != nil {
-		return g.rn.store.Now()
+		return undo.Task{Acknowledged: true, Sent: g.rn.store.Now(), Prolonged: true}
 	}
-	return g.answered
+	return undo.Task{Acknowledged: true, Sent: g.answered}
 }
 
 // after does what follows from an end: the loss is counted and logged, the hold taken
@@ -221,7 +221,7 @@ func (g *Grant) after(e ending) {
 	rn := g.rn
 	lost := uint64(e.users)
 	rn.remove(g)
-	undone := undo.Task{Hold: e.hold, Acknowledged: true, Sent: e.sent}
+	undone := e.undo
 	switch e.reason {
 	case Released:
 		return // its answer is still to come

@@ -29,7 +29,7 @@ type releasing struct {
 	call     batch.Call[driver.Hold]
 	by       time.Duration // until when the answer is worth waiting for
 	silence  call.Silence
-	sent     time.Duration   // see undo.Task
+	undo     undo.Task       // if it is not answered
 	repeated bool            // what was sent first may have worked: then a repeat finds nothing
 	async    bool            // nobody waits for the answer
 	ctx      context.Context // of the first Release; only for what is logged
@@ -81,7 +81,7 @@ func (g *Grant) beginRelease(ctx context.Context, user User, patience time.Durat
 	}
 	trusted := g.deadline
 	end := g.endLocked(Released, nil)
-	g.release.sent = end.sent
+	g.release.undo = end.undo
 	now := rn.store.Now()
 	g.release.ctx, g.release.by, g.release.async = ctx, min(now+patience, trusted), async
 	if rn.watched {
@@ -249,7 +249,9 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 		}
 	default:
 		late = true
-		refused := rn.unresolved.AddFailed(undo.Task{Hold: *h, Ctx: ctx, Acknowledged: true, Sent: g.release.sent}, res.Err)
+		task := g.release.undo
+		task.Hold, task.Ctx = *h, ctx
+		refused := rn.unresolved.AddFailed(task, res.Err)
 		if !refused {
 			rn.late.Add(1)
 			rn.report.Release.Fail(ctx, 1, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "err", res.Err)...)

@@ -42,6 +42,7 @@ type Task struct {
 	Acknowledged bool
 
 	Sent      time.Duration // the clock read after what may have made or prolonged the hold was last sent
+	Prolonged bool          // perhaps, by a renewal that is on its way, or of which nobody knows
 	NotBefore time.Duration // when the next try is due
 	pause     time.Duration // before the try after that
 	failing   bool          // the last try was not answered
@@ -278,7 +279,11 @@ func (u *Unresolved) Left(key string, of func(driver.Mode) bool) (l Left) {
 		if t.Hold.Undo {
 			l.attempt, l.unanswered = true, l.unanswered || !t.answered
 		} else {
-			l.had = l.had || !t.answered && now <= t.Sent+max(t.Hold.TTL, t.Hold.Keep)
+			until := t.Sent
+			if t.Prolonged {
+				until = u.arrival(t)
+			}
+			l.had = l.had || !t.answered && now <= until+max(t.Hold.TTL, t.Hold.Keep)
 		}
 	}
 	return l

@@ -13,14 +13,15 @@ import (
 // library has an error of its own for that.
 //
 // An acquire that failed may have left a hold, for a TTL after it was executed, which a fault may delay. It says nothing
-// of times in which other transactions keep rows locked, nor after the server's clock was set, nor of SelectForUpdate for a TTL
+// of times in which other transactions keep rows locked, nor of "pinned by an open transaction" while anything but a client is at fault:
+// that may be the attempt's own, whose statement was cut, or hangs in its commit. Nor after the server's clock was set, nor of SelectForUpdate for a TTL
 // after sessions or their server ended: the server may have the session still, and a key that was used is kept after a failover.
 func nobody(k *key) (found []Violation) {
 	if k.shares() {
 		return nil
 	}
 	for _, e := range k.tries {
-		if e.Result != history.Refused || e.Group != 0 || !strings.Contains(k.name, "/"+e.Client+"/") || k.rowsLocked(e) || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.sessionLeft(e) {
+		if e.Result != history.Refused || e.Group != 0 || !strings.Contains(k.name, "/"+e.Client+"/") || k.rowsLocked(e) || strings.Contains(e.Error, "pinned") && k.disturbed(e) || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.sessionLeft(e) {
 			continue
 		}
 		found = append(found, k.violation("nobody", "P6", []history.Event{e}, "a key was told to be held, and nobody had it: %s.", k.tell(e)))
