@@ -12,16 +12,15 @@ import (
 // is not there, or of one that an acquire left behind. A hold whose release or loss is not answered yet is no other's; the
 // library has an error of its own for that.
 //
-// An acquire that failed may have left a hold, for a TTL after it was executed, which a fault may delay. It says nothing
-// of times in which other transactions keep rows locked, nor of "pinned by an open transaction" while anything but a client is at fault:
-// that may be the attempt's own, whose statement was cut, or hangs in its commit. Nor after the server's clock was set, nor of SelectForUpdate for a TTL
-// after sessions or their server ended: the server may have the session still, and a key that was used is kept after a failover.
+// It says nothing after the server's clock was set; of an acquire after one that failed, and may have left a hold; and of times
+// in which transactions of others keep rows locked, or sessions of SelectForUpdate may have outlived their holds.
 func nobody(k *key) (found []Violation) {
 	if k.shares() {
 		return nil
 	}
 	for _, e := range k.tries {
-		if e.Result != history.Refused || e.Group != 0 || !strings.Contains(k.name, "/"+e.Client+"/") || k.rowsLocked(e) || strings.Contains(e.Error, "pinned") && k.disturbed(e) || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.sessionLeft(e) {
+		own := e.Result == history.Refused && e.Group == 0 && strings.Contains(k.name, "/"+e.Client+"/")
+		if !own || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.rowsLocked(e) || k.sessionLeft(e) {
 			continue
 		}
 		found = append(found, k.violation("nobody", "P6", []history.Event{e}, "a key was told to be held, and nobody had it: %s.", k.tell(e)))
@@ -55,14 +54,19 @@ func (k *key) left(e history.Event) bool {
 	})
 }
 
-// rowsLocked reports whether transactions of others may have kept rows of the space locked while e lasted.
+// rowsLocked reports whether transactions of others may have kept rows of the space locked while e lasted. An open transaction may be
+// the attempt's own too, while anything but a client is at fault: its statement was cut, or hangs in its commit.
 func (k *key) rowsLocked(e history.Event) bool {
+	if strings.Contains(e.Error, "pinned") && k.disturbed(e) {
+		return true
+	}
 	return slices.ContainsFunc(k.faults, func(f history.Event) bool {
 		return effects[f.Key].locks && k.hitBy(f) && overlaps(f, e.Begin, e.End)
 	})
 }
 
-// sessionLeft reports whether the session of a hold may have outlived it until e.
+// sessionLeft reports whether the session of a hold may have outlived it until e: the server may have it still, and after a failover
+// it keeps a key that was used for a TTL.
 func (k *key) sessionLeft(e history.Event) bool {
 	return k.on.Strategy == forUpdate && slices.ContainsFunc(k.faults, func(f history.Event) bool {
 		effect := effects[f.Key]
