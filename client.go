@@ -68,7 +68,7 @@ type Client struct {
 	freeKeys  []*keyEntry
 	doing     map[*leaseContext]struct{} // functions of Do that run
 	attempts  attempts                   // on their way
-	givenUp   map[keyID]int              // those of them whose callers of TryAcquire have left
+	givenUp   map[keyID]int              // those of them whose callers have left
 	closed    bool
 	doneAll   chan struct{} // closed when Close has begun and no function of Do runs
 	done      chan struct{} // closed when Close has finished

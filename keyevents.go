@@ -27,6 +27,10 @@ func (k *keyEntry) answered(ctx context.Context, s settings, lease *Lease, err e
 		c.attempts.remove(k.sent)
 		before = k.sent.before
 	}
+	if k.givenUp {
+		k.givenUp = false
+		c.givenUpEnds(k.id)
+	}
 	k.sent = nil
 	if lease != nil || c.turner == nil {
 		k.leaveQueue()

@@ -29,6 +29,7 @@ type keyEntry struct {
 	waiters []*waiter          // the first is served first
 	room    []*waiter          // where waiters began, for reuse
 	sent    *waiter            // whose attempt is on its way
+	givenUp bool               // all its callers have left meanwhile
 	ticket  *ticket            // nil: its callers have none
 	removal *removal           // of the last ticket that was used up or given up
 	probe   probeEntry         // in the prober
@@ -174,6 +175,10 @@ func (k *keyEntry) stop() {
 	c.prober.remove(k)
 	if k.sent != nil && c.withdraw(k.sent) {
 		k.sent = nil
+	}
+	if k.sent != nil && !k.givenUp {
+		k.givenUp = true
+		c.givenUp[k.id]++
 	}
 	detach := k.sent != nil || k.leave != nil && c.turner == nil
 	k.leaveQueue()

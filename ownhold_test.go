@@ -199,6 +199,30 @@ func TestOwnAttemptIsNotAHolder(t *testing.T) {
 	}
 }
 
+// TestOwnAttemptOnItsWay: a caller has left, and its attempt has got the key: the answer is still to come.
+func TestOwnAttemptOnItsWay(t *testing.T) {
+	for name, ask := range attempts {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c := newClient(t, f)
+				f.set(on("acquire", verdict{slow: 5 * time.Second}))
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				if _, err := ask(ctx, c, "k"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				f.set(nil)
+				if _, err := c.TryAcquire(context.Background(), "k"); !isOwnRelease(err) {
+					t.Errorf("%v, want that the release is not answered", err)
+				}
+				time.Sleep(time.Minute)
+				release(t, acquire(t, c, "k"))
+			})
+		})
+	}
+}
+
 // TestOwnAttemptWasTheCause: what a wait that ends tells is what it met last, also where that is undone by then.
 func TestOwnAttemptWasTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

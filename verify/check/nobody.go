@@ -28,8 +28,12 @@ func nobody(k *key) (found []Violation) {
 	return found
 }
 
-// wanted reports whether somebody else had the key while e lasted, or was asking for it.
+// wanted reports whether somebody else had the key while e lasted, or was asking for it. Of what a process was trying when it was
+// killed nothing is recorded.
 func (k *key) wanted(e history.Event) bool {
+	if dead, ok := k.killed[e.Client]; ok && e.End >= dead.Begin-2*(k.tail()+k.slack()) {
+		return true
+	}
 	for _, h := range k.holds {
 		if h.acquire.Begin > e.End {
 			break
