@@ -12,7 +12,8 @@ import (
 // is not there, or of one that an acquire left behind. A hold whose release or loss is not answered yet is no other's; the
 // library has an error of its own for that.
 //
-// It says nothing after the server's clock was set; of an acquire after one that failed, and may have left a hold; and of times
+// A wait that ends makes many attempts, of which one may have been executed later than its time; so it is asked only of those during which
+// the server, and the way to it, were well. It says nothing after the server's clock was set; of an acquire after one that failed, and may have left a hold; and of times
 // in which transactions of others keep rows locked, or sessions of SelectForUpdate may have outlived their holds.
 func nobody(k *key) (found []Violation) {
 	if k.shares() {
@@ -20,7 +21,7 @@ func nobody(k *key) (found []Violation) {
 	}
 	for _, e := range k.tries {
 		own := e.Result == history.Refused && e.Group == 0 && strings.Contains(k.name, "/"+e.Client+"/")
-		if !own || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.rowsLocked(e) || k.sessionLeft(e) {
+		if !own || !e.Try && !k.wellFor(e) || k.clockSet(e.End) || k.wanted(e) || k.left(e) || k.rowsLocked(e) || k.sessionLeft(e) {
 			continue
 		}
 		found = append(found, k.violation("nobody", "P6", []history.Event{e}, "a key was told to be held, and nobody had it: %s.", k.tell(e)))
@@ -56,6 +57,11 @@ func (k *key) left(e history.Event) bool {
 		since, ok := k.undisturbed(k.goneAt(t.Client, t.End), e.Begin)
 		return !ok || e.Begin <= since+2*(k.tail()+k.slack())
 	})
+}
+
+// wellFor reports whether the pulses show that the server did its work while e lasted, and that its client reached it.
+func (k *key) wellFor(e history.Event) bool {
+	return k.healthy(e.Begin, e.End, k.on.TTL/4, k.on.TTL/6) && k.served(e.Client, e.Begin, e.End)
 }
 
 // rowsLocked reports whether transactions of others may have kept rows of the space locked while e lasted. An open transaction may be
