@@ -180,11 +180,10 @@ func (g *Grant) EndUnwanted(user User) {
 
 // ending is a grant that has ended just now.
 type ending struct {
-	hold   driver.Hold
 	reason Reason
 	cause  error
 	users  int
-	undo   undo.Task
+	undo   undo.Task // of its hold
 }
 
 // endLocked is the one end of a grant: it tells its users. What follows from it is done by
@@ -202,17 +201,17 @@ func (g *Grant) endLocked(reason Reason, cause error) ending {
 		u.Ended(reason, cause)
 	}
 	g.rn.joined.Add(-int64(len(more)))
-	task.Hold = g.holdLocked()
-	return ending{task.Hold, reason, cause, 1 + len(more), task}
+	return ending{reason, cause, 1 + len(more), task}
 }
 
-// undoLocked is the task to end the hold, but for the hold itself. What was answered is done, so that the hold is over a TTL after the
-// answer, however long this process stood still since; a renewal whose fate is unknown may prolong it yet.
+// undoLocked is the task to end the hold. What was answered is done, so that the hold is over a TTL after the answer, however long this
+// process stood still since; a renewal whose fate is unknown may prolong it yet.
 func (g *Grant) undoLocked() undo.Task {
+	t := undo.Task{Hold: g.holdLocked(), Acknowledged: true, Sent: g.answered}
 	if g.renewals > 0 || g.cause != nil {
-		return undo.Task{Acknowledged: true, Sent: g.rn.store.Now(), Prolonged: true}
+		t.Sent, t.Prolonged = g.rn.store.Now(), true
 	}
-	return undo.Task{Acknowledged: true, Sent: g.answered}
+	return t
 }
 
 // after does what follows from an end: the loss is counted and logged, the hold taken
@@ -221,7 +220,7 @@ func (g *Grant) after(e ending) {
 	rn := g.rn
 	lost := uint64(e.users)
 	rn.remove(g)
-	undone := e.undo
+	undone, hold := e.undo, e.undo.Hold
 	switch e.reason {
 	case Released:
 		return // its answer is still to come
@@ -230,13 +229,13 @@ func (g *Grant) after(e ending) {
 		rn.unresolved.Add(undone)
 	case Closed:
 		rn.losses.Add(lost)
-		rn.report.Closed.Add(context.Background(), logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID)...)
+		rn.report.Closed.Add(context.Background(), logs.Attrs(hold.Key, hold.Mode, "token", hold.Token, "hold", hold.ID)...)
 		rn.unresolved.Add(undone)
 	case CutOff:
 		rn.losses.Add(lost)
 	default:
 		rn.losses.Add(lost)
-		rn.report.Lost.Add(context.Background(), logs.Attrs(e.hold.Key, e.hold.Mode, "token", e.hold.Token, "hold", e.hold.ID, "err", rn.lost(e.hold.Key, e.hold.Token, e.reason, e.cause))...)
+		rn.report.Lost.Add(context.Background(), logs.Attrs(hold.Key, hold.Mode, "token", hold.Token, "hold", hold.ID, "err", rn.lost(hold.Key, hold.Token, e.reason, e.cause))...)
 		if e.reason == Expired || e.reason == MaxHold {
 			// Not before the margin has passed: work that looks at Done needs a moment
 			// to stop, and the key stays taken meanwhile.

@@ -87,7 +87,7 @@ func (g *Grant) beginRelease(ctx context.Context, user User, patience time.Durat
 	if rn.watched {
 		g.release.user = user
 	}
-	g.release.call = batch.Call[driver.Hold]{Q: end.hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
+	g.release.call = batch.Call[driver.Hold]{Q: end.undo.Hold, Deadline: g.release.by, Owner: (*releaseCall)(g)}
 	if trusted < now+patience {
 		// Little trust is left. A batch ends with the smallest deadline of its calls, so
 		// this one goes with its like; and it waits neither for other batches nor with one

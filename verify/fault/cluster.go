@@ -144,7 +144,7 @@ func (s *scene) frozenInTurn(ctx context.Context, first int) (string, error) {
 	if err := errors.Join(err, named, notWhole(resumed)); err != nil {
 		return "", errors.Join(err, s.wellAgain(ctx))
 	}
-	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
+	d := s.pastAnElection()
 	err = s.freezeFor(ctx, d, next)
 	return fmt.Sprintf("member %d until member %d took writes, then that for %v", first, next, d), err
 }

@@ -90,6 +90,11 @@ func primaryKilled(ctx context.Context, s *scene) (string, error) {
 	return fmt.Sprintf("member %d, down for %v", old, d), err
 }
 
+// pastAnElection is how long a primary of a replica set is away: for longer than the others take to elect another.
+func (s *scene) pastAnElection() time.Duration {
+	return s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
+}
+
 func primaryFrozen(ctx context.Context, s *scene) (string, error) {
 	old, err := s.primary(ctx)
 	if err != nil {
@@ -98,7 +103,7 @@ func primaryFrozen(ctx context.Context, s *scene) (string, error) {
 	if s.Kind.Clustered() {
 		return s.replaced(ctx, old, s.Server.Pause)
 	}
-	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
+	d := s.pastAnElection()
 	err = s.freezeFor(ctx, d, old)
 	return fmt.Sprintf("member %d for %v", old, d), err
 }
@@ -114,7 +119,7 @@ func primaryCutOff(ctx context.Context, s *scene) (string, error) {
 	if s.Kind.Clustered() {
 		return s.cutOff(ctx, old)
 	}
-	d := s.between(max(s.TTL/2, 1500*time.Millisecond), max(2*s.TTL, 3*time.Second))
+	d := s.pastAnElection()
 	if err = s.Server.CutOff(true, old); err == nil {
 		timed.Rest(ctx, d)
 	}
