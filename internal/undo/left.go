@@ -15,8 +15,8 @@ func (u *Unresolved) Left(key string, of func(driver.Mode) bool) (l Left) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.store.Now()
-	for _, t := range u.tasks {
-		if t.Hold.Key != key || !of(t.Hold.Mode) {
+	for _, t := range u.byKey[key] {
+		if !of(t.Hold.Mode) {
 			continue
 		}
 		l.open = true

@@ -22,7 +22,8 @@ type Unresolved struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	tasks   []*Task
+	tasks   []*Task            // in the order of Add
+	byKey   map[string][]*Task // the same
 	running bool
 	wake    chan struct{}
 	empty   chan struct{} // closed when the last task ends; nil: nobody asked
@@ -68,7 +69,7 @@ const (
 
 // New makes an Unresolved. It starts nothing.
 func New(store *call.Store, report *logs.Report, log *slog.Logger) *Unresolved {
-	return &Unresolved{store: store, report: report, log: log, wake: make(chan struct{}, 1)}
+	return &Unresolved{store: store, report: report, log: log, byKey: make(map[string][]*Task), wake: make(chan struct{}, 1)}
 }
 
 // Len is how many holds are to be undone.
@@ -112,6 +113,7 @@ func (u *Unresolved) Add(t Task) {
 		return // Close has given up; the TTL frees the key
 	}
 	u.tasks = append(u.tasks, &t)
+	u.byKey[t.Hold.Key] = append(u.byKey[t.Hold.Key], &t)
 	if !u.running {
 		u.running = true
 		go u.run()
@@ -255,20 +257,20 @@ func (u *Unresolved) final(t *Task, r driver.Result, start, now time.Duration) b
 func (u *Unresolved) Unanswered(key string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.Hold.Key == key && !t.answered })
+	return slices.ContainsFunc(u.byKey[key], func(t *Task) bool { return !t.answered })
 }
 
 func (u *Unresolved) remove(ended map[*Task]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	kept := u.tasks[:0]
-	for _, t := range u.tasks {
-		if !ended[t] {
-			kept = append(kept, t)
+	has := func(t *Task) bool { return ended[t] }
+	u.tasks = slices.DeleteFunc(u.tasks, has)
+	for t := range ended {
+		key := t.Hold.Key
+		if u.byKey[key] = slices.DeleteFunc(u.byKey[key], has); len(u.byKey[key]) == 0 {
+			delete(u.byKey, key)
 		}
 	}
-	clear(u.tasks[len(kept):])
-	u.tasks = kept
 }
 
 // settled reports whether no task is left that Close should wait for. Called under u.mu.

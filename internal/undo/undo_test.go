@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -152,6 +153,9 @@ func TestBatches(t *testing.T) {
 		if left, _ := u.Wait(t.Context()); left != nil {
 			t.Errorf("left %q", left)
 		}
+		if len(u.byKey) != 0 {
+			t.Errorf("kept %v", u.byKey)
+		}
 		for _, keys := range s.calls {
 			slices.Sort(keys)
 			if len(slices.Compact(slices.Clone(keys))) != len(keys) {
@@ -218,4 +222,18 @@ func TestSilent(t *testing.T) {
 			t.Errorf("undos at %v", at)
 		}
 	})
+}
+
+// BenchmarkLeft asks about one key of many that are to be undone, as each attempt does.
+func BenchmarkLeft(b *testing.B) {
+	s := &server{start: time.Now()}
+	store := call.New(s, driver.Limits{Batch: 100, LockWait: lockWait}, func() time.Duration { return time.Since(s.start) })
+	defer store.End()
+	u := New(store, new(logs.Report), slog.New(slog.DiscardHandler))
+	for i := range 10_000 {
+		u.Add(Task{Hold: hold(strconv.Itoa(i)), NotBefore: time.Hour})
+	}
+	for b.Loop() {
+		u.Left("5000", func(driver.Mode) bool { return true })
+	}
 }
