@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -15,8 +16,8 @@ func inTheWay(err error) error {
 	return fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or find it in information_schema.INNODB_TRX and KILL its trx_mysql_thread_id: %w", err)
 }
 
-// info is the row in words of package driver.
-func (r Row) info() driver.Info {
+// Info is the row in words of package driver.
+func (r Row) Info() driver.Info {
 	i := driver.Info{Key: r.Key, Owner: r.Owner, Token: max(r.Token, 0), Since: time.UnixMicro(r.SinceMicros).UTC(), Wanted: r.Wanted}
 	if r.Left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.Live, r.Left, r.ID
@@ -24,23 +25,16 @@ func (r Row) info() driver.Info {
 	return i
 }
 
+// row implements known, also for what has a Row in it.
+func (r Row) row() Row { return r }
+
 // Inspect is one plain SELECT for any number of keys, because it is the probe of
 // waiters. Only where a single key is asked for it asks too whether the key, if it
 // is free, is pinned.
 func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
-	err = l.db.Read(ctx, func(c *conn.Conn) error {
-		rows, err := l.Rows(ctx, c, len(keys), func(i int) string { return keys[i] })
-		if err != nil {
-			return err
-		}
-		infos = make([]driver.Info, len(keys))
-		for i, k := range keys {
-			infos[i].Key = k
-			if r, ok := rows[k]; ok {
-				infos[i] = r.info()
-			}
-		}
-		if err := l.InformAll(ctx, c, infos, func(i int) bool { return rows[keys[i]].InPhase }); err != nil {
+	err = l.db.Read(ctx, func(c *conn.Conn) (err error) {
+		var rows map[string]Row
+		if infos, rows, err = l.infos(ctx, c, keys); err != nil {
 			return err
 		}
 		r, ok := rows[keys[0]]
@@ -53,18 +47,37 @@ func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info
 	return infos, conn.Classify(l.What("inspect"), err)
 }
 
+// infos reads what there is of keys.
+func (l *Table) infos(ctx context.Context, c *conn.Conn, keys []string) ([]driver.Info, map[string]Row, error) {
+	read := l.reader(ctx, c)
+	rows, err := read(keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	infos, err := Infos(ctx, l, c, keys, rows, read)
+	return infos, rows, err
+}
+
+func (l *Table) reader(ctx context.Context, c *conn.Conn) func(keys []string) (map[string]Row, error) {
+	return func(keys []string) (map[string]Row, error) {
+		return l.Rows(ctx, c, len(keys), func(i int) string { return keys[i] })
+	}
+}
+
 // List is driver.Lister's.
 func (l *Table) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
-	var rows []Row
 	err = l.db.Read(ctx, func(c *conn.Conn) error {
-		if rows, err = conn.Query(ctx, c, 0, Listing(l.Name, prefix, after, limit), ScanRow); err != nil {
+		listed, err := conn.Query(ctx, c, 0, Listing(l.Name, prefix, after, limit), ScanRow)
+		if err != nil {
 			return err
 		}
-		infos = make([]driver.Info, len(rows))
-		for i, r := range rows {
-			infos[i] = r.info()
+		keys, rows := make([]string, len(listed)), make(map[string]Row, len(listed))
+		for i, r := range listed {
+			keys[i], rows[r.Key] = r.Key, r
 		}
-		return l.InformAll(ctx, c, infos, func(i int) bool { return rows[i].InPhase })
+		infos, err = Infos(ctx, l, c, keys, rows, l.reader(ctx, c))
+		infos = slices.DeleteFunc(infos, func(i driver.Info) bool { _, ok := rows[i.Key]; return !ok }) // removed since
+		return err
 	})
 	return infos, conn.Classify(l.What("list"), err)
 }
@@ -118,23 +131,19 @@ func (l *Table) Force(ctx context.Context, key string, seen *driver.Info) (info 
 			if c.Left() {
 				return conn.ErrLeft
 			}
-			rows, err := l.Rows(ctx, c, 1, func(int) string { return key })
+			infos, rows, err := l.infos(ctx, c, []string{key})
 			if err != nil {
 				return err
 			}
+			info = infos[0]
 			r, ok := rows[key]
 			if !ok {
-				info = driver.Info{Key: key}
 				if seen != nil {
 					return ErrChanged
 				}
 				return nil
 			}
-			ended := []driver.Info{r.info()}
-			if err := l.InformAll(ctx, c, ended, func(int) bool { return r.InPhase }); err != nil {
-				return err
-			}
-			if info = ended[0]; !r.Is(seen) || seen != nil && r.InPhase && !info.Held {
+			if !r.Is(seen) || seen != nil && r.InPhase && !info.Held {
 				return ErrChanged
 			}
 			if why := r.Ungrantable(); why != "" {

@@ -149,7 +149,7 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			return
 		}
-		info := r.info()
+		info := r.Info()
 		if info.Token < 0 || info.Left < 0 || info.Held != (info.Left > 0) || info.Kept && !info.Held {
 			t.Errorf("%v is shown as %+v", row, info)
 		}

@@ -3,6 +3,8 @@ package row
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -68,7 +70,7 @@ func scanHolders(rows *sql.Rows) (holders, error) {
 
 // inform adds what is known of a phase to the Info of its key.
 func (k holders) inform(i *driver.Info) {
-	if !k.inPhase { // it ended meanwhile, or somebody wrote the row by hand
+	if !k.inPhase { // somebody wrote the row by hand
 		return
 	}
 	i.Held, i.Kept, i.Hold, i.Left, i.Owner = k.live() > 0, false, driver.HoldID{}, 0, ""
@@ -77,20 +79,56 @@ func (k holders) inform(i *driver.Info) {
 	}
 }
 
-// InformAll completes the Infos of keys in a phase. Where there are none it asks nothing.
-func (l *Table) InformAll(ctx context.Context, c *conn.Conn, infos []driver.Info, inPhase func(int) bool) error {
-	var some []int
-	for i := range infos {
-		if inPhase(i) {
-			some = append(some, i)
+// known is what a Store reads of a key at once; who has it in a phase it reads later.
+type known interface {
+	Info() driver.Info
+	row() Row
+}
+
+// Infos makes the Infos of keys of what was read of them, and of who has those that are in a phase, which it
+// reads now. The phase may have ended since: such keys are read again, also for the caller.
+func Infos[K known](ctx context.Context, l *Table, c *conn.Conn, keys []string, found map[string]K, read func(keys []string) (map[string]K, error)) ([]driver.Info, error) {
+	infos := make([]driver.Info, len(keys))
+	places := make([]int, len(keys)) // of the keys that were read last
+	for i := range keys {
+		places[i] = i
+	}
+	for {
+		places = slices.DeleteFunc(places, func(i int) bool {
+			infos[i] = driver.Info{Key: keys[i]}
+			k, ok := found[keys[i]]
+			if ok {
+				infos[i] = k.Info()
+			}
+			return !ok || !k.row().InPhase
+		})
+		if len(places) == 0 {
+			return infos, nil
 		}
+		holders, err := l.holdersOf(ctx, c, len(places), func(n int) string { return keys[places[n]] })
+		if err != nil {
+			return nil, err
+		}
+		var ended []string
+		places = slices.DeleteFunc(places, func(i int) bool {
+			h := holders[keys[i]]
+			if h.row.ID == found[keys[i]].row().ID {
+				h.inform(&infos[i])
+				return true
+			}
+			ended = append(ended, keys[i])
+			return false
+		})
+		if len(places) == 0 {
+			return infos, nil
+		}
+		again, err := read(ended)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range ended {
+			delete(found, k)
+		}
+		maps.Copy(found, again)
 	}
-	if len(some) == 0 {
-		return nil
-	}
-	found, err := l.holdersOf(ctx, c, len(some), func(n int) string { return infos[some[n]].Key })
-	for _, i := range some {
-		found[infos[i].Key].inform(&infos[i])
-	}
-	return err
 }

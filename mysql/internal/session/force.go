@@ -39,28 +39,23 @@ func (f *ForUpdate) Force(ctx context.Context, key string, seen *driver.Info) (i
 // raise writes the lease row, if it still is as it was read, and gives the state before.
 // guarded: an open guard is in the way.
 func (f *ForUpdate) raise(ctx context.Context, key string, seen *driver.Info, bound time.Duration) (before state, info driver.Info, guarded bool, err error) {
-	info.Key = key
 	err = f.db.Slow(ctx, func(c *conn.Conn) error {
 		if c.Left() {
 			return conn.ErrLeft
 		}
-		states, err := f.read(ctx, c, []string{key})
+		infos, states, err := f.infos(ctx, c, []string{key})
 		if err != nil {
 			return err
 		}
 		s, ok := states[key]
-		before = s
+		before, info = s, infos[0]
 		if !ok {
 			if seen != nil {
 				return row.ErrChanged
 			}
 			return nil
 		}
-		some := []driver.Info{s.info()}
-		if err = f.informAll(ctx, c, some, states); err != nil {
-			return err
-		}
-		if info = some[0]; !s.Is(seen) || seen != nil && !info.Held { // released since
+		if !s.Is(seen) || seen != nil && !info.Held { // released since
 			return row.ErrChanged
 		}
 		if !s.granted() { // nobody was ever granted the key

@@ -53,7 +53,7 @@ func FuzzStates(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token, left, kept int64) {
 		s := state{Row: row.Row{Token: token, Left: conn.Micros(left), InPhase: left >= row.PhaseMicros}, kept: conn.Micros(kept)}
 		for _, s.locked = range []bool{false, true} {
-			if i := s.info(); i.Left < 0 || i.Token < 0 || i.Held && s.InPhase {
+			if i := s.Info(); i.Left < 0 || i.Token < 0 || i.Held && s.InPhase {
 				t.Errorf("%+v is shown as %+v", s, i)
 			}
 			p := rowState{token: token, left: s.Left, kept: s.kept, taken: s.locked, phase: s.InPhase}

@@ -71,16 +71,16 @@ func (s state) granted() bool {
 // neverMicros is never as a Unix time in microseconds.
 const neverMicros = 24 * 3600 * 1_000_000
 
-// info is the state in words of package driver. Left of a held key is that of the
+// Info is the state in words of package driver. Left of a held key is that of the
 // lease row, which each renewal moves; 0 while an acquire is between its steps.
-func (s state) info() driver.Info {
+func (s state) Info() driver.Info {
 	i := driver.Info{Key: s.Key, Owner: s.Owner, Token: max(s.Token, 0), Wanted: s.Wanted}
 	if !s.granted() {
 		return driver.Info{Key: s.Key, Held: s.locked, Wanted: s.Wanted}
 	}
 	i.Since = time.UnixMicro(s.SinceMicros).UTC()
 	switch {
-	case s.InPhase: // who has it stands elsewhere: see informAll
+	case s.InPhase: // who has it stands elsewhere: see row.Infos
 	case s.locked, s.elsewhere:
 		i.Held, i.Left, i.Hold = true, max(s.Left, s.kept, 0), s.ID
 	case s.kept > 0:
@@ -89,26 +89,22 @@ func (s state) info() driver.Info {
 	return i
 }
 
-// informAll adds to the Infos of keys in a phase who has them.
-func (f *ForUpdate) informAll(ctx context.Context, c *conn.Conn, infos []driver.Info, states map[string]state) error {
-	return f.lease.InformAll(ctx, c, infos, func(i int) bool { return states[infos[i].Key].InPhase })
+// infos reads what there is of keys.
+func (f *ForUpdate) infos(ctx context.Context, c *conn.Conn, keys []string) ([]driver.Info, map[string]state, error) {
+	read := func(keys []string) (map[string]state, error) { return f.read(ctx, c, keys) }
+	states, err := read(keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	infos, err := row.Infos(ctx, f.lease, c, keys, states, read)
+	return infos, states, err
 }
 
 // Inspect asks which rows are locked, and reads the lease rows.
 func (f *ForUpdate) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
-	err = f.db.Read(ctx, func(c *conn.Conn) error {
-		states, err := f.read(ctx, c, keys)
-		if err != nil {
-			return err
-		}
-		infos = make([]driver.Info, len(keys))
-		for i, k := range keys {
-			infos[i].Key = k
-			if s, ok := states[k]; ok {
-				infos[i] = s.info()
-			}
-		}
-		if err := f.informAll(ctx, c, infos, states); err != nil {
+	err = f.db.Read(ctx, func(c *conn.Conn) (err error) {
+		var states map[string]state
+		if infos, states, err = f.infos(ctx, c, keys); err != nil {
 			return err
 		}
 		if s, ok := states[keys[0]]; ok && len(keys) == 1 && !infos[0].Held && s.Corrupt == "" {
@@ -142,17 +138,10 @@ func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (
 		}
 		n := len(infos)
 		err = f.db.Read(ctx, func(c *conn.Conn) error {
-			infos = infos[:n] // this may be run again
-			states, err := f.read(ctx, c, part)
-			if err != nil {
-				return err
-			}
-			for _, k := range part {
-				if s, ok := states[k]; ok {
-					infos = append(infos, s.info())
-				}
-			}
-			return f.informAll(ctx, c, infos[n:], states)
+			found, states, err := f.infos(ctx, c, part)
+			found = slices.DeleteFunc(found, func(i driver.Info) bool { _, ok := states[i.Key]; return !ok }) // removed since
+			infos = append(infos[:n], found...)                                                               // this may be run again
+			return err
 		})
 	}
 	if err != nil {
