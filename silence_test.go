@@ -271,6 +271,29 @@ func TestP26_ADeadConnectionBeforeASlowServer(t *testing.T) {
 	}
 }
 
+// TestP26_ASlowRenewalIsNotGivenUp: a server so busy that each renewal, and the opening of a connection for it, takes nearly half a TTL,
+// though a write of one row comes in time. What has been sent is waited for, and another goes beside it in the middle.
+func TestP26_ASlowRenewalIsNotGivenUp(t *testing.T) {
+	for _, ttl := range []time.Duration{3 * time.Second, 30 * time.Second} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaultStore()
+				c := newClient(t, f, rowlock.Options{TTL: ttl})
+				l := acquire(t, c, "k")
+				f.set(on("renew", verdict{slow: ttl * 9 / 20}))
+				time.Sleep(20 * ttl)
+				if l.Err() != nil {
+					t.Error(l.Err())
+				}
+				if n := len(f.seen("renew")); n > 20*4 {
+					t.Errorf("%d renewals in 20 TTLs, want one in a quarter of it at most", n)
+				}
+				f.set(nil)
+			})
+		})
+	}
+}
+
 // TestSilentRenewalsDoNotSpin: a store that says silent at once, again and again, is not
 // asked without end.
 func TestSilentRenewalsDoNotSpin(t *testing.T) {

@@ -1,7 +1,9 @@
 package mongolock
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -33,6 +35,10 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	if len(holds) == 1 {
 		err = r.Send(ctx, []int{0}, blockWait)
 	} else {
+		// They are answered together: not so late that those which were renewed are lost for others whose documents are busy.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(slices.MaxFunc(holds, byTTL).TTL/slowestBatch, 50*time.Millisecond))
+		defer cancel()
 		// One after the other: thousands of leases are to be renewed on two connections.
 		err = split.Run(ctx, r, split.Order(len(holds), func(i int) string { return holds[i].Key }), &s.limits.renew, 1)
 	}
@@ -46,6 +52,11 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	}
 	return r.results, nil
 }
+
+// slowestBatch is the part of a TTL for which several renewals are waited for.
+const slowestBatch = 4
+
+func byTTL(x, y driver.Hold) int { return cmp.Compare(x.TTL, y.TTL) }
 
 // renewal is one Renew.
 type renewal struct {

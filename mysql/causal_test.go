@@ -60,6 +60,7 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 	s, err := Open(l.MemberDSNs()[1], Options{})
 	must(t, err)
 	defer s.Close()
+	must(t, s.Migrate(within(t, time.Minute))) // node 1 may not have the tables yet, and takes this after them
 	locked := func() *sql.Tx {
 		tx, err := nodes[1].Begin()
 		must(t, err)
@@ -108,6 +109,7 @@ func TestP8_LockTxWhileTheNodeStaysBehind(t *testing.T) {
 	s, err := Open(l.MemberDSNs()[1], Options{})
 	must(t, err)
 	defer s.Close()
+	must(t, s.Migrate(within(t, time.Minute))) // node 1 may not have the tables yet, and takes this after them
 	lock := func(lock func(context.Context, Tx) error) error {
 		tx, err := nodes[1].Begin()
 		must(t, err)

@@ -49,6 +49,8 @@ type Grant struct {
 	renewedAt time.Duration // the start of the last statement that was acknowledged
 	shortened bool          // the renewal that set the deadline was cut short by MaxHold
 	renewals  int           // on their way
+	latest    *renewal      // of those that the renewer started
+	sent      time.Duration // when the last was, of any
 	answered  time.Duration // when the grant or its last renewal was
 	silence   call.Silence  // of the renewals that the renewer starts
 	guarded   bool          // a guard was asked for: it never passes on

@@ -19,9 +19,8 @@ const (
 	// connection, where a live holder is to keep its lease.
 	slowestCommit = 6
 
-	// renewalTime is the part of a TTL for which a try of a renewal is waited for at least. A
-	// Store needs more trips than that commit on a new connection: it prepares it first, with
-	// one or two. (A try that is given up after them costs its connection.)
+	// renewalTime is the part of a TTL after which a renewal that is not answered gets company by another, at the
+	// earliest. A Store needs more trips than that commit on a new connection: it prepares it first, with one or two.
 	renewalTime = 4
 
 	// slowestProcess is the part of a TTL within which the process gets the processor there.
@@ -71,14 +70,17 @@ type caller struct {
 }
 
 // newRenewal begins a renewal; nil: the grant has ended.
-func (g *Grant) newRenewal() *renewal {
+func (g *Grant) newRenewal(of *caller) *renewal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.user == nil {
 		return nil
 	}
 	g.renewals++
-	r := &renewal{g: g}
+	r := &renewal{g: g, caller: of}
+	if of == nil {
+		g.latest = r
+	}
 	r.call = batch.Call[driver.Hold]{Q: g.holdLocked(), Class: g.Terms.TTL, Deadline: g.deadline, Owner: r}
 	return r
 }
@@ -90,12 +92,12 @@ func (g *Grant) newRenewal() *renewal {
 func (g *Grant) Renew(ctx context.Context) error {
 	c := &caller{answer: make(chan error, 1)}
 	sent := g.rn.store.Work.Do(func() {
-		r := g.newRenewal()
+		r := g.newRenewal(c)
 		if r == nil {
 			c.answer <- errEnded
 			return
 		}
-		r.caller, r.call.Now = c, true
+		r.call.Now = true
 		g.rn.renewals.Submit(&r.call)
 	})
 	if !sent {
@@ -110,25 +112,40 @@ func (g *Grant) Renew(ctx context.Context) error {
 	}
 }
 
-// Patience implements batch.Owner: a third of the trust that is left, so that other tries
-// can follow; but always as long as a server may take on a new connection that commits in time
-// for its leases to live. The renewal of a grant that has ended is not sent; the last ones before MaxHold
+// Patience implements batch.Owner: the trust that is left, or will be if the one sent before is acknowledged, but for
+// what the process may need to see the answer; a caller's: the trust that is left. The renewal of a grant that has ended is not sent; the last ones before MaxHold
 // are cut short.
+//
+// After a third of what is left another is sent beside it, whose connection may be a better one; but
+// not before a server has had the time that it may take on a new connection where its leases are to live. The
+// first is not given up for that: on a busy server it may be the one that stands first in all queues, and
+// a new connection costs more than an answer.
 func (r *renewal) Patience(now time.Duration) time.Duration {
 	g := r.g
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	left := g.deadline - now
+	t, left, trusted := g.Terms, g.deadline-now, g.deadline
 	if g.user == nil || left <= 0 {
+		g.mu.Unlock()
 		return 0
 	}
-	if t := g.Terms; t.MaxHold > 0 {
+	if t.MaxHold > 0 {
 		r.call.Q.TTL = min(t.TTL, max(g.Began+t.MaxHold-now, time.Millisecond))
+	}
+	if g.renewals > 1 {
+		trusted = max(trusted, min(g.sent+t.TTL-t.Margin, g.maxHoldEnd()))
+	}
+	g.sent = now
+	alone := max(left/3, t.TTL/renewalTime, 50*time.Millisecond)
+	patience := max(trusted-now-t.TTL/slowestProcess, min(alone, left))
+	beside := g.latest == r && alone < patience
+	g.mu.Unlock()
+	if beside {
+		g.rn.planBeside(g, now+alone)
 	}
 	if r.caller != nil {
 		return left
 	}
-	return max(left/3, min(left, max(g.Terms.TTL/renewalTime, 50*time.Millisecond)))
+	return patience
 }
 
 // Answered implements batch.Owner: only an acknowledged renewal extends trust, counted
@@ -159,7 +176,9 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 		if err = res.Err; err == nil {
 			err = errNoAnswer
 		}
-		g.failedLocked(err)
+		if sent >= g.renewedAt { // no later one was acknowledged
+			g.failedLocked(err)
+		}
 		g.mu.Unlock()
 		seen.tell(0, err)
 	}
@@ -167,7 +186,7 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 		r.answerCaller(err, sent, got)
 		return
 	}
-	g.planNext(err, sent, got)
+	r.planNext(err, sent, got)
 }
 
 // answerCaller hands out the answer; what a dead connection swallowed is sent again.
@@ -176,8 +195,8 @@ func (r *renewal) answerCaller(err error, sent, got time.Duration) {
 	if driver.IsSilent(err) && !c.left.Load() {
 		if pause := c.silence.Pause(got - sent); got+pause < g.Deadline() {
 			g.rn.store.Work.ForkAfter(pause, func() {
-				if again := g.newRenewal(); again != nil {
-					again.caller, again.call.Now = c, true
+				if again := g.newRenewal(c); again != nil {
+					again.call.Now = true
 					g.rn.renewals.Submit(&again.call)
 				} else {
 					c.answer <- errEnded
@@ -193,12 +212,13 @@ func (r *renewal) answerCaller(err error, sent, got time.Duration) {
 }
 
 // planNext plans when the renewer checks a grant next, after a renewal that it had started
-// was answered.
-func (g *Grant) planNext(err error, sent, got time.Duration) {
-	rn := g.rn
+// was answered. Where one that was sent later is on its way, that one decides.
+func (r *renewal) planNext(err error, sent, got time.Duration) {
+	g, rn := r.g, r.g.rn
 	g.Check()
 	g.mu.Lock()
 	user, more, left, h := g.user, slices.Clone(g.more), g.deadline-got, g.holdLocked()
+	latest, overtaken := g.latest == r, sent < g.renewedAt // by one that was acknowledged
 	next := sent + rn.interval(g)
 	if err != nil {
 		// Soon again: with what is left of the trust window.
@@ -208,9 +228,12 @@ func (g *Grant) planNext(err error, sent, got time.Duration) {
 		}
 	}
 	g.mu.Unlock()
-	rn.plan(g, next)
+	if latest {
+		rn.plan(g, next)
+	}
 	switch {
 	case user == nil:
+	case err != nil && overtaken:
 	case err != nil:
 		rn.report.Renew.Fail(context.Background(), 0, logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID, "left", left, "err", err)...)
 	default:

@@ -82,6 +82,7 @@ func NewRenewer(c Config) *Renewer {
 type schedule struct {
 	due      time.Duration // when the renewer checks next: for a renewal, or at the trust deadline
 	renewing bool          // a renewal is on its way: due is the trust deadline
+	beside   time.Duration // a renewal is on its way: when another is to leave beside it; 0: none is on its way, or not sent
 	index    int           // in the heap, + 1; 0: not in it
 }
 
@@ -154,11 +155,16 @@ func (rn *Renewer) remove(g *Grant) {
 }
 
 // plan plans the next check of a grant after a renewal was answered.
-func (rn *Renewer) plan(g *Grant, next time.Duration) {
+func (rn *Renewer) plan(g *Grant, next time.Duration) { rn.planAt(g, next, 0) }
+
+// planBeside plans another renewal of a grant beside the one that is about to be sent.
+func (rn *Renewer) planBeside(g *Grant, at time.Duration) { rn.planAt(g, at, at) }
+
+func (rn *Renewer) planAt(g *Grant, next, beside time.Duration) {
 	rn.mu.Lock()
 	defer rn.mu.Unlock()
 	p := &g.schedule
-	p.renewing = false
+	p.renewing, p.beside = false, beside
 	if p.index == 0 {
 		return
 	}
@@ -229,13 +235,19 @@ func (rn *Renewer) collect() (due []*batch.Call[driver.Hold], over []*Grant) {
 			p.due = forever
 			continue
 		}
+		if p.beside > now { // it is not taken along: the answer may come before
+			p.due = min(p.beside, deadline)
+			continue
+		}
 		p.due = deadline
 		if p.renewing || !g.renews() {
 			continue // nothing to send: wait for the end
 		}
-		if r := g.newRenewal(); r != nil {
-			ahead = max(ahead, rn.interval(g)/2)
-			p.renewing = true
+		if r := g.newRenewal(nil); r != nil {
+			if p.beside == 0 {
+				ahead = max(ahead, rn.interval(g)/2)
+			}
+			p.renewing, p.beside = true, 0
 			due = append(due, &r.call)
 		}
 	}

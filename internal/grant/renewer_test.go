@@ -111,7 +111,7 @@ func TestLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		g, l := f.add(noRenew)
-		r := g.newRenewal()
+		r := g.newRenewal(nil)
 		wait(10 * time.Second)
 		if err := g.Renew(t.Context()); err != nil || g.Deadline() != 10*time.Second+trust {
 			t.Fatalf("%v, trusted until %v", err, g.Deadline())
@@ -120,7 +120,7 @@ func TestLateAnswers(t *testing.T) {
 		if g.Deadline() != 10*time.Second+trust {
 			t.Errorf("an earlier renewal moved the deadline back to %v", g.Deadline())
 		}
-		late := g.newRenewal()
+		late := g.newRenewal(nil)
 		wait(trust)
 		late.Answered(driver.Result{Status: driver.Alive}, 30*time.Second, 37*time.Second) // after the deadline
 		g.Check()
