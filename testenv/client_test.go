@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/rowlock/rowlock/testenv"
 )
@@ -91,7 +92,8 @@ func connectSQL(t *testing.T, s *testenv.Server) client {
 func connectMongo(t *testing.T, s *testenv.Server) client {
 	// The driver's defaults take half a minute to leave a primary that does not answer.
 	m, err := mongo.Connect(options.Client().ApplyURI(s.DSN()).
-		SetConnectTimeout(time.Second).SetHeartbeatInterval(500 * time.Millisecond))
+		SetConnectTimeout(time.Second).SetHeartbeatInterval(500 * time.Millisecond).
+		SetWriteConcern(writeconcern.Journaled())) // a mongod alone answers before, by default
 	must(t, "connect", err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
