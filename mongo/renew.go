@@ -1,14 +1,13 @@
 package mongolock
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/split"
@@ -37,7 +36,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	} else {
 		// They are answered together: not so late that those which were renewed are lost for others whose documents are busy.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(slices.MaxFunc(holds, byTTL).TTL/slowestBatch, 50*time.Millisecond))
+		ctx, cancel = context.WithTimeout(ctx, storekit.BatchPatience(holds))
 		defer cancel()
 		// One after the other: thousands of leases are to be renewed on two connections.
 		err = split.Run(ctx, r, split.Order(len(holds), func(i int) string { return holds[i].Key }), &s.limits.renew, 1)
@@ -52,11 +51,6 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	}
 	return r.results, nil
 }
-
-// slowestBatch is the part of a TTL for which several renewals are waited for.
-const slowestBatch = 4
-
-func byTTL(x, y driver.Hold) int { return cmp.Compare(x.TTL, y.TTL) }
 
 // renewal is one Renew.
 type renewal struct {

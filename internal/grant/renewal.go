@@ -113,8 +113,8 @@ func (g *Grant) Renew(ctx context.Context) error {
 }
 
 // Patience implements batch.Owner: the trust that is left, or will be if the one sent before is acknowledged, but for
-// what the process may need to see the answer; a caller's: the trust that is left. The renewal of a grant that has ended is not sent; the last ones before MaxHold
-// are cut short.
+// what the process may need to see the answer; of a caller's renewal the trust that is left. The renewal of a grant
+// that has ended is not sent; the last ones before MaxHold are cut short.
 //
 // After a third of what is left another is sent beside it, whose connection may be a better one; but
 // not before a server has had the time that it may take on a new connection where its leases are to live. The

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -76,7 +75,7 @@ func (l *Table) List(ctx context.Context, prefix, after string, limit int) (info
 			keys[i], rows[r.Key] = r.Key, r
 		}
 		infos, err = Infos(ctx, l, c, keys, rows, l.reader(ctx, c))
-		infos = slices.DeleteFunc(infos, func(i driver.Info) bool { _, ok := rows[i.Key]; return !ok }) // removed since
+		infos = Existing(infos, rows)
 		return err
 	})
 	return infos, conn.Classify(l.What("list"), err)

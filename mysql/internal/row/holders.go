@@ -132,3 +132,8 @@ func Infos[K known](ctx context.Context, l *Table, c *conn.Conn, keys []string, 
 		maps.Copy(found, again)
 	}
 }
+
+// Existing is infos without the keys that have no row any more.
+func Existing[K known](infos []driver.Info, found map[string]K) []driver.Info {
+	return slices.DeleteFunc(infos, func(i driver.Info) bool { _, ok := found[i.Key]; return !ok })
+}

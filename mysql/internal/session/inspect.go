@@ -139,8 +139,7 @@ func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (
 		n := len(infos)
 		err = f.db.Read(ctx, func(c *conn.Conn) error {
 			found, states, err := f.infos(ctx, c, part)
-			found = slices.DeleteFunc(found, func(i driver.Info) bool { _, ok := states[i.Key]; return !ok }) // removed since
-			infos = append(infos[:n], found...)                                                               // this may be run again
+			infos = append(infos[:n], row.Existing(found, states)...) // this may be run again
 			return err
 		})
 	}

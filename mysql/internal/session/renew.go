@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
+	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -30,7 +31,7 @@ func (f *ForUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	own := make([]*hold, len(holds))
 	beating := make([]*heartbeat, len(holds))
 	var due, foreign []int
-	var patience, rowPatience time.Duration
+	patience := time.Duration(0)
 	for i, h := range holds {
 		if own[i] = f.get(h.Key, h.ID); own[i] == nil {
 			foreign = append(foreign, i)
@@ -39,12 +40,12 @@ func (f *ForUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 		if own[i].rowDue(now, h.TTL) && !own[i].silent(now, h.TTL) {
 			due = append(due, i)
 		}
-		patience, rowPatience = max(patience, Heartbeats(h.TTL), f.db.Bound(0)), max(rowPatience, h.TTL/slowestRow, 50*time.Millisecond)
+		patience = max(patience, Heartbeats(h.TTL), f.db.Bound(0))
 		beating[i] = f.startBeat(own[i], h.TTL)
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rows := f.renewRows(ctx, rowPatience, now, holds, own, due)
+	rows := f.renewRows(ctx, now, holds, own, due)
 	var dead []int
 	causes := make(map[int]error) // why the session of a dead one is
 	for i, h := range holds {
@@ -80,22 +81,18 @@ func (f *ForUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 
 var errTooLate = errors.New("the answer came too late, or MaxHold is over")
 
-// slowestRow is the part of a TTL for which the renewal of the lease rows is waited for, at most: what
-// the sessions have answered meanwhile, or that one has ended, waits for it.
-const slowestRow = 4
-
 // renewRows extends the lease rows of the holds that are due and gives the answers
-// by index.
-func (f *ForUpdate) renewRows(ctx context.Context, patience, now time.Duration, holds []driver.Hold, own []*hold, due []int) map[int]driver.Result {
+// by index. What the sessions have answered meanwhile, or that one has ended, waits for it.
+func (f *ForUpdate) renewRows(ctx context.Context, now time.Duration, holds []driver.Hold, own []*hold, due []int) map[int]driver.Result {
 	if len(due) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	batch := make([]driver.Hold, len(due))
 	for n, i := range due {
 		batch[n] = holds[i]
 	}
+	ctx, cancel := context.WithTimeout(ctx, storekit.BatchPatience(batch))
+	defer cancel()
 	answers, err := f.lease.Renew(ctx, batch)
 	rows := make(map[int]driver.Result, len(due))
 	for n, i := range due {
