@@ -98,28 +98,35 @@ func (p *Report) Failovers() string {
 			}
 			if b.Len() == 0 {
 				b.WriteString("Failovers that had no other fault beside them: the longest time from the begin of the fault on in which the database committed no " +
-					"write of one row on a new connection, and in which a strategy granted nothing, and by how much that was longer; the leases that were " +
+					"write of one row on a new connection, and in which a strategy granted nothing, and by how much that was longer; the same of the program " +
+					"that waited longest each time; the leases that were " +
 					"held when it began, those of them that were lost, all with the signal, and of these those that were still trusted.\n\n" +
-					"| fault | server | n | database p50 | max | strategy: p50, max; beyond the database's | leases held | lost | while trusted |\n|---|---|---|---|---|---|---|---|---|\n")
+					"| fault | server | n | database p50 | max | strategy: p50, max; beyond the database's; the slowest program's beyond | leases held | lost | while trusted |\n|---|---|---|---|---|---|---|---|---|\n")
 			}
 			p50, longest := middle(f.Database)
 			var spaces []string
 			for _, space := range slices.Sorted(maps.Keys(f.Of)) {
-				beyond := make([]time.Duration, 0, len(f.Database))
-				if of := f.Of[space]; len(of) == len(f.Database) {
-					for i, d := range of {
-						beyond = append(beyond, max(0, d-f.Database[i]))
-					}
-				}
 				m, l := middle(f.Of[space])
-				more, most := middle(beyond)
-				spaces = append(spaces, fmt.Sprintf("`%s` %s, %s; %s, %s", space, m, l, more, most))
+				more, most := middle(beyond(f.Of[space], f.Database))
+				last, latest := middle(beyond(f.Slowest[space], f.Database))
+				spaces = append(spaces, fmt.Sprintf("`%s` %s, %s; %s, %s; %s, %s", space, m, l, more, most, last, latest))
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", name, s.kind, thousands(len(f.Gaps)), p50, longest,
 				strings.Join(spaces, "<br>"), thousands(f.Held), thousands(f.Lost), thousands(f.Early))
 		}
 	}
 	return b.String()
+}
+
+// beyond is by how much each of them is longer than the database's of the same fault.
+func beyond(of, database []time.Duration) (more []time.Duration) {
+	if len(of) != len(database) {
+		return nil
+	}
+	for i, d := range of {
+		more = append(more, max(0, d-database[i]))
+	}
+	return more
 }
 
 // middle is the median and the longest.

@@ -59,7 +59,7 @@ func (p *Report) Add(name string, r round.Result) {
 	for name, f := range r.Faults {
 		sum := s.faults[name]
 		if sum == nil {
-			sum = &round.FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}}
+			sum = &round.FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}, Slowest: map[string][]time.Duration{}}
 			s.faults[name] = sum
 		}
 		sum.Injected += f.Injected
@@ -67,6 +67,7 @@ func (p *Report) Add(name string, r round.Result) {
 		sum.Database = append(sum.Database, f.Database...)
 		for space, gaps := range f.Of {
 			sum.Of[space] = append(sum.Of[space], gaps...)
+			sum.Slowest[space] = append(sum.Slowest[space], f.Slowest[space]...)
 		}
 		sum.Held, sum.Lost, sum.Early = sum.Held+f.Held, sum.Lost+f.Lost, sum.Early+f.Early
 		for text, n := range f.Errors {

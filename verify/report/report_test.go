@@ -57,9 +57,10 @@ func TestFailovers(t *testing.T) {
 		return all
 	}
 	p.Add("MongoDB", round.Result{Kind: testenv.Mongo3, Faults: map[string]*round.FaultStats{
-		"primary-killed": {Injected: 3, Gaps: s(9, 2, 5), Database: s(9, 1, 3), Of: map[string][]time.Duration{"mongo": s(10, 2, 1)}, Held: 30, Lost: 4, Early: 1},
+		"primary-killed": {Injected: 3, Gaps: s(9, 2, 5), Database: s(9, 1, 3), Of: map[string][]time.Duration{"mongo": s(10, 2, 1)},
+			Slowest: map[string][]time.Duration{"mongo": s(10, 5, 3)}, Held: 30, Lost: 4, Early: 1},
 	}})
-	const want = "| `primary-killed` | mongo3 | 3 | 3.0 s | 9.0 s | `mongo` 2.0 s, 10.0 s; 1.0 s, 1.0 s | 30 | 4 | 1 |"
+	const want = "| `primary-killed` | mongo3 | 3 | 3.0 s | 9.0 s | `mongo` 2.0 s, 10.0 s; 1.0 s, 1.0 s; 1.0 s, 4.0 s | 30 | 4 | 1 |"
 	if text := p.Failovers(); !strings.Contains(text, want) {
 		t.Errorf("%q is missing in:\n%s", want, text)
 	}

@@ -40,6 +40,7 @@ type FaultStats struct {
 	Gaps     []time.Duration            // the longest time without a grant to anybody, from its begin on
 	Database []time.Duration            // the same of durable writes of one row, on new connections, beside the locks
 	Of       map[string][]time.Duration // the same of grants by space
+	Slowest  map[string][]time.Duration // the same of the program of the space to which it was the longest
 	Lost     int                        // leases that ended by themselves meanwhile: their holders had the signal
 	Early    int                        // those of them that ended while they were trusted, because the database said that the hold is gone
 	Held     int                        // leases that were there when it began
@@ -148,7 +149,7 @@ func (r *Result) count(events []history.Event) {
 	for i, e := range faults {
 		f := r.Faults[e.Key]
 		if f == nil {
-			f = &FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}}
+			f = &FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}, Slowest: map[string][]time.Duration{}}
 			r.Faults[e.Key] = f
 		}
 		f.Injected++
@@ -160,6 +161,7 @@ func (r *Result) count(events []history.Event) {
 		for space, times := range served.in {
 			if len(times.at) > 0 {
 				f.Of[space] = append(f.Of[space], times.gap(e.Begin, e.End))
+				f.Slowest[space] = append(f.Slowest[space], served.slowest(space, e.Begin, e.End))
 			}
 		}
 		held, lost, early := leases.during(e)

@@ -38,6 +38,9 @@ func TestService(t *testing.T) {
 	if got := s.in["version"].gap(2, 20); got != 18 {
 		t.Errorf("the space: %d, not 18", got)
 	}
+	if got := s.slowest("version", 2, 20); got != 48 {
+		t.Errorf("the slowest program: %d, not 48, of p1, which got nothing after its last", got)
+	}
 	if got := s.anybody.gap(31, 40); got != 29 {
 		t.Errorf("after the last grant: %d, not 29", got)
 	}

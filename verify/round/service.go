@@ -7,12 +7,12 @@ import (
 	"github.com/rowlock/rowlock/verify/history"
 )
 
-// service is when programs got something from the database. What they granted by themselves does not count: it says nothing of it. Of one
-// program alone nothing is said, which may want nothing for a while: whether each comes back is for the checker of P27.
+// service is when programs got something from the database. What they granted by themselves does not count: it says nothing of it.
 type service struct {
-	database *times            // writes of one row, on new connections
-	anybody  *times            // grants to anybody
-	in       map[string]*times // the same by space
+	database *times                       // writes of one row, on new connections
+	anybody  *times                       // grants to anybody
+	in       map[string]*times            // the same by space
+	programs map[string]map[string]*times // and by program
 }
 
 // times are moments in their order, seen until the last one.
@@ -24,7 +24,7 @@ type times struct {
 func (t *times) seen(e history.Event) { t.until = max(t.until, e.Begin, e.End) }
 
 func serviceOf(events []history.Event) *service {
-	s := &service{database: &times{}, anybody: &times{}, in: map[string]*times{}}
+	s := &service{database: &times{}, anybody: &times{}, in: map[string]*times{}, programs: map[string]map[string]*times{}}
 	read := reads{}
 	for _, e := range events {
 		switch e.Kind {
@@ -38,10 +38,15 @@ func serviceOf(events []history.Event) *service {
 			continue
 		}
 		if s.in[e.Space] == nil {
-			s.in[e.Space] = &times{}
+			s.in[e.Space], s.programs[e.Space] = &times{}, map[string]*times{}
+		}
+		program := s.programs[e.Space][e.Client]
+		if program == nil {
+			program = &times{}
+			s.programs[e.Space][e.Client] = program
 		}
 		granted := e.Kind == history.Acquire && e.Result == history.OK && !read.local(e)
-		for _, t := range []*times{s.anybody, s.in[e.Space]} {
+		for _, t := range []*times{s.anybody, s.in[e.Space], program} {
 			t.seen(e)
 			if granted {
 				t.at = append(t.at, e.End)
@@ -50,10 +55,23 @@ func serviceOf(events []history.Event) *service {
 	}
 	slices.Sort(s.database.at)
 	slices.Sort(s.anybody.at)
-	for _, t := range s.in {
+	for space, t := range s.in {
 		slices.Sort(t.at)
+		for _, program := range s.programs[space] {
+			slices.Sort(program.at)
+		}
 	}
 	return s
+}
+
+// slowest is the longest gap of a program that was granted something in the space before begin.
+func (s *service) slowest(space string, begin, end time.Duration) (longest time.Duration) {
+	for _, t := range s.programs[space] {
+		if len(t.at) > 0 && t.at[0] < begin {
+			longest = max(longest, t.gap(begin, end))
+		}
+	}
+	return longest
 }
 
 // gap is the longest time between two moments, or from begin to one, of those times that start between begin and end. Where none

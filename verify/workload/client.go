@@ -166,5 +166,6 @@ func (s *space) work(ctx context.Context) {
 		start(1, (*worker).lead)
 		start(1, (*worker).follow)
 	}
+	all.Go(func() { s.steady(ctx, number) })
 	all.Wait()
 }
