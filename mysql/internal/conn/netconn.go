@@ -36,7 +36,10 @@ type dialKey struct{}
 
 // netConnector makes netConns. A network that the program registered with the driver is
 // dialled by the driver, and has connections of the usual kind.
-type netConnector struct{ sqldriver.Connector }
+type netConnector struct {
+	sqldriver.Connector
+	late *lateness
+}
 
 // NewConnector makes connections whose network connection is known: those that it dials itself, or by the DialFunc that
 // config has.
@@ -55,11 +58,15 @@ func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
 		}
 	}
 	c, err := mysql.NewConnector(config)
-	return netConnector{c}, err
+	return netConnector{c, &lateness{}}, err
 }
 
 // Connect implements driver.Connector of database/sql.
 func (n netConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	return n.late.connect(ctx, n.connect)
+}
+
+func (n netConnector) connect(ctx context.Context) (sqldriver.Conn, error) {
 	var nc net.Conn
 	c, err := n.Connector.Connect(context.WithValue(ctx, dialKey{}, &nc))
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 //   - the server shows the old connection at work: it waits for a lock or for the
 //     disk. It is waited for, and asked about again, each time later.
 //   - another server answers: that is a new primary, or one of several behind a proxy,
-//     which cannot say what the old one does. The second time it counts as the first case.
+//     which cannot say what the old one does. The second time, a second later, it counts as the first case.
 //   - nothing answers: the server is silent, and a second connection to it is as good
 //     as the first. It is waited for too.
 //
@@ -115,6 +115,9 @@ func (w *watchdog) judge(list []*watch) {
 			w.db.distrust(e.start)
 		default:
 			e.patience = min(2*max(e.patience, SilentFor), mostSilence)
+			if err == nil && q.server != e.c.Server {
+				e.patience = SilentFor // to ask it once more is enough
+			}
 			e.ask, e.asked = now.Add(e.patience), true
 			w.arm(now, e.next())
 		}
