@@ -13,7 +13,7 @@
 //     stands for election.
 //   - Light workers take and release keys of their own client, which makes numbers: many
 //     locks in each statement.
-//   - Steady keys are asked for at a steady pace, which tells when locks can be had again.
+//   - With a long TTL keys are asked for at a steady pace too, which tells when locks can be had again.
 //
 // What a worker does is chosen by a generator with the seed of the round.
 package workload

@@ -46,6 +46,7 @@ type mongoBackend struct {
 
 func connectMongo(address string, through map[string]string) (*mongo.Client, error) {
 	return mongo.Connect(options.Client().ApplyURI(address).
+		SetHeartbeatInterval(time.Second). // as docs/guides/cluster-kinds.md says
 		SetDialer(fault.Dialer(through)).
 		SetServerSelectionTimeout(3 * time.Second).SetWriteConcern(writeconcern.Majority()))
 }

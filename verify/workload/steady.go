@@ -9,17 +9,19 @@ import (
 	"github.com/rowlock/rowlock/verify/timed"
 )
 
-// steadyEvery is the longest between two keys of steady, and steadyKeys after how many it begins again.
 const (
-	steadyEvery = 200 * time.Millisecond
-	steadyKeys  = 1000
+	steadyFrom  = 5 * time.Second        // the least TTL for which there are steady keys
+	steadyEvery = 200 * time.Millisecond // between two
+	steadyKeys  = 1000                   // after so many it begins again
 )
 
 // steady takes keys that nobody else wants, and gives them back, at a steady pace. One that hangs keeps none from being
 // asked for: their grants tell when locks can be had again, as Pulses tell it of the database. The other workers
-// do not: of a long TTL they may wait for a key, or keep it, for a minute.
+// do not: of a long TTL they may wait for a key, or keep it, for a minute. Of a short one they do, and there is nothing to add.
 func (s *space) steady(ctx context.Context, number int) {
-	every := min(s.task.TTL/10, steadyEvery)
+	if s.task.TTL < steadyFrom {
+		return
+	}
 	var all sync.WaitGroup
 	for i := 0; ctx.Err() == nil; i++ {
 		w := newWorker(s, number+i)
@@ -31,7 +33,7 @@ func (s *space) steady(ctx context.Context, number int) {
 				h.release(ctx)
 			}
 		})
-		timed.Rest(ctx, every)
+		timed.Rest(ctx, steadyEvery)
 	}
 	all.Wait()
 }

@@ -47,7 +47,8 @@ func (a *app) open(ctx context.Context) (*opened, error) {
 		o.close = func() { _ = store.Close() }
 		return o, nil
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.address.text).SetAppName("rowlock"))
+	// The URI may say otherwise. Why not the driver's 10 s: docs/guides/cluster-kinds.md, MongoDB.
+	client, err := mongo.Connect(options.Client().SetHeartbeatInterval(time.Second).ApplyURI(s.address.text).SetAppName("rowlock"))
 	if err != nil {
 		return nil, invalid("the database's URL: %w", err)
 	}

@@ -19,6 +19,7 @@ type ForUpdate struct {
 
 	Sessions  *conn.Pool
 	attempts  chan struct{} // one for each acquire under way
+	undoing   chan struct{} // one for each undo on a connection for releases
 	lookFirst *lookFirst
 	hinter    *hinter
 	phases    phases
@@ -50,6 +51,7 @@ func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
 		Config:   o,
 		lease:    row.NewTable(d, o.Leases, o.Shares),
 		attempts: make(chan struct{}, MaxAttempts),
+		undoing:  make(chan struct{}, max(1, d.Releases.Size()-1)),
 		holds:    make(map[driver.HoldID]*hold),
 		failed:   make(map[driver.HoldID]*failure),
 	}

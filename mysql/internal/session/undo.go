@@ -59,7 +59,7 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 	f.mu.Unlock()
 	var ungated error
 	if gated { // first, because nobody can have the key while it stands, and a session may take long to end
-		ungated = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
+		ungated = f.UndoStep(ctx, func(c *conn.Conn) error {
 			return conn.Classify(f.lease.What("undo"), f.ungate(ctx, c, q.Key, q.ID))
 		})
 	}
@@ -91,9 +91,21 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 	return driver.Result{Status: driver.Released, Final: true}
 }
 
+// UndoStep runs f on a connection for releases, and leaves one to releases and tickets: undos are one by one, after an outage
+// there are hundreds, and a ticket that is not renewed for a second ends.
+func (f *ForUpdate) UndoStep(ctx context.Context, step func(*conn.Conn) error) error {
+	select {
+	case f.undoing <- struct{}{}:
+		defer func() { <-f.undoing }()
+	case <-ctx.Done():
+		return conn.NotSent("wait for a connection", ctx.Err())
+	}
+	return f.db.Step(ctx, f.db.Releases, step)
+}
+
 // takeBack ends the MinHold of a hold in the lease row.
 func (f *ForUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64, err error) {
-	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
+	err = f.UndoStep(ctx, func(c *conn.Conn) error {
 		res, err := c.Exec(ctx, f.db.Bound(0), f.revoke(q.Key, q.ID))
 		if err == nil {
 			affected, err = res.RowsAffected()
@@ -118,7 +130,7 @@ func (f *ForUpdate) ungate(ctx context.Context, c *conn.Conn, key string, id dri
 
 // locked reports whether any session has the key.
 func (f *ForUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
-	err = f.db.Step(ctx, f.db.Releases, func(c *conn.Conn) error {
+	err = f.UndoStep(ctx, func(c *conn.Conn) error {
 		states, err := f.read(ctx, c, []string{key})
 		locked = states[key].locked
 		return conn.NotSent(f.lease.What("undo"), err)
