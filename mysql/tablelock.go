@@ -18,7 +18,7 @@ import (
 // answers both alike. In the second case the key may be free, and a caller who is told that somebody has it skips its job.
 
 // admitted makes an attempt. Where a statement was kept waiting meanwhile, an answer that names no holder stands only if
-// the tables can be written to.
+// the tables can be written to; that somebody has the key, only if it is so again: they may have been locked until just now.
 func (s *Store) admitted(ctx context.Context, reqs []driver.Request, attempt func(context.Context, []driver.Request) ([]driver.Result, error)) ([]driver.Result, error) {
 	before := s.db.Blocked.Load()
 	results, err := storekit.Admit(ctx, reqs, s.line.Places, attempt)
@@ -37,6 +37,7 @@ func (s *Store) admitted(ctx context.Context, reqs []driver.Request, attempt fun
 	}
 	locked := s.tablesLocked(ctx, reqs[first].Key)
 	if locked == nil {
+		s.again(ctx, reqs, results)
 		return results, nil
 	}
 	for i, r := range results {
@@ -49,6 +50,28 @@ func (s *Store) admitted(ctx context.Context, reqs []driver.Request, attempt fun
 		}
 	}
 	return results, nil
+}
+
+// again asks once more for the keys that somebody has who is not named.
+func (s *Store) again(ctx context.Context, reqs []driver.Request, results []driver.Result) {
+	var some []driver.Request
+	var at []int
+	for i, r := range results {
+		if r.Status == driver.Held && namesNoHolder(r) && !r.Gated && r.Ahead == 0 {
+			some, at = append(some, reqs[i]), append(at, i)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	anew, err := s.strategy.Acquire(ctx, some)
+	for n, i := range at {
+		if err != nil {
+			results[i] = driver.Result{Err: err}
+		} else {
+			results[i] = anew[n]
+		}
+	}
 }
 
 // namesNoHolder reports whether an answer may come from a lock on the table. One that is to be asked for again will be.

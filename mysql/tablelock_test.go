@@ -1,10 +1,12 @@
 package mysqllock
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,6 +117,43 @@ func TestP8_LockedTableOfSessions(t *testing.T) {
 				t.Logf("%v %s, locked are %s: %+v", r.Mode, r.Key, tables, results[0])
 				saysLocked(t, results[0])
 			}
+		}
+	})
+}
+
+// A lock on the table that ends in the moment in which the Store asks for it was no holder of the key either.
+func TestP8_TableLockThatEnds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		c.release(c.granted("k", time.Minute))
+		own, err := l.db.Conn(t.Context())
+		must(t, err)
+		defer own.Close()
+		w := l.firewall()
+		c.Store = l.bare()
+		c.release(c.granted("k", time.Minute))
+		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+"_row READ")
+		must(t, err)
+		var unlock sync.Once
+		w.shows(nil, func(sent []byte) {
+			if bytes.Contains(sent, []byte("LIMIT 1 FOR UPDATE SKIP LOCKED")) { // the question
+				unlock.Do(func() { _, err = own.ExecContext(within(t, patience), "UNLOCK TABLES") })
+			}
+		})
+		q := request("k", time.Minute)
+		results, failed := c.Acquire(within(t, patience), []driver.Request{q})
+		if failed != nil {
+			results = []driver.Result{{Err: failed}}
+		}
+		unlock.Do(func() { _, err = own.ExecContext(within(t, patience), "UNLOCK TABLES") })
+		must(t, err)
+		t.Logf("%+v", results[0])
+		switch r := results[0]; {
+		case r.Status == driver.Granted:
+			c.release(driver.Hold{Key: q.Key, ID: q.ID})
+		case r.Status != driver.Unknown || !driver.IsNotApplied(r.Err):
+			t.Errorf("P8: nobody has the key: %+v", r)
 		}
 	})
 }
