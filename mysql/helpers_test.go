@@ -117,18 +117,28 @@ func (l *lab) age(key string, d time.Duration) {
 // returned function ends it.
 func (l *lab) guard(key string) (end func()) {
 	l.t.Helper()
+	end, err := l.tryGuard(key)
+	must(l.t, err)
+	return end
+}
+
+// tryGuard is guard; sql.ErrNoRows: the key has no row.
+func (l *lab) tryGuard(key string) (end func(), err error) {
+	l.t.Helper()
 	tx, err := l.db.Begin()
 	must(l.t, err)
 	l.t.Cleanup(func() { _ = tx.Rollback() })
 	var token uint64
 	var hold string
-	must(l.t, l.db.QueryRow(fmt.Sprintf("SELECT token,HEX(hold) FROM %s WHERE name=x'%x'", l.table(), key)).Scan(&token, &hold))
+	if err := l.db.QueryRow(fmt.Sprintf("SELECT token,HEX(hold) FROM %s WHERE name=x'%x'", l.table(), key)).Scan(&token, &hold); err != nil {
+		return nil, err
+	}
 	which := ""
 	if l.strategy == UniqueInsert { // two holds can have one token there, and part of the index would lock a gap
 		which = " AND hold=x'" + hold + "'"
 	}
-	must(l.t, tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x'%s LOCK IN SHARE MODE", l.table(), token, key, which)).Scan(&token))
-	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }
+	err = tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x'%s LOCK IN SHARE MODE", l.table(), token, key, which)).Scan(&token)
+	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }, err
 }
 
 // each runs f for both strategies that lock by a row, on both servers.
