@@ -59,7 +59,7 @@ func (p *Report) Add(name string, r round.Result) {
 	for name, f := range r.Faults {
 		sum := s.faults[name]
 		if sum == nil {
-			sum = &round.FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}, Slowest: map[string][]time.Duration{}}
+			sum = round.NewFaultStats()
 			s.faults[name] = sum
 		}
 		sum.Injected += f.Injected

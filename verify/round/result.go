@@ -47,6 +47,11 @@ type FaultStats struct {
 	Errors   map[string]int             // what callers were told meanwhile, without what differs each time
 }
 
+// NewFaultStats are those of a fault that was not injected yet.
+func NewFaultStats() *FaultStats {
+	return &FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}, Slowest: map[string][]time.Duration{}}
+}
+
 // Sum is the numbers of all spaces.
 func (r *Result) Sum() (c Count) {
 	for _, s := range r.Spaces {
@@ -149,7 +154,7 @@ func (r *Result) count(events []history.Event) {
 	for i, e := range faults {
 		f := r.Faults[e.Key]
 		if f == nil {
-			f = &FaultStats{Errors: map[string]int{}, Of: map[string][]time.Duration{}, Slowest: map[string][]time.Duration{}}
+			f = NewFaultStats()
 			r.Faults[e.Key] = f
 		}
 		f.Injected++
