@@ -55,6 +55,8 @@ func run(ctx context.Context, p plan) error {
 			return err
 		}
 	}
+	// Once more at the end, which is all that is kept of a long output where a machine of others ran it.
+	first(all.Found(), func(line string) { say("VIOLATION: %s", line) })
 	if n := all.Violations(); n > 0 {
 		failed = errors.Join(failed, fmt.Errorf("%d violations", n))
 	}
@@ -201,12 +203,19 @@ func judge(folder string) error {
 
 // tell shows the first violations.
 func tell(violations []check.Violation) {
-	for i, v := range violations {
+	first(violations, func(v check.Violation) {
+		say("  VIOLATION of %s (%s), %s %s: %s", v.Promise, v.Checker, v.Space, v.Key, v.Text)
+	})
+}
+
+// first shows the first of many, and says how many more there are.
+func first[T any](all []T, show func(T)) {
+	for i, one := range all {
 		if i == 10 {
-			say("  and %d more", len(violations)-i)
+			say("  and %d more", len(all)-i)
 			return
 		}
-		say("  VIOLATION of %s (%s), %s %s: %s", v.Promise, v.Checker, v.Space, v.Key, v.Text)
+		show(one)
 	}
 }
 

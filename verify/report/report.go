@@ -3,6 +3,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ type Report struct {
 	servers []*server
 	failed  []string
 	anew    map[testenv.Kind]int
+	found   []string
 }
 
 // server is what there is about one server.
@@ -77,6 +80,16 @@ func (p *Report) Add(name string, r round.Result) {
 			s.violated[name]++
 		}
 	}
+	for _, v := range r.Violations {
+		p.found = append(p.found, fmt.Sprintf("%s, seed %#x: %s", r.Kind, r.Seed, v))
+	}
+}
+
+// Found are the violations, a line each, with the seeds of their rounds.
+func (p *Report) Found() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.found)
 }
 
 // Fail notes a round that could not be run or judged.

@@ -23,7 +23,7 @@ func TestMarkdown(t *testing.T) {
 			NotRun: []string{"disk-full"},
 		}
 		if i > 0 {
-			r.Violations = []check.Violation{{}}
+			r.Seed, r.Violations = 0x2a, []check.Violation{{Promise: "P1", Checker: "lock", Space: "version", Key: "k", Text: "two holders"}}
 		}
 		p.Add("MySQL 9.7", r)
 	}
@@ -41,6 +41,9 @@ func TestMarkdown(t *testing.T) {
 	}
 	if p.Failovers() != "" {
 		t.Error("failovers of a single server")
+	}
+	if found := strings.Join(p.Found(), "\n"); found != `mysql, seed 0x2a: P1 (lock), space version, key "k": two holders` {
+		t.Errorf("found: %s", found)
 	}
 	if p.Violations() != 1 || p.Failed() != 1 {
 		t.Errorf("%d violations, %d failed", p.Violations(), p.Failed())
