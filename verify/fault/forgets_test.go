@@ -1,0 +1,74 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/rowlock/rowlock/testenv"
+)
+
+// TestServerForgetsCommits: a mongod that is started anew with its clock an hour on says of a commit that took effect that there was no such
+// transaction. It removes what it knows of sessions whose last write is older than TransactionRecordMinimumLifetimeMinutes (30) and which
+// config.system.sessions does not name; sessions are written there every five minutes.
+func TestServerForgetsCommits(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, err := testenv.StartTroubled(ctx, testenv.Mongo)
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	if !s.Troubled() {
+		t.Skip("the server's clock is the machine's")
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(s.DSN()))
+	must(t, err)
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	rows := client.Database("test").Collection("forgotten")
+	_, err = rows.InsertOne(ctx, bson.M{})
+	must(t, err)
+	// Makes the collection of sessions, as mongod does five minutes after its start.
+	must(t, client.Database("admin").RunCommand(ctx, bson.M{"refreshLogicalSessionCacheNow": 1}).Err())
+
+	const n = 40
+	var sessions []*mongo.Session
+	for range n {
+		session, err := client.StartSession()
+		must(t, err)
+		must(t, session.StartTransaction())
+		_, err = rows.InsertOne(mongo.NewSessionContext(ctx, session), bson.M{"committed": true})
+		must(t, err)
+		must(t, session.CommitTransaction(ctx))
+		sessions = append(sessions, session)
+	}
+	anew := func(ahead time.Duration) {
+		must(t, s.SetClock(ahead))
+		must(t, s.Kill())
+		must(t, s.Restart(ctx))
+	}
+	anew(0)
+	must(t, sessions[0].CommitTransaction(ctx)) // asks for its outcome once more
+	anew(time.Hour)
+	forgotten := false
+	for _, session := range sessions[1:] {
+		err := session.CommitTransaction(ctx)
+		var said mongo.CommandError
+		if forgotten = errors.As(err, &said) && said.Name == "NoSuchTransaction"; forgotten {
+			break
+		}
+		must(t, err)
+		time.Sleep(500 * time.Millisecond)
+	}
+	if !forgotten {
+		t.Errorf("all %d commits are known", n)
+	}
+	there, err := rows.CountDocuments(ctx, bson.M{"committed": true})
+	must(t, err)
+	if there != n {
+		t.Errorf("%d of %d transactions took effect", there, n)
+	}
+}
