@@ -1,7 +1,10 @@
 package rowlock
 
 import (
+	"slices"
+
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/grant"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -25,6 +28,17 @@ func (c *Client) heldHere(id keyID) (why error) {
 		why = ErrReleasing
 	}
 	return why
+}
+
+// unawaited reports whether a release of the key by this client, of a hold that excludes this mode, is on its way and no caller waits for
+// its answer: Release of a client with ReleaseAsync, or what AcquireAll gave back. Called under c.mu.
+func (c *Client) unawaited(id keyID) bool {
+	for _, k := range c.entries(id.name) {
+		if k != nil && excludes(k.id.mode, id.mode) && slices.ContainsFunc(k.grants, (*grant.Grant).Unawaited) {
+			return true
+		}
+	}
+	return false
 }
 
 // left is what this client may have left of the key in a mode that excludes this one. Called under c.mu.
@@ -54,7 +68,7 @@ func (c *Client) metOwn(id keyID, held *HeldError, before undo.Left) bool {
 		return false
 	}
 	switch here := c.heldHere(id); {
-	case here == ErrReleasing && c.opts.ReleaseAsync:
+	case here == ErrReleasing && c.unawaited(id):
 		return true
 	case here != nil && here != ErrReleasing:
 		return false // another caller has it

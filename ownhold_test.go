@@ -84,6 +84,31 @@ func TestOwnLateReleaseIsNotAHolder(t *testing.T) {
 	})
 }
 
+// TestOwnGivenBackIsNotAHolder: AcquireAll got one of its keys and failed, and what it gave back is on its way. Nobody has the key.
+func TestOwnGivenBackIsNotAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c, other := newClient(t, f), newClient(t, f.Store)
+		theirs := acquire(t, other, "b")
+		f.set(on("release", verdict{delay: time.Second}))
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		if _, err := c.AcquireAll(ctx, []rowlock.Want{{Key: "a"}, {Key: "b"}}); !errors.Is(err, rowlock.ErrHeld) {
+			t.Fatal(err)
+		}
+		if _, err := c.TryAcquire(context.Background(), "a"); !isOwnRelease(err) {
+			t.Errorf("TryAcquire of what was given back: %v", err)
+		}
+		if _, err := c.TryAcquire(context.Background(), "b"); !errors.Is(err, rowlock.ErrHeld) {
+			t.Errorf("TryAcquire of a key that another has: %v", err)
+		}
+		f.set(nil)
+		time.Sleep(time.Second)
+		release(t, acquire(t, c, "a"))
+		release(t, theirs)
+	})
+}
+
 // TestOwnHoldThatHasExpired: after a loss the own hold keeps nobody from its key for longer than a TTL from its last answer, unless a
 // renewal of it is on its way, also where the loss was noticed later, or where neither its release nor its undo is answered: a refusal is another's hold then.
 func TestOwnHoldThatHasExpired(t *testing.T) {

@@ -116,7 +116,7 @@ func (s *Store) inTx(ctx context.Context, doing string, leases storekit.Leases, 
 		if err == nil {
 			return nil
 		}
-		if !transient(err) {
+		if !transient(err) || errors.Is(err, driver.ErrUnknownOutcome) {
 			return x.ended(outer, err)
 		}
 		select {
@@ -187,7 +187,7 @@ func (x *ownTx) commit(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case transient(err):
+		case neverWas(err):
 			return fmt.Errorf("mongo: %s on %s: commit: %w: %w", x.what, x.s, driver.ErrConflict, err)
 		case !mayPass(err):
 			odd++
@@ -215,6 +215,10 @@ func (x *ownTx) resetSession() {
 	cancel()
 	_ = x.own.Driver.CommitTransaction(ctx)
 }
+
+// neverWas: the server said of a commit that there is no such transaction, and will be none. The driver gives the same label to what it did not
+// send, because its pool had just been cleared (2.9.3); that says nothing of the sending before it.
+func neverWas(err error) bool { return transient(err) && command.Code(err) != 0 }
 
 // mayPass: the answer to a commit did not come, or says that it is not known.
 func mayPass(err error) bool {

@@ -175,6 +175,13 @@ func (g *Grant) AwaitRelease(ctx context.Context, d time.Duration) {
 	}
 }
 
+// Unawaited reports whether a release of the grant is on its way for whose answer no caller waits.
+func (g *Grant) Unawaited() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.user == nil && g.release.async && !g.release.answered
+}
+
 // Answer waits for the answer to the release: Released, also where there was none in
 // time and where no caller was to wait for it, or the loss that it was. Of a grant that was given
 // back it is Released at once.

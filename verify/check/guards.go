@@ -28,7 +28,7 @@ func guards(k *key) (found []Violation) {
 			found = append(found, k.violation("guards", "P21", []history.Event{e}, "a commit took effect %d times: %s.", n, k.tell(e)))
 		case n == 0 && e.Result == history.OK:
 			found = append(found, k.violation("guards", "P21", []history.Event{e}, "an acknowledged commit of a reader is not there: %s.", k.tell(e)))
-		case n > 0 && e.Result != history.OK && !k.undecided(e):
+		case n > 0 && e.Result != history.OK && !undecided(e):
 			found = append(found, k.violation("guards", "P21", []history.Event{e}, "a commit that was refused took effect: %s.", k.tell(e)))
 		}
 		if e.Result == history.Conflict && e.Group == 0 && k.onlyReaders(e) {

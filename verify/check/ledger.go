@@ -31,7 +31,7 @@ func newRows(k *key) rows {
 		switch n := rowOf(e); {
 		case e.Result == history.OK:
 			r.sure[n]++
-		case k.undecided(e) && e.Sent > 0:
+		case undecided(e) && e.Sent > 0:
 			r.perhaps[n]++
 		}
 	}
@@ -123,7 +123,7 @@ func numbers(k *key, r rows) (found []Violation) {
 // refused is a commit that said of this row that nothing took effect.
 func refused(k *key, n row) (history.Event, bool) {
 	for _, e := range k.commits {
-		if rowOf(e) == n && e.Sent > 0 && e.Result != history.OK && !k.undecided(e) {
+		if rowOf(e) == n && e.Sent > 0 && e.Result != history.OK && !undecided(e) {
 			return e, true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // transactions that hold a key so each finds the effects of all before it, so no two
 // make the effect of one number.
 //
-// The exceptions are marks that somebody removes by hand, which no round does, and a mongod that forgets a commit (undecided).
+// There is no exception, but marks that somebody removes by hand, which no round does.
 // Runs that nobody tried are not looked at.
 func runs(k *key) (found []Violation) {
 	var names []string
@@ -64,7 +64,7 @@ func (k *key) run(tries, rows, marks []history.Event) (found []Violation) {
 			bad(append(slices.Clone(rows), t), "a caller whose call said that its effects are there has none: %s.", k.tell(t))
 		case t.Result == history.Ran && len(rows) == 0:
 			bad([]history.Event{t}, "a run whose effects are not there was told to have been: %s.", k.tell(t))
-		case t.Result != history.OK && !k.undecided(t) && wrote(t):
+		case t.Result != history.OK && !undecided(t) && wrote(t):
 			bad(append(slices.Clone(rows), t), "a caller that was refused has made the effects: %s.", k.tell(t))
 		}
 	}

@@ -1,9 +1,6 @@
 package check
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/rowlock/rowlock/verify/history"
 )
 
@@ -27,7 +24,7 @@ func stale(k *key) (found []Violation) {
 		if e.Mode == history.Slot && k.forced() {
 			continue
 		}
-		if e.Sent == 0 || e.Result != history.OK && !(k.undecided(e) && (rows.tookEffect(e) || k.rowsSeen(e) > 0)) {
+		if e.Sent == 0 || e.Result != history.OK && !(undecided(e) && (rows.tookEffect(e) || k.rowsSeen(e) > 0)) {
 			continue
 		}
 		h := owner[leaseID{e.Client, e.Lease}]
@@ -52,13 +49,3 @@ func guarding(e history.Event) string {
 
 // undecided reports whether a commit or write may have taken effect or not.
 func undecided(e history.Event) bool { return e.End == 0 || e.Result == history.Unknown }
-
-// undecided is the same of a commit, or a call that commits, in the key's space. A mongod that is started anew with a clock that is more than
-// half an hour ahead of its last commits forgets which sessions made them (TestServerForgetsCommits of package fault). A driver that asks for such a commit
-// once more, because it got no answer, is told that there was no such transaction.
-func (k *key) undecided(e history.Event) bool {
-	forgotten := e.Result == history.Conflict && k.on.Strategy == mongo && strings.Contains(e.Error, "NoSuchTransaction")
-	return undecided(e) || forgotten && slices.ContainsFunc(k.faults, func(f history.Event) bool {
-		return f.Key == "clock-stepped-far" && k.hitBy(f) && overlaps(f, e.Begin, e.End)
-	})
-}
