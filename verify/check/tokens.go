@@ -56,7 +56,14 @@ func tokens(k *key) (found []Violation) {
 
 // rise finds those of after whose token is smaller than one of before that was earlier.
 func (k *key) rise(before, after []span, tell func(a, b *hold, format string, args ...any)) {
-	began := func(s span) time.Duration { return s.acquire.Begin }
+	all, from := k.acquires(), make(map[*hold]time.Duration)
+	for _, s := range after {
+		from[s.hold] = s.acquire.Begin
+		if k.excused(s.acquire.Begin) || k.excused(s.acquire.End) {
+			from[s.hold] = sentBy(all, s.acquire)
+		}
+	}
+	began := func(s span) time.Duration { return from[s.hold] }
 	ended := func(s span) time.Duration { return s.acquire.End + 1 }
 	steps(before, ended, after, began, func(a, b *hold) {
 		tell(a, b, "the token went back by %d: %s was over before %s began.", a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(b.acquire))
@@ -71,6 +78,21 @@ func (k *key) rise(before, after []span, tell func(a, b *hold, format string, ar
 		tell(a, b, "the token went back by %d: %s held the key until %s, then came %s.",
 			a.acquire.Token-b.acquire.Token, k.tell(a.acquire), k.tell(last), k.tell(b.acquire))
 	})
+}
+
+// sentBy is the earliest time at which the program of a caller may have sent the attempt whose grant the caller has: the grant of one that
+// came before it may have been on its way, and go to whoever waits then. Where a hold can end before its time another may have had the key meanwhile.
+func sentBy(all []history.Event, b history.Event) (since time.Duration) {
+	since = b.Begin
+	for earlier := true; earlier; {
+		earlier = false
+		for _, e := range all {
+			if e.Client == b.Client && e.Mode == b.Mode && e.Begin < since && (e.End == 0 || e.End >= since) {
+				since, earlier = e.Begin, true
+			}
+		}
+	}
+	return since
 }
 
 // steps finds holds with a smaller token than one that was over at their time: over
