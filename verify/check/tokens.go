@@ -56,11 +56,12 @@ func tokens(k *key) (found []Violation) {
 
 // rise finds those of after whose token is smaller than one of before that was earlier.
 func (k *key) rise(before, after []span, tell func(a, b *hold, format string, args ...any)) {
-	all, from := k.acquires(), make(map[*hold]time.Duration)
+	from, latest := make(map[*hold]time.Duration), k.acquires()
+	slices.SortStableFunc(latest, func(a, b history.Event) int { return cmp.Compare(b.Begin, a.Begin) })
 	for _, s := range after {
 		from[s.hold] = s.acquire.Begin
 		if k.excused(s.acquire.Begin) || k.excused(s.acquire.End) {
-			from[s.hold] = sentBy(all, s.acquire)
+			from[s.hold] = min(s.acquire.Begin, max(sentFrom(latest, s.acquire), s.acquire.End-k.on.TTL))
 		}
 	}
 	began := func(s span) time.Duration { return from[s.hold] }
@@ -80,16 +81,14 @@ func (k *key) rise(before, after []span, tell func(a, b *hold, format string, ar
 	})
 }
 
-// sentBy is the earliest time at which the program of a caller may have sent the attempt whose grant the caller has: the grant of one that
-// came before it may have been on its way, and go to whoever waits then. Where a hold can end before its time another may have had the key meanwhile.
-func sentBy(all []history.Event, b history.Event) (since time.Duration) {
-	since = b.Begin
-	for earlier := true; earlier; {
-		earlier = false
-		for _, e := range all {
-			if e.Client == b.Client && e.Mode == b.Mode && e.Begin < since && (e.End == 0 || e.End >= since) {
-				since, earlier = e.Begin, true
-			}
+// sentFrom is the earliest time at which the program of a caller may have sent the attempt whose grant the caller has, if that was within a TTL:
+// the grant of one that came before it may have been on its way, and go to whoever waits then. Where a hold can end before its time another may
+// have had the key meanwhile. latest are the acquires of the key, the latest first.
+func sentFrom(latest []history.Event, b history.Event) time.Duration {
+	since := b.Begin
+	for _, e := range latest {
+		if e.Client == b.Client && e.Mode == b.Mode && e.Begin < since && (e.End == 0 || e.End >= since) {
+			since = e.Begin
 		}
 	}
 	return since
