@@ -26,7 +26,7 @@ import (
 // one goes out only for keys that the first one, which was answered, had not taken:
 // then it is the second that took what such an undo ends.
 func (s *Store) acquireMany(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs))}
+	b := &batch{s: s, reqs: reqs, results: make([]driver.Result, len(reqs)), done: make([]bool, len(reqs)), sent: make([]bool, len(reqs))}
 	var ordinary, apart, pinned, modes []int
 	for _, i := range split.Order(len(reqs), func(i int) string { return reqs[i].Key }) {
 		switch q := reqs[i]; {
@@ -71,6 +71,7 @@ type batch struct {
 	reqs    []driver.Request
 	results []driver.Result
 	done    []bool
+	sent    []bool // a command that was stopped may have taken it
 }
 
 // run decides the entries, or returns an error that means unknown for all.
@@ -273,6 +274,9 @@ func (b *batch) numbered(ctx context.Context, entries []int, create bool) error 
 		s.sessions.Put(sess)
 	case split.Stopped(stopOf(err)):
 		s.sessions.Put(sess)
+		for _, i := range entries {
+			b.sent[i] = true
+		}
 		return stopOf(err)
 	default:
 		s.sessions.AddUnanswered(sess, ids...)
@@ -288,10 +292,15 @@ func (b *batch) singly(ctx context.Context, entries []int) {
 // Single takes one key.
 func (b *batch) Single(ctx context.Context, i int, again bool) bool {
 	r := b.s.acquire(ctx, b.reqs[i], partWait)
-	blocked := r.Status == driver.Unknown && command.Blocked(r.Err)
-	if again && r.Status == driver.Unknown {
-		r.Err = b.sentBefore(b.s.cmd.Fail(ctx, "acquire", r.Err)) // an earlier command may have taken it
+	b.sent[i] = b.sent[i] || again
+	b.decide(ctx, i, r)
+	return r.Status == driver.Unknown && command.Blocked(r.Err)
+}
+
+// decide stores the answer to a command for one key.
+func (b *batch) decide(ctx context.Context, i int, r driver.Result) {
+	if b.sent[i] && r.Status == driver.Unknown {
+		r.Err = b.sentBefore(b.s.cmd.Fail(ctx, "acquire", r.Err))
 	}
 	b.results[i], b.done[i] = r, true
-	return blocked
 }

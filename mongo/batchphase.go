@@ -31,7 +31,7 @@ func (b *batch) inPhases(ctx context.Context, entries []int) {
 	}
 	split.InParallel(len(single), split.Parts, func(n int) {
 		i := single[n]
-		b.results[i], b.done[i] = b.s.acquireOne(ctx, b.reqs[i]), true
+		b.decide(ctx, i, b.s.acquireOne(ctx, b.reqs[i]))
 	})
 }
 
