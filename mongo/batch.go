@@ -297,7 +297,7 @@ func (b *batch) Single(ctx context.Context, i int, again bool) bool {
 	return r.Status == driver.Unknown && command.Blocked(r.Err)
 }
 
-// decide stores the answer to a command for one key.
+// decide stores the answer to a command for one key. An error of it says nothing about a command before.
 func (b *batch) decide(ctx context.Context, i int, r driver.Result) {
 	if b.sent[i] && r.Status == driver.Unknown {
 		r.Err = b.sentBefore(b.s.cmd.Fail(ctx, "acquire", r.Err))

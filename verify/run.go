@@ -55,7 +55,7 @@ func run(ctx context.Context, p plan) error {
 			return err
 		}
 	}
-	// Once more at the end, which is all that is kept of a long output where a machine of others ran it.
+	// Once more, because the end of a long output is what people read, and what logs keep.
 	first(all.Found(), func(line string) { say("VIOLATION: %s", line) })
 	if n := all.Violations(); n > 0 {
 		failed = errors.Join(failed, fmt.Errorf("%d violations", n))
