@@ -1,6 +1,9 @@
 package check
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/rowlock/rowlock/verify/history"
 )
 
@@ -31,7 +34,7 @@ func guards(k *key) (found []Violation) {
 		case n > 0 && e.Result != history.OK && !undecided(e):
 			found = append(found, k.violation("guards", "P21", []history.Event{e}, "a commit that was refused took effect: %s.", k.tell(e)))
 		}
-		if e.Result == history.Conflict && e.Group == 0 && k.onlyReaders(e) {
+		if e.Result == history.Conflict && e.Group == 0 && !k.oldPrimary(e) && k.onlyReaders(e) {
 			found = append(found, k.violation("guards", "P21", []history.Event{e}, "a reader's guarded transaction met a conflict, and nobody wanted the key but readers: %s.", k.tell(e)))
 		}
 	}
@@ -70,6 +73,14 @@ func (k *key) sawAll(s history.Event) []Violation {
 		}
 	}
 	return nil
+}
+
+// oldPrimary reports whether a commit met a server that a failover had made read-only: a
+// connection of the caller's own pool that nobody used since then may lead to it at any time later.
+func (k *key) oldPrimary(e history.Event) bool {
+	return strings.Contains(e.Error, "the server cannot write now") && slices.ContainsFunc(k.faults, func(f history.Event) bool {
+		return effects[f.Key].failover && k.hitBy(f) && f.Begin <= e.End
+	})
 }
 
 // onlyReaders reports whether a commit ran while nothing was at fault, and nobody had or
