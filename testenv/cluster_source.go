@@ -65,7 +65,10 @@ func (s *sourced) look(ctx context.Context, _ int) (to int, why string) {
 
 // follow makes one a replica of another.
 func (s *sourced) follow(ctx context.Context, i, of int) error {
-	statements := []string{"STOP REPLICA", "SET GLOBAL super_read_only=ON"}
+	if err := s.list[i].halt(ctx); err != nil {
+		return err
+	}
+	statements := []string{"SET GLOBAL super_read_only=ON"}
 	if s.semi {
 		statements = append(statements, "SET GLOBAL rpl_semi_sync_source_enabled=OFF")
 	}
@@ -94,7 +97,10 @@ func (s *sourced) crown(ctx context.Context, i int) error {
 			return fmt.Errorf("it does not apply what it received: %w", err)
 		}
 	}
-	statements := []string{"STOP REPLICA", "RESET REPLICA ALL"}
+	if err := m.halt(ctx); err != nil {
+		return err
+	}
+	statements := []string{"RESET REPLICA ALL"}
 	if s.semi {
 		statements = append(statements, "SET GLOBAL rpl_semi_sync_source_enabled=ON")
 	}
@@ -103,6 +109,30 @@ func (s *sourced) crown(ctx context.Context, i int) error {
 	}
 	s.now.Store(int32(i))
 	return nil
+}
+
+// halt stops receiver and applier. The applier may have begun a transaction that was received in part: STOP REPLICA waits
+// for the rest, for a minute (MySQL manual, "Replication and Transaction Inconsistencies"), and nobody may be there to send
+// it. An applier that is killed does not wait, and rolls the part back, unless it was told to stop before.
+func (m *member) halt(ctx context.Context) error {
+	if err := m.run(ctx, "STOP REPLICA IO_THREAD"); err != nil {
+		return err
+	}
+	for {
+		applier, err := m.ask(ctx, "SELECT IFNULL(MAX(PROCESSLIST_ID),0) FROM performance_schema.threads WHERE NAME='thread/sql/replica_sql'")
+		if err != nil {
+			return err
+		}
+		if applier == "0" {
+			return m.run(ctx, "STOP REPLICA")
+		}
+		if err := m.run(ctx, "KILL "+applier); err != nil && !isError(err, 1094) { // it has ended
+			return err
+		}
+		if err := pollPause(ctx, m.gone); err != nil {
+			return fmt.Errorf("its applier does not end: %w", err)
+		}
+	}
 }
 
 // switchTo takes the right to write from the primary, waits until the next has all that was committed, and makes that

@@ -60,8 +60,13 @@ func run(ctx context.Context, p plan) error {
 	if n := all.Violations(); n > 0 {
 		failed = errors.Join(failed, fmt.Errorf("%d violations", n))
 	}
-	if n := all.Failed(); n > 0 {
-		failed = errors.Join(failed, fmt.Errorf("%d rounds could not be run or judged", n))
+	lost := all.Failed()
+	first(lost, func(cause string) {
+		cause, _, _ = strings.Cut(cause, "\n") // clients' logs follow
+		say("NOT JUDGED: %s", cause)
+	})
+	if len(lost) > 0 {
+		failed = errors.Join(failed, fmt.Errorf("%d rounds could not be run or judged", len(lost)))
 	}
 	return failed
 }

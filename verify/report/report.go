@@ -119,11 +119,11 @@ func (p *Report) Violations() (n int) {
 	return n
 }
 
-// Failed is how many rounds could not be run or judged.
-func (p *Report) Failed() int {
+// Failed are the rounds that could not be run or judged, with their causes.
+func (p *Report) Failed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.failed)
+	return slices.Clone(p.failed)
 }
 
 func (p *Report) server(kind testenv.Kind, name string) *server {

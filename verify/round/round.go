@@ -45,8 +45,8 @@ func Run(ctx context.Context, l *Lab, c Config) (r Result, err error) {
 	if err := os.MkdirAll(r.Folder, 0o755); err != nil {
 		return r, err
 	}
-	if err := record(ctx, l, c, &r); err != nil {
-		return r, fmt.Errorf("%s round %x: %w (its history: %s)", l.Env.Kind, c.Seed, err, r.Folder)
+	if err := record(ctx, l, c, &r); err != nil { // which a server that is broken may explain
+		return r, fmt.Errorf("%s round %x: %w (its history: %s)", l.Env.Kind, c.Seed, errors.Join(r.Broken, err), r.Folder)
 	}
 	if err := r.judge(); err != nil {
 		return r, err
