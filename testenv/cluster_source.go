@@ -142,7 +142,7 @@ func (s *sourced) switchTo(ctx context.Context, to int) error {
 	if old < 0 || !s.list[old].up() || !s.list[to].up() {
 		return fmt.Errorf("a switch needs a primary and member %d", to)
 	}
-	if err := s.list[old].run(ctx, "SET GLOBAL super_read_only=ON"); err != nil {
+	if err := s.list[old].stopWrites(ctx); err != nil {
 		return err
 	}
 	executed, err := s.list[old].ask(ctx, "SELECT @@GLOBAL.gtid_executed")
@@ -157,6 +157,22 @@ func (s *sourced) switchTo(ctx context.Context, to int) error {
 		return err
 	}
 	return s.others(ctx, to)
+}
+
+// stopWrites makes it read-only, which waits for the statements that are under way and lets no other begin. One of them may wait
+// for a row of a transaction whose next statement waits behind this one, until innodb_lock_wait_timeout ends it after 50 s:
+// so the others are let through after a while, and it is asked for again. Who waits for a key of SelectForUpdate does so for
+// 5 s at a time, and soon again: a shorter while might never be enough.
+func (m *member) stopWrites(ctx context.Context) error {
+	for {
+		err := m.run(ctx, "SET SESSION lock_wait_timeout=6", "SET GLOBAL super_read_only=ON", "SET SESSION lock_wait_timeout=DEFAULT")
+		if !isError(err, 1205) {
+			return err
+		}
+		if err := pollPause(ctx, m.gone); err != nil {
+			return fmt.Errorf("its writes do not end: %w", err)
+		}
+	}
 }
 
 // others lets all that are up follow the primary.

@@ -58,6 +58,8 @@ func (s *scene) replaced(ctx context.Context, old int, breaks func(...int) error
 	took := time.Since(begin).Round(time.Millisecond)
 	d := s.between(0, 2*s.TTL)
 	timed.Rest(ctx, d)
+	heal, again := healing(ctx) // what it took to replace it has no part of it
+	defer again()
 	err = errors.Join(notWhole(err), notWhole(s.Server.Rejoin(heal, old)), notWhole(s.well(heal)))
 	return fmt.Sprintf("member %d, then after %v member %d takes writes; the first is away for %v more", old, took, now, d), err
 }

@@ -79,3 +79,46 @@ func half(t *testing.T, replicas []*sql.DB) bool {
 	}
 	return false
 }
+
+// TestSwitchWhileARowIsWaitedFor: the primary becomes read-only after the statements that are under way. One of them waits for a
+// row that a transaction has, whose next statement waits for the switch.
+func TestSwitchWhileARowIsWaitedFor(t *testing.T) {
+	s := startCluster(t, testenv.MySQLSemiSync)
+	c := connectSQL(t, s)
+	must(t, "insert", c.insert("row"))
+	old := primary(t, s, -1)
+	first, next := oneConn(t, s.MemberDSNs()[old]), oneConn(t, s.MemberDSNs()[old])
+	do := func(c *sql.Conn, text string) error {
+		_, err := c.ExecContext(t.Context(), text)
+		return err
+	}
+	must(t, "begin", do(first, "BEGIN"))
+	must(t, "lock", do(first, "SELECT k FROM held WHERE k='row' FOR UPDATE"))
+	waited := make(chan error, 1)
+	go func() { waited <- do(next, "SELECT k FROM held WHERE k='row' FOR UPDATE") }()
+	watch := sqlPool(t, s.MemberDSNs()[old])
+	until(t, watch, "SELECT COUNT(*)>0 FROM performance_schema.data_lock_waits")
+	switched := make(chan error, 1)
+	go func() { switched <- s.Switch(t.Context(), (old+1)%s.Members()) }()
+	until(t, watch, "SELECT COUNT(*)>0 FROM performance_schema.processlist WHERE STATE='Waiting for global read lock'")
+	must(t, "write what was begun", do(first, "INSERT INTO held VALUES ('other')"))
+	must(t, "commit what was begun", do(first, "COMMIT"))
+	must(t, "wait for the row, for less than the 50 s of innodb_lock_wait_timeout", <-waited)
+	must(t, "switch", <-switched)
+	everywhere(t, s, 2)
+}
+
+// until waits until a condition of the server holds.
+func until(t *testing.T, db *sql.DB, condition string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var is bool
+		must(t, condition, db.QueryRow(condition).Scan(&is))
+		if is {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", condition)
+		}
+	}
+}
