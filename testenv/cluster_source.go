@@ -119,7 +119,7 @@ func (m *member) halt(ctx context.Context) error {
 		return err
 	}
 	for {
-		applier, err := m.ask(ctx, "SELECT IFNULL(MAX(PROCESSLIST_ID),0) FROM performance_schema.threads WHERE NAME='thread/sql/replica_sql'")
+		applier, err := m.ask(ctx, "SELECT IFNULL(MAX(PROCESSLIST_ID),0) FROM performance_schema.replication_applier_status_by_coordinator JOIN performance_schema.threads USING (THREAD_ID)")
 		if err != nil {
 			return err
 		}
@@ -149,8 +149,10 @@ func (s *sourced) switchTo(ctx context.Context, to int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.list[to].ask(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"',30)"); err != nil {
-		return err
+	for late := "1"; late != "0"; {
+		if late, err = s.list[to].ask(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"',1)"); err != nil {
+			return fmt.Errorf("it has not all that was committed: %w", err)
+		}
 	}
 	s.now.Store(-1)
 	if err := s.crown(ctx, to); err != nil {

@@ -108,6 +108,27 @@ func TestSwitchWhileARowIsWaitedFor(t *testing.T) {
 	everywhere(t, s, 2)
 }
 
+// TestSwitchToOneThatIsBehind: who has not received what was committed does not become the primary, however long that takes.
+func TestSwitchToOneThatIsBehind(t *testing.T) {
+	s := startCluster(t, testenv.MySQLSemiSync)
+	c := connectSQL(t, s)
+	next := (primary(t, s, -1) + 1) % s.Members()
+	receiver := func(verb string) {
+		_, err := sqlPool(t, s.MemberDSNs()[next]).Exec(verb + " REPLICA IO_THREAD")
+		must(t, verb, err)
+	}
+	receiver("STOP")
+	must(t, "insert, which the third acknowledges", c.insertUntil("committed", 20*time.Second))
+	soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := s.Switch(soon, next); err == nil {
+		t.Error("the next primary lacks what was committed")
+	}
+	receiver("START")
+	must(t, "switch", s.Switch(t.Context(), next))
+	everywhere(t, s, 1)
+}
+
 // until waits until a condition of the server holds.
 func until(t *testing.T, db *sql.DB, condition string) {
 	t.Helper()
