@@ -55,7 +55,9 @@ func MigrateByGoose(ctx context.Context, locks rowlock.Locker, db *sql.DB, files
 }
 
 // GooseLocker is for goose.WithLocker, where a provider is made once and used in several places. Goose is not told of a
-// lost lock while migrations run: what it returns at the end matches rowlock.ErrLost.
+// lost lock while migrations run: what it returns at the end matches rowlock.ErrLost. And it makes its own table before it
+// asks for the lock (3.26), so that of several programs on a new database one may fail with "missing zero version
+// migration". MigrateByGoose has neither fault.
 type GooseLocker struct {
 	Locks rowlock.Locker
 	Key   string
