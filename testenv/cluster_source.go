@@ -65,14 +65,18 @@ func (s *sourced) look(ctx context.Context, _ int) (to int, why string) {
 
 // follow makes one a replica of another.
 func (s *sourced) follow(ctx context.Context, i, of int) error {
-	if err := s.list[i].halt(ctx); err != nil {
+	m := s.list[i]
+	if err := m.run(ctx, "STOP REPLICA IO_THREAD"); err != nil {
+		return err
+	}
+	if err := m.stopApplier(ctx); err != nil {
 		return err
 	}
 	statements := []string{"SET GLOBAL super_read_only=ON"}
 	if s.semi {
 		statements = append(statements, "SET GLOBAL rpl_semi_sync_source_enabled=OFF")
 	}
-	return s.list[i].run(ctx, append(statements,
+	return m.run(ctx, append(statements,
 		fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', SOURCE_PASSWORD='%s', "+
 			"SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=0, SOURCE_HEARTBEAT_PERIOD=0.5",
 			s.list[of].port, rootPassword), "START REPLICA")...)
@@ -97,7 +101,7 @@ func (s *sourced) crown(ctx context.Context, i int) error {
 			return fmt.Errorf("it does not apply what it received: %w", err)
 		}
 	}
-	if err := m.halt(ctx); err != nil {
+	if err := m.stopApplier(ctx); err != nil {
 		return err
 	}
 	statements := []string{"RESET REPLICA ALL"}
@@ -111,13 +115,10 @@ func (s *sourced) crown(ctx context.Context, i int) error {
 	return nil
 }
 
-// halt stops receiver and applier. The applier may have begun a transaction that was received in part: STOP REPLICA waits
-// for the rest, for a minute (MySQL manual, "Replication and Transaction Inconsistencies"), and nobody may be there to send
-// it. An applier that is killed does not wait, and rolls the part back, unless it was told to stop before.
-func (m *member) halt(ctx context.Context) error {
-	if err := m.run(ctx, "STOP REPLICA IO_THREAD"); err != nil {
-		return err
-	}
+// stopApplier stops the applier of a member that receives no more. It may have begun a transaction that was received in part:
+// STOP REPLICA waits for the rest, for a minute (MySQL manual, "Replication and Transaction Inconsistencies"), and nobody
+// may be there to send it. An applier that is killed does not wait, and rolls the part back, unless it was told to stop before.
+func (m *member) stopApplier(ctx context.Context) error {
 	for {
 		applier, err := m.ask(ctx, "SELECT IFNULL(MAX(PROCESSLIST_ID),0) FROM performance_schema.replication_applier_status_by_coordinator JOIN performance_schema.threads USING (THREAD_ID)")
 		if err != nil {
@@ -149,10 +150,8 @@ func (s *sourced) switchTo(ctx context.Context, to int) error {
 	if err != nil {
 		return err
 	}
-	for late := "1"; late != "0"; {
-		if late, err = s.list[to].ask(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"',1)"); err != nil {
-			return fmt.Errorf("it has not all that was committed: %w", err)
-		}
+	if _, err := s.list[to].ask(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"')"); err != nil { // without a time-out of its own
+		return fmt.Errorf("it has not all that was committed: %w", err)
 	}
 	s.now.Store(-1)
 	if err := s.crown(ctx, to); err != nil {

@@ -136,11 +136,9 @@ func TestFailoverForgets(t *testing.T) {
 			c := connectSQL(t, s)
 			must(t, "insert", c.insert("before"))
 			old := primary(t, s, -1)
-			for i, dsn := range s.MemberDSNs() {
-				if i != old {
-					_, err := sqlPool(t, dsn).Exec("STOP REPLICA IO_THREAD")
-					must(t, "stop receiving", err)
-				}
+			for _, replica := range others(t, s, old) {
+				_, err := replica.Exec("STOP REPLICA IO_THREAD")
+				must(t, "stop receiving", err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -234,6 +232,17 @@ func primary(t *testing.T, s *testenv.Server, not int) int {
 	}
 	t.Fatalf("no member but %d takes writes", not)
 	return 0
+}
+
+// others are all members but one.
+func others(t *testing.T, s *testenv.Server, but int) (all []*sql.DB) {
+	t.Helper()
+	for i, dsn := range s.MemberDSNs() {
+		if i != but {
+			all = append(all, sqlPool(t, dsn))
+		}
+	}
+	return all
 }
 
 func promote(t *testing.T, s *testenv.Server, old int) int {

@@ -23,12 +23,7 @@ func TestHalfReceived(t *testing.T) {
 			must(t, "create table", err)
 			everywhere(t, s, 1)
 
-			var replicas []*sql.DB
-			for i, dsn := range s.MemberDSNs() {
-				if i != old {
-					replicas = append(replicas, sqlPool(t, dsn))
-				}
-			}
+			replicas := others(t, s, old)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {

@@ -25,7 +25,8 @@ func TestServerForgetsCommits(t *testing.T) {
 func forgets(t *testing.T, want bool, args ...string) {
 	t.Parallel()
 	ctx := t.Context()
-	// Five minutes are too long for a test.
+	// It removes, and writes sessions to config.system.sessions, every 8 s instead of every five minutes: the sessions here are
+	// over before they would be written.
 	s, err := testenv.StartTroubled(ctx, testenv.Mongo, slices.Concat(args, []string{"--setParameter=logicalSessionRefreshMillis=8000"})...)
 	if errors.Is(err, testenv.ErrUnavailable) {
 		t.Skip("the server's clock is the machine's")
