@@ -121,7 +121,10 @@ func TestSessionNobodyTakesIsClosed(t *testing.T) {
 		var opened atomic.Int32
 		prepare := pool.Prepare
 		pool.IdleFor, pool.Prepare = 200*time.Millisecond, func(ctx context.Context, c *conn.Conn, silence time.Duration) (err error) {
-			if err = prepare(ctx, c, silence); err == nil {
+			if prepare != nil {
+				err = prepare(ctx, c, silence)
+			}
+			if err == nil {
 				opened.Add(1)
 			}
 			return err

@@ -7,3 +7,8 @@ func newNames(prefix string) names {
 	name := func(n string) string { return "`" + prefix + "_" + n + "`" }
 	return names{version: name("version"), share: name("share"), unique: name("unique"), shareUnique: name("share_unique"), shareSession: name("share_session"), session: name("session"), sessionRow: name("session_row"), tx: name("tx"), run: name("run"), wait: name("wait")}
 }
+
+// all are the names of all tables.
+func (n names) all() []string {
+	return []string{n.version, n.share, n.unique, n.shareUnique, n.shareSession, n.session, n.sessionRow, n.tx, n.run, n.wait}
+}

@@ -38,7 +38,7 @@ func OpenPrimary(dsns []string, o Options) (*Store, error) {
 		return nil, err
 	}
 	pool := sql.OpenDB(cluster.Connector{Finder: f})
-	s, err := newStore(pool, true, o)
+	s, err := newStore(pool, true, f.Database(), o)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close()) // which closes the Finder
 	}

@@ -103,7 +103,7 @@ func Open(dsn string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
 	}
 	pool := sql.OpenDB(connector)
-	s, err := newStore(pool, true, o)
+	s, err := newStore(pool, true, config.DBName, o)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
@@ -156,10 +156,11 @@ func New(db *sql.DB, o Options) (*Store, error) {
 	} else if !errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("%w: the *sql.DB cannot be used: %w", driver.ErrInvalid, err)
 	}
-	return newStore(db, false, o)
+	return newStore(db, false, "", o)
 }
 
-func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
+// newStore makes a Store on a pool. database is where the lock tables are, empty: in the default one of the pool.
+func newStore(pool *sql.DB, own bool, database string, o Options) (*Store, error) {
 	o, err := o.fill()
 	if err != nil {
 		return nil, err
@@ -179,7 +180,7 @@ func newStore(pool *sql.DB, own bool, o Options) (*Store, error) {
 	}
 	o.WakeupConns = o.wakeupConns(room)
 	s := &Store{options: o, names: newNames(o.Prefix)}
-	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Acquires: o.acquireConnections(), Releases: o.releaseConnections()})
+	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Tables: s.names.all(), Database: database, Acquires: o.acquireConnections(), Releases: o.releaseConnections()})
 	s.transactions = newTransactions(s.db)
 	s.line = line.New(s.db, s.names.wait, o.Strategy.String())
 	switch o.Strategy {

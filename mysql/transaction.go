@@ -221,7 +221,7 @@ func (t *transaction) commit() error {
 	}
 	ctx, cancel := linger(t.work, commitGrace, t.c.Silence)
 	defer cancel()
-	err = t.finish(ctx, "COMMIT", t.tx.Commit)
+	err = t.finish(ctx, conn.Commit, t.tx.Commit)
 	if n := conn.Number(err); err == nil || conn.Proven[n] && n != conn.ErKilled || errors.Is(err, sqldriver.ErrBadConn) {
 		return err
 	}
@@ -239,7 +239,7 @@ func (t *transaction) end() {
 	t.open = false
 	if !t.c.Broken && t.tx != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWait)
-		_ = t.finish(ctx, "ROLLBACK", t.tx.Rollback) // after a commit it changes nothing
+		_ = t.finish(ctx, conn.Rollback, t.tx.Rollback) // after a commit it changes nothing
 		cancel()
 	}
 	if t.c.Broken {

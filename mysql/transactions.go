@@ -21,7 +21,7 @@ const (
 // bounded it: those are what the owner's own transactions need.
 func newTransactions(d *conn.DB) *conn.Pool {
 	return d.NewPool(conn.PoolOptions{
-		Settings: []string{conn.Rollback, "SET SESSION autocommit=0", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}, // the reasons: conn/isolation.go
+		Kind: conn.Transaction,
 		Prepare: func(ctx context.Context, c *conn.Conn, _ time.Duration) (err error) {
 			if c.Repeatable, err = d.LogsStatements(ctx, c); err == nil && c.Repeatable {
 				_, err = c.Exec(ctx, 0, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")

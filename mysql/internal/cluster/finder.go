@@ -67,6 +67,9 @@ func NewFinder(configs []*mysql.Config) (*Finder, error) {
 	return f, nil
 }
 
+// Database is the one that the servers' DSNs name.
+func (f *Finder) Database() string { return f.nodes[0].config.DBName }
+
 // Close ends searches and the connections by which servers are asked. Those that were made for others stay.
 func (f *Finder) Close() error {
 	f.end()

@@ -54,8 +54,8 @@ var variables = []string{
 var status = []string{"rpl_semi_sync_master_clients", "rpl_semi_sync_source_clients", "wsrep_cluster_status", "wsrep_local_state_comment", "wsrep_ready"}
 
 const (
-	membersQuery  = "SELECT MEMBER_ID,MEMBER_STATE,COALESCE(MEMBER_ROLE,'') FROM performance_schema.replication_group_members"
-	identityQuery = "SELECT VERSION()," + conn.ServerName + ",COALESCE(/*!80000 @@server_uuid, */ ''),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,COALESCE(/*!80000 @@GLOBAL.super_read_only, */ 0)"
+	membersQuery  = "SELECT MEMBER_ID,MEMBER_STATE,MEMBER_ROLE FROM performance_schema.replication_group_members"
+	identityQuery = "SELECT VERSION()," + conn.ServerName + ",COALESCE(/*!80000 @@server_uuid, */ NULL),@@GLOBAL.read_only,@@GLOBAL.innodb_read_only,COALESCE(/*!80000 @@GLOBAL.super_read_only, */ 0)"
 )
 
 // readOnlyVariables are in the order of identityQuery.
@@ -74,7 +74,10 @@ func Look(ctx context.Context, ask Querier) (v View, err error) {
 	var flags [len(readOnlyVariables)]string
 	if v.NotReady == "" {
 		err := ask(ctx, identityQuery, func(rows *sql.Rows) error {
-			return rows.Scan(&v.Version, &v.Server, &v.ID, &flags[0], &flags[1], &flags[2])
+			var id sql.NullString // NULL on MariaDB
+			err := rows.Scan(&v.Version, &v.Server, &id, &flags[0], &flags[1], &flags[2])
+			v.ID = id.String
+			return err
 		})
 		if err != nil {
 			return v, err
@@ -90,7 +93,9 @@ func Look(ctx context.Context, ask Querier) (v View, err error) {
 	}
 	err = ask(ctx, membersQuery, func(rows *sql.Rows) error {
 		var m Member
-		err := rows.Scan(&m.ID, &m.State, &m.Role)
+		var role sql.NullString
+		err := rows.Scan(&m.ID, &m.State, &role)
+		m.Role = role.String
 		v.Members = append(v.Members, m)
 		return err
 	})

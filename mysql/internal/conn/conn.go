@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"fmt"
-	"math"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -46,18 +46,12 @@ type Conn struct {
 	forgot   int
 }
 
-// singleSettings are what a connection for single statements is brought to. A connection
-// of the program's pool may have an open transaction (SET autocommit=1 would commit it)
-// and any session setting. The lock waits are a second bound, for where KILL is refused: a
-// statement that waits for another transaction (or for a change of the table's definition)
-// ends after a second with 1205, undone.
-var singleSettings = []string{
-	Rollback,
-	"SET SESSION autocommit=1, innodb_lock_wait_timeout=1, lock_wait_timeout=1, sql_safe_updates=0, sql_select_limit=18446744073709551615" + Repeatable,
-}
+// Rollback ends a transaction that a connection of a program's pool may have open, whatever completion_type is there.
+// (SET autocommit=1 would commit it.)
+const Rollback = "ROLLBACK AND NO CHAIN NO RELEASE"
 
-// Rollback ends a transaction that a connection of a program's pool may have open.
-const Rollback = "ROLLBACK"
+// Commit is COMMIT, whatever completion_type is.
+const Commit = "COMMIT AND NO CHAIN NO RELEASE"
 
 // ServerName tells which server answers.
 const ServerName = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
@@ -78,72 +72,104 @@ const (
 	repeats = 8
 )
 
-// open makes a connection for one of our pools, out of that of database/sql.
-func (d *DB) open(ctx context.Context, p *Pool, silence time.Duration) (*Conn, error) {
-	c := &Conn{db: d, pool: p, opened: time.Now()}
-	settings, autocommit, wait := p.Settings, false, OpenWait
-	if settings == nil {
-		settings, autocommit = singleSettings, true
+// openOne is one try of open. fresh: the connection was not idle in the program's pool before.
+func (d *DB) openOne(ctx context.Context, p *Pool, silence time.Duration) (c *Conn, fresh bool, err error) {
+	c = &Conn{db: d, pool: p, opened: time.Now()}
+	if c.sc, fresh, err = d.clean(ctx, p); err != nil {
+		return nil, fresh, err
 	}
-	if p.Patient {
-		wait = 0
+	if err = d.prepare(ctx, c, p.ends(silence), fresh); err == nil && p.Prepare != nil {
+		err = p.Prepare(ctx, c, silence)
 	}
-	var err error
-	if c.sc, err = d.connect(ctx, wait); err != nil {
-		return nil, NotSent("connect", err)
+	if err != nil {
+		c.close()
+		return nil, fresh, NotSent("prepare a connection", err)
 	}
+	return c, fresh, nil
+}
+
+// prepare brings a connection to the settings of its pool, and looks at it. The server is to end it after so much silence;
+// 0: whenever it likes.
+func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh bool) (err error) {
 	if c.net, err = netConnOf(c.sc); err != nil {
-		c.close()
-		return nil, NotSent("connect", err)
+		return err
 	}
-	shortest := time.Duration(math.MaxInt64)
-	for _, text := range settings {
-		if d.own && text == Rollback {
-			continue // it is new
-		}
-		sent := time.Now()
-		d.Statements.Add(1)
-		_, err := c.sc.ExecContext(ctx, text)
-		shortest = min(shortest, time.Since(sent))
-		if err != nil {
-			c.close()
-			return nil, NotSent("prepare a connection", err)
-		}
+	of := settingsOf(c.pool.Kind, silence)
+	sent := time.Now()
+	refused, err := d.bring(ctx, c.sc, of)
+	if err != nil {
+		return err
 	}
-	var commits, sameBytes bool
-	c.Heard = time.Now()
-	d.Statements.Add(1)
-	row := c.sc.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+ServerName+", @@autocommit, @@character_set_client=@@character_set_connection, @@max_allowed_packet")
-	if err := row.Scan(&c.ID, &c.Server, &commits, &sameBytes, &c.packet); err != nil {
-		c.close()
-		return nil, NotSent("prepare a connection", err)
+	shortest := time.Since(sent)
+	c.Silence = silence
+	of = d.without(of)
+	seen, err := d.look(ctx, c, of)
+	if Number(err) == erNoVariable && slices.ContainsFunc(of, func(s setting) bool { return s.rare }) {
+		d.lacks.Store(true)
+		of = d.without(of)
+		seen, err = d.look(ctx, c, of)
 	}
-	if commits != autocommit {
-		c.close()
-		return nil, NotSent("prepare a connection", fmt.Errorf("%w: the server, or a proxy before it, does not let autocommit be set", driver.ErrNotSupported))
+	switch {
+	case Number(err) == erPacket:
+		return fmt.Errorf("%w: max_allowed_packet of the server is too small: a statement on one long key needs %d, and a batch is best with 1048576 or more: %w", driver.ErrNotSupported, leastPacket, err)
+	case err != nil:
+		return err
+	case c.packet < leastPacket:
+		return fmt.Errorf("%w: max_allowed_packet of the server is %d: a statement on one long key needs %d, and a batch is best with 1048576 or more", driver.ErrNotSupported, c.packet, leastPacket)
 	}
-	if c.packet < leastPacket {
-		c.close()
-		return nil, NotSent("prepare a connection", fmt.Errorf("%w: max_allowed_packet of the server is %d: a statement on one long key needs %d, and a batch is best with 1048576 or more",
-			driver.ErrNotSupported, c.packet, leastPacket))
+	if w := wrongIn(of, seen.settings); w != "" {
+		return wrong(w, refused)
 	}
 	c.ready = time.Now()
+	if err := d.inHome(ctx, seen.schema, fresh, seen.foldsCase); err != nil {
+		return err
+	}
+	if !d.own && (!seen.temporary.Valid || seen.temporary.Int64 > 0) {
+		if err := d.dropTemporary(ctx, c); err != nil {
+			return err
+		}
+	}
+	d.leaveOut(refused)
 	d.reached(c)
 	c.trip = d.tripTo(c.Server)
 	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.Heard)))
 	d.usual.CompareAndSwap(0, int64(min(c.trip.shortest(), FarTrip))) // above it the bound of a statement is not asked for
-	c.literals = !sameBytes                                           // the server would convert the strings
-	if err := d.mayUse(ctx, c); err != nil {
-		c.close()
-		return nil, NotSent("connect", err)
+	return d.mayUse(ctx, c)
+}
+
+// seen is what the look at a session tells, beside what is noted in the Conn.
+type seen struct {
+	settings  string
+	schema    schema
+	foldsCase bool
+	temporary sql.NullInt64 // 0: no temporary table was made in the session
+}
+
+// look is the one look at a new connection. Out of a program's pool it may have locks by name, which it never gives back.
+func (d *DB) look(ctx context.Context, c *Conn, of []setting) (s seen, err error) {
+	var sameBytes bool
+	var run Run
+	into := []any{&c.ID, &c.Server, &sameBytes, &c.packet, &s.schema, &s.foldsCase, &s.settings}
+	text := "SELECT CONNECTION_ID(), " + ServerName + ", @@character_set_client=@@character_set_connection, @@max_allowed_packet, " +
+		schemaText + ", @@lower_case_table_names>0, " + lookText(of)
+	if c.pool.Kind == Session {
+		text += ", " + RunColumns
+		into = append(into, &run.Server, &run.Started)
 	}
-	if p.Prepare != nil {
-		if err := p.Prepare(ctx, c, silence); err != nil {
-			c.close()
-			return nil, NotSent("prepare a connection", err)
-		}
+	if !d.own {
+		text += ", " + temporaryText + ", RELEASE_ALL_LOCKS()"
+		into = append(into, &s.temporary, new(sql.NullInt64))
 	}
-	return c, nil
+	c.Heard = time.Now()
+	d.Statements.Add(1)
+	if err = c.sc.QueryRowContext(ctx, text).Scan(into...); err != nil {
+		return s, err
+	}
+	c.literals = !sameBytes // the server would convert the strings
+	if run.Server != "" {
+		c.LeadsTo(run)
+	}
+	return s, nil
 }
 
 // close ends the connection for good.

@@ -17,8 +17,14 @@ import (
 // DB is the way of one Store to its server: its pools, and what was learned of the server.
 type DB struct {
 	SQL    *sql.DB
-	own    bool   // sql is the Store's
-	prefix string // of the lock tables
+	own    bool     // sql is the Store's
+	prefix string   // of the lock tables
+	tables []string // their names
+
+	home    atomic.Pointer[schema] // the database that has them; nil: not known yet
+	homeSem chan struct{}          // one at a time asks a program's pool for it
+	refused atomic.Value           // map[string]bool: settings that the server does not let be set
+	lacks   atomic.Bool            // the server does not know the rare ones
 
 	// Acquires may wait for other transactions, so they have connections of their
 	// own. Releases and undos never do for long (see batch.change), but there may be any
@@ -65,14 +71,21 @@ type DBOptions struct {
 	SQL                *sql.DB
 	Own                bool
 	Prefix             string
-	Acquires, Releases int // connections
+	Tables             []string // the names of the lock tables
+	Database           string   // in which they are, as the DSN names it; empty: the default one of the program's pool
+	Acquires, Releases int      // connections
 }
 
 // NewDB makes the pools. It does no I/O.
 func NewDB(o DBOptions) *DB {
 	d := &DB{
-		SQL: o.SQL, own: o.Own, prefix: o.Prefix, keepAfter: KeepAfter,
+		SQL: o.SQL, own: o.Own, prefix: o.Prefix, tables: o.Tables, keepAfter: KeepAfter,
+		homeSem: make(chan struct{}, 1),
 		slowSem: make(chan struct{}, 1), inspectSem: make(chan struct{}, 1), cullSem: make(chan struct{}, 1),
+	}
+	if o.Database != "" {
+		home := schema(o.Database)
+		d.home.Store(&home)
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	d.watchdog = newWatchdog(d)
@@ -157,7 +170,7 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 		}
 		switch {
 		case unanswered:
-		case n == ErIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn):
+		case n == ErIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn), ofSession[n]:
 		case IsElsewhere(err):
 			d.Moved()
 			if n != ErGroupRollback && c.opened.After(start) {
@@ -270,6 +283,8 @@ func (d *DB) Moved() {
 		p.renew()
 	}
 	d.serverValues.Store(nil)
+	d.refused.Store(map[string]bool{})
+	d.lacks.Store(false)
 }
 
 // Bounds are how long the tries of one step may stay unanswered. A takeover holds

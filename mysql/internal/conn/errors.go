@@ -29,6 +29,7 @@ const (
 	ErNoColumn       = 1054
 	ErNoIndex        = 1176
 	ErNoSuchThread   = 1094
+	erNoVariable     = 1193
 	ErNoWait         = 3572 // how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205
 	erKillDenied     = 1095
 	erSpecificAccess = 1227
@@ -47,6 +48,7 @@ var Proven = map[uint16]bool{
 	1290: true, 1792: true, 1836: true, // read-only
 	1969: true, 3024: true, // max_statement_time, max_execution_time
 	1040: true, 1203: true, 1226: true, // too many connections: never got in
+	1099: true, 1100: true, 1137: true, // see ofSession
 }
 
 // lasting are the errors that come back whenever one tries, with what to do.

@@ -98,7 +98,7 @@ func (c *Conn) run(ctx context.Context, bound time.Duration, send func(context.C
 		case errors.Is(err, mysql.ErrPktTooLarge): // nothing was written
 		case n == 0, n == ErIdle:
 			c.Lose(err)
-		case CannotServe[n]:
+		case CannotServe[n], ofSession[n]:
 			c.Broken = true
 		}
 		return err

@@ -19,15 +19,6 @@ import (
 //     REPEATABLE READ, after a plain read of the row, and SelectForUpdate is refused.
 //     https://dev.mysql.com/doc/refman/9.7/en/binary-log-setting.html
 
-// Repeatable is REPEATABLE READ as part of a SET, by its number, whatever the
-// connection's character set. The variable's name differs; each server takes the
-// other's for a comment:
-// https://dev.mysql.com/doc/refman/9.7/en/comments.html, https://mariadb.com/kb/en/comment-syntax/
-const Repeatable = " /*!80000 ,transaction_isolation=2 */ /*M!100600 ,tx_isolation=2 */"
-
-// Committed is READ COMMITTED in the same way.
-const Committed = " /*!80000 ,transaction_isolation=1 */ /*M!100600 ,tx_isolation=1 */"
-
 // LogsStatements reports whether the server writes statements to its binary log, not
 // rows (binlog_format).
 func (d *DB) LogsStatements(ctx context.Context, c *Conn) (bool, error) {

@@ -31,11 +31,12 @@ type Pool struct {
 // PoolOptions say how the connections of a pool are made, how many there are, and how
 // long they are kept.
 type PoolOptions struct {
-	Settings []string    // what a connection is brought to first; nil: those for single statements
-	Prepare  PrepareFunc // and then; nil: nothing more
-	Holds    bool        // a connection holds something while it is used, a lock or a transaction: it is not closed because it is silent
-	Later    bool        // with Holds: not before Conn.Locks says so
-	Patient  bool        // one out of a program's pool is waited for until the context ends, not for OpenWait
+	Kind    Kind          // what a connection is brought to first
+	Prepare PrepareFunc   // and then; nil: nothing more
+	Silence time.Duration // after which the server ends a connection, in whole seconds; 0: that of GetFor
+	Holds   bool          // a connection holds something while it is used, a lock or a transaction: it is not closed because it is silent
+	Later   bool          // with Holds: not before Conn.Locks says so
+	Patient bool          // one out of a program's pool is waited for until the context ends, not for OpenWait
 
 	Max    int                  // connections in use at the same time; those who need one more wait; 0: any number
 	Lender *Pool                // lends one that is free when all are in use; nil: none does
@@ -47,6 +48,14 @@ type PoolOptions struct {
 
 // PrepareFunc brings a new connection to what its pool needs. silence is that of GetFor.
 type PrepareFunc func(ctx context.Context, c *Conn, silence time.Duration) error
+
+// ends is after how much silence the server ends a connection that was asked for with silence.
+func (p *Pool) ends(silence time.Duration) time.Duration {
+	if p.Silence > 0 || silence == 0 {
+		return p.Silence
+	}
+	return WholeSeconds(silence)
+}
 
 // NewPool makes a pool, which the DB closes.
 func (d *DB) NewPool(o PoolOptions) *Pool {

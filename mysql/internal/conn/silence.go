@@ -147,7 +147,7 @@ type process struct {
 
 // question asks on a newly dialled connection what the server does for the statements.
 func (d *DB) question(ctx context.Context, list []*watch) (*answer, error) {
-	sc, err := d.connect(ctx, AskWait)
+	sc, _, err := d.connect(ctx, AskWait, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +160,11 @@ func (d *DB) question(ctx context.Context, list []*watch) (*answer, error) {
 	start := time.Now()
 	// Our own session is in the answer too, so that there is a row in any case. The user's
 	// own sessions are shown without a privilege.
-	found, err := Collect(ctx, sc, "SELECT ID,COALESCE(HOST,''),COALESCE(COMMAND,''),"+ServerName+" FROM information_schema.PROCESSLIST WHERE ID=CONNECTION_ID() OR ID IN ("+strings.Join(ids, ",")+")",
+	found, err := Collect(ctx, sc, "SELECT ID,HOST,COMMAND,"+ServerName+" FROM information_schema.PROCESSLIST WHERE ID=CONNECTION_ID() OR ID IN ("+strings.Join(ids, ",")+")",
 		func(rows *sql.Rows) (p process, err error) {
-			err = rows.Scan(&p.id, &p.host, &p.command, &p.server)
+			var host, command sql.NullString
+			err = rows.Scan(&p.id, &host, &command, &p.server)
+			p.host, p.command = host.String, command.String
 			return p, err
 		})
 	if err == nil && len(found) == 0 {
@@ -233,27 +235,32 @@ const (
 
 // connect takes a connection out of the pool that lives, as far as can be known. It
 // waits for a pool that is used up for most at the longest (0: until ctx ends).
-func (d *DB) connect(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+// One that was idle there, or may have been (fresh is false), is asked: lives reports whether it answers before its
+// context ends.
+func (d *DB) connect(ctx context.Context, most time.Duration, lives func(context.Context, *sql.Conn) bool) (sc *sql.Conn, fresh bool, err error) {
 	for try := 1; ; try++ {
 		idle := d.SQL.Stats().Idle > 0 // never in a pool of ours
 		sc, err := d.take(ctx, most)
-		if err != nil || !idle || try > doubtTries || answers(ctx, sc) {
-			return sc, err
+		if err != nil || !idle || try > doubtTries || soon(ctx, sc, lives) {
+			return sc, !idle, err
 		}
 		discard(sc)
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		d.cull(ctx)
 	}
 }
 
-// answers reports whether the server answers on the connection within a second.
-func answers(ctx context.Context, sc *sql.Conn) bool {
+// soon is lives within a second.
+func soon(ctx context.Context, sc *sql.Conn, lives func(context.Context, *sql.Conn) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, SilentFor)
 	defer cancel()
-	return sc.PingContext(ctx) == nil
+	return lives(ctx, sc)
 }
+
+// answers reports whether the server answers on the connection.
+func answers(ctx context.Context, sc *sql.Conn) bool { return sc.PingContext(ctx) == nil }
 
 // cull asks all that are idle in the pool at once, and closes what does not answer.
 func (d *DB) cull(ctx context.Context) {
@@ -272,7 +279,7 @@ func (d *DB) cull(ctx context.Context) {
 			if err != nil {
 				return
 			}
-			if answers(ctx, sc) {
+			if soon(ctx, sc, answers) {
 				_ = sc.Close()
 			} else {
 				discard(sc)

@@ -61,7 +61,8 @@ func NewLocks(d *conn.DB, most int, table string) *Locks {
 	n := &Locks{db: d, table: table, alive: keepAliveEvery, turns: make(map[*Turn]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.Sessions = d.NewPool(conn.PoolOptions{
-		Prepare: prepareLockSession,
+		Kind:    conn.Waiter,
+		Silence: sessionTimeout,
 		Holds:   true,
 		Room: func(open int) error {
 			if open >= most {
@@ -71,15 +72,6 @@ func NewLocks(d *conn.DB, most int, table string) *Locks {
 		},
 	})
 	return n
-}
-
-// prepareLockSession makes the server end the session when it is silent for long, but not
-// while it queues. Each server reads its own comment only:
-// https://mariadb.com/kb/en/comment-syntax/
-func prepareLockSession(ctx context.Context, c *conn.Conn, _ time.Duration) error {
-	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION wait_timeout=%d /*!80000 ,max_execution_time=0 */ /*M!100600 ,max_statement_time=0 */", sessionTimeout/time.Second))
-	c.Silence = sessionTimeout
-	return err
 }
 
 // Wait queues for the named lock of key, in the order of the line where the client has a place in

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -24,7 +23,7 @@ const (
 	// idleSession is how long a session is kept for the next key.
 	idleSession = 20 * time.Second
 
-	// queueWait is the innodb_lock_wait_timeout of a session: a waiter keeps its place in the
+	// queueWait is the innodb_lock_wait_timeout of a session (conn.Session): a waiter keeps its place in the
 	// server's queue for so long, and then goes to its end. One whose program died leaves no
 	// longer-lived ghost in it.
 	queueWait = 5 * time.Second
@@ -50,7 +49,7 @@ func (f *ForUpdate) HoldLimit() int {
 
 func newSessions(f *ForUpdate) *conn.Pool {
 	return f.db.NewPool(conn.PoolOptions{
-		Prepare: prepareSession,
+		Kind:    conn.Session,
 		Holds:   true,
 		Later:   true,
 		IdleFor: idleSession,
@@ -76,39 +75,10 @@ func (f *ForUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn,
 	return c, err
 }
 
-// prepareSession brings a connection to what a session needs. READ COMMITTED: every
-// statement sees what was committed before it, and a locking read of one row locks
-// nothing else. MariaDB has timeouts of its own for a transaction that is idle, which
-// would end a hold; MySQL takes the /*M! */ for a comment:
-// https://mariadb.com/kb/en/comment-syntax/
-func prepareSession(ctx context.Context, c *conn.Conn, silence time.Duration) error {
-	silence = conn.WholeSeconds(silence)
-	_, err := c.Exec(ctx, 0, fmt.Sprintf("SET SESSION autocommit=0, innodb_lock_wait_timeout=%d, wait_timeout=%d%s /*M!100600 ,idle_transaction_timeout=0,idle_readonly_transaction_timeout=0,idle_write_transaction_timeout=0 */",
-		queueWait/time.Second, silence/time.Second, conn.Committed))
-	if err != nil {
-		return err
-	}
-	c.Silence = silence
-	type settings struct {
-		wait       int
-		autocommit bool
-	}
-	got, err := conn.Query(ctx, c, 0, "SELECT @@SESSION.wait_timeout,@@SESSION.autocommit,"+conn.RunColumns, func(rows *sql.Rows) (s settings, err error) {
-		var run conn.Run
-		err = rows.Scan(&s.wait, &s.autocommit, &run.Server, &run.Started)
-		c.LeadsTo(run)
-		return s, err
-	})
-	if err == nil && (len(got) != 1 || got[0] != settings{wait: int(silence / time.Second)}) {
-		err = fmt.Errorf("%w: the server, or a proxy before it, does not let wait_timeout and autocommit be set", driver.ErrNotSupported)
-	}
-	return err
-}
-
 // rollBack frees what a session has locked; where that fails it is not used again.
 func rollBack(ctx context.Context, session *conn.Conn) error {
 	session.Locks = false
-	_, err := session.Exec(ctx, 0, "ROLLBACK")
+	_, err := session.Exec(ctx, 0, conn.Rollback)
 	if err != nil {
 		session.Broken = true
 	}

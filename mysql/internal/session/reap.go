@@ -57,7 +57,7 @@ func (f *ForUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) 
 	if _, err := c.Exec(ctx, 0, "START TRANSACTION"); err != nil {
 		return false, err
 	}
-	end := "ROLLBACK"
+	end := conn.Rollback
 	defer func() {
 		if _, ended := c.Exec(ctx, 0, end); ended != nil {
 			c.Broken, gone = true, false
@@ -82,6 +82,6 @@ func (f *ForUpdate) reapKey(ctx context.Context, c *conn.Conn, key, old string) 
 		}
 		gone = true
 	}
-	end = "COMMIT"
+	end = conn.Commit
 	return true, nil
 }
