@@ -24,13 +24,14 @@ const (
 )
 
 // Check reports whether the Store can work: the server answers, is MySQL 8.0 or
-// MariaDB 10.6 or newer and not read-only, and the tables are there, with the
-// columns and indexes of this version, in InnoDB. The first use does it once by
+// MariaDB 10.6 or newer and not read-only, and the tables are there, in InnoDB, with the
+// columns, types and indexes of this version; a wider type and more columns do no harm, if they
+// need no value. The first use does it once by
 // itself, but takes a server that is read-only for one that will not be for long, as
 // in a failover; call it at the start of a program to fail early. SelectForUpdate is refused where several servers take
 // writes, see Options.SingleWriter; what else a cluster keeps or forgets is for [Store.Cluster].
 //
-// Errors that match rowlock.ErrSchema name the table and say to run Migrate;
+// Errors that match rowlock.ErrSchema name the table, and say to run Migrate, or which statement mends it;
 // rowlock.ErrNotSupported: a server or table that cannot be used as it is; others
 // come from the connection, or name a privilege that the user lacks: SELECT, INSERT,
 // UPDATE and DELETE on the tables are needed.
@@ -52,6 +53,10 @@ func (s *Store) Check(ctx context.Context) error {
 
 // check runs in a context of the Store's.
 func (s *Store) check(ctx context.Context) error {
+	defined, err := s.defined(s.layout())
+	if err != nil {
+		return conn.NotSent("check", err)
+	}
 	// Side by side: at a distance each trip counts. What the server is goes first.
 	tables := make(chan error, 1)
 	wanted, enough := context.WithCancel(ctx)
@@ -59,11 +64,11 @@ func (s *Store) check(ctx context.Context) error {
 	go func() {
 		tables <- conn.WhileLocked(wanted, func() error {
 			return s.db.Slow(ctx, func(c *conn.Conn) error {
-				return conn.NotSent("check", checkTables(ctx, c, s.layout(), "run Migrate"))
+				return conn.NotSent("check", checkTables(ctx, c, s.layout(), defined, "run Migrate"))
 			})
 		})
 	}()
-	err := s.db.Read(ctx, func(c *conn.Conn) error {
+	err = s.db.Read(ctx, func(c *conn.Conn) error {
 		err := checkServer(ctx, c)
 		if err == nil {
 			err = s.checkLog(ctx, c)
@@ -150,23 +155,36 @@ func checkServer(ctx context.Context, c *conn.Conn) error {
 	return nil
 }
 
-// checkTables looks at the tables as the statements will. The reads come first:
-// they say what is missing even where information_schema shows the user nothing.
-// What does not fit comes with the advice.
-func checkTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice string) error {
-	if err := readTables(ctx, c, tables, advice); err != nil {
-		return err
+// checkTables looks at the tables of the layout as the statements will, and at how all of the definitions were made. The reads
+// come first: they say what is missing even where information_schema shows the user nothing. Tables that are defined
+// and not in the layout may be missing. What is missing comes with the advice.
+func checkTables(ctx context.Context, c *conn.Conn, layout []row.Layout, defined []definition, advice string) error {
+	unread := readTables(ctx, c, layout, advice)
+	if unread != nil && conn.Number(unread) != conn.ErNoIndex {
+		return unread
 	}
-	made, err := readMade(ctx, c, tables)
+	found, err := readMade(ctx, c, defined)
 	if err != nil {
 		return err
 	}
-	for _, t := range tables {
-		if err := made.check(t, advice); err != nil {
+	for _, d := range defined {
+		needed := slices.ContainsFunc(layout, func(t row.Layout) bool { return t.Table == d.table })
+		if !needed && found[d.table].engine == "" {
+			continue
+		}
+		if err := found[d.table].check(d); err != nil {
 			return err
 		}
 	}
-	return nil
+	return unread
+}
+
+// defined are the definitions of the layout's tables, and of those of LockTx and MarkRun.
+func (s *Store) defined(layout []row.Layout) ([]definition, error) {
+	all, err := definitions(s.options.Prefix)
+	return slices.DeleteFunc(all, func(d definition) bool {
+		return d.table != s.names.tx && d.table != s.names.run && !slices.ContainsFunc(layout, func(t row.Layout) bool { return t.Table == d.table })
+	}), err
 }
 
 // probe reads no row of the table, but all its columns.
@@ -199,7 +217,9 @@ func readTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice s
 		switch conn.Number(err) {
 		case conn.ErNoTable:
 			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.Table, advice, err)
-		case conn.ErNoColumn, conn.ErNoIndex:
+		case conn.ErNoIndex:
+			return fmt.Errorf("%w: table %s: the server does not use the unique index guard: ALTER TABLE %s ALTER INDEX guard VISIBLE (on MariaDB NOT IGNORED): %w", driver.ErrSchema, t.Table, t.Table, err)
+		case conn.ErNoColumn:
 			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.Table, advice, err)
 		}
 		if err != nil {
@@ -213,7 +233,7 @@ func readTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice s
 // EXPLAIN does not run.
 func (s *Store) checkPrivileges(ctx context.Context, c *conn.Conn) error {
 	for _, t := range s.layout() {
-		for _, needs := range privileges(t.Table) {
+		for _, needs := range privileges(t.Table, t.Columns) {
 			if _, err := conn.Query(ctx, c, 0, "EXPLAIN "+needs.statement, func(*sql.Rows) (bool, error) { return true, nil }); err != nil {
 				return err
 			}
@@ -224,68 +244,13 @@ func (s *Store) checkPrivileges(ctx context.Context, c *conn.Conn) error {
 
 // privileges are those that a table's statements need, but SELECT, each with a
 // statement that needs it too and changes no row.
-func privileges(table string) []struct{ privilege, statement string } {
+func privileges(table string, all []string) []struct{ privilege, statement string } {
+	columns := strings.Join(all, ",") // a generated column of somebody else's takes no value
 	return []struct{ privilege, statement string }{
-		{"INSERT", "INSERT INTO " + table + " SELECT * FROM " + table + " WHERE 1=0"},
+		{"INSERT", "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + table + " WHERE 1=0"},
 		{"UPDATE", "UPDATE " + table + " SET name=name WHERE 1=0"},
 		{"DELETE", "DELETE FROM " + table + " WHERE 1=0"},
 	}
-}
-
-// made is how tables were made, by their names.
-type made map[string]*struct {
-	engine string
-	guard  []string // the columns of the unique index
-}
-
-// readMade asks for all tables in one statement.
-func readMade(ctx context.Context, c *conn.Conn, tables []row.Layout) (made, error) {
-	t := conn.NewText(800)
-	for i, table := range tables {
-		name := strings.Trim(table.Table, "`")
-		if i > 0 {
-			t.Add(" UNION ALL ")
-		}
-		t.Add("SELECT ").Int(int64(i)).Add(" AS t,0 AS n,ENGINE AS what FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").Key(name)
-		if table.Guard != nil {
-			t.Add(" UNION ALL SELECT ").Int(int64(i)).Add(",SEQ_IN_INDEX,LOWER(COLUMN_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME=").
-				Key(name).Add(" AND INDEX_NAME='guard' AND NON_UNIQUE=0")
-		}
-	}
-	found := make(made)
-	for _, table := range tables {
-		found[table.Table] = new(struct {
-			engine string
-			guard  []string
-		})
-	}
-	_, err := conn.Query(ctx, c, 0, t.Add(" ORDER BY t,n").String(), func(rows *sql.Rows) (bool, error) {
-		var i, n int
-		var what sql.NullString
-		if err := rows.Scan(&i, &n, &what); err != nil {
-			return false, err
-		}
-		if m := found[tables[i].Table]; n == 0 {
-			m.engine = what.String
-		} else {
-			m.guard = append(m.guard, what.String)
-		}
-		return true, nil
-	})
-	return found, err
-}
-
-// check looks at the storage engine and the guard index.
-func (m made) check(t row.Layout, advice string) error {
-	is := m[t.Table]
-	if !strings.EqualFold(is.engine, "InnoDB") {
-		return fmt.Errorf("%w: table %s is kept by %s, which has no row locks, and no migration repairs this: ALTER TABLE %s ENGINE=InnoDB", driver.ErrNotSupported, t.Table, is.engine, t.Table)
-	}
-	if t.Guard != nil && !slices.Equal(is.guard, t.Guard) {
-		return fmt.Errorf("%w: the unique index guard of table %s is over (%s), it must be over (%s): the table was made by another version of rowlock: %s",
-			driver.ErrSchema, t.Table, strings.Join(is.guard, ","), strings.Join(t.Guard, ","), advice)
-	}
-	return nil
 }
 
 // checkLog says whether the strategy can work with the server's binary log.

@@ -194,9 +194,9 @@ func TestTables(t *testing.T) {
 			exec(t, l.db, "ALTER TABLE "+l.table()+" "+undo)
 			must(t, s.Check(ctx))
 		}
-		broken("CHANGE released_at released DATETIME(6) NULL", "CHANGE released released_at DATETIME(6) NULL", driver.ErrSchema, "released_at", "run Migrate")
-		broken("DROP INDEX guard", "ADD UNIQUE guard ("+strings.Join(s.strategy.Layout()[0].Guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
-		broken("DROP INDEX guard, ADD INDEX guard (name, token)", "DROP INDEX guard, ADD UNIQUE guard ("+strings.Join(s.strategy.Layout()[0].Guard, ",")+")", driver.ErrSchema, "guard", "run Migrate")
+		broken("CHANGE released_at released DATETIME(6) NULL", "CHANGE released released_at DATETIME(6) NULL", driver.ErrSchema, "released_at")
+		broken("DROP INDEX guard", "ADD UNIQUE guard ("+strings.Join(s.strategy.Layout()[0].Guard, ",")+")", driver.ErrSchema, "guard", "ALTER TABLE", "ADD UNIQUE KEY guard")
+		broken("DROP INDEX guard, ADD INDEX guard (name, token)", "DROP INDEX guard, ADD UNIQUE guard ("+strings.Join(s.strategy.Layout()[0].Guard, ",")+")", driver.ErrSchema, "guard", "ALTER TABLE", "ADD UNIQUE KEY guard")
 		broken("ENGINE=MyISAM", "ENGINE=InnoDB", driver.ErrNotSupported, "InnoDB")
 
 		// Tables that go while the store is used.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // privileges tries the statements that Check has explained. SHOW GRANTS would not do: it hides what comes by a role, and
@@ -20,7 +21,7 @@ func (e *examination) privileges(ctx context.Context) error {
 	}
 	tried, good := 0, true
 	for _, t := range e.s.layout() {
-		lacking, tries, err := e.lacking(ctx, t.Table)
+		lacking, tries, err := e.lacking(ctx, t.Table, t.Columns)
 		if err != nil {
 			return err
 		}
@@ -41,9 +42,9 @@ func (e *examination) privileges(ctx context.Context) error {
 
 // lacking says which privileges a table lacks, after so many tries. It is tried as long as the table is there, so 0 tries
 // and nothing that it lacks are a table that is missing.
-func (e *examination) lacking(ctx context.Context, table string) (lacking string, tries int, err error) {
+func (e *examination) lacking(ctx context.Context, table string, columns []string) (lacking string, tries int, err error) {
 	var denied []string
-	for _, needs := range append([]struct{ privilege, statement string }{{"SELECT", "SELECT 1 FROM " + table + " LIMIT 0"}}, privileges(table)...) {
+	for _, needs := range append([]struct{ privilege, statement string }{{"SELECT", "SELECT 1 FROM " + table + " LIMIT 0"}}, privileges(table, columns)...) {
 		text := needs.statement
 		if e.o.ReadOnly || !e.writable {
 			text = "EXPLAIN " + text
@@ -73,11 +74,12 @@ func (e *examination) otherTables(ctx context.Context) error {
 	if e.report.Ignores(id) {
 		return nil
 	}
-	others := []string{e.s.names.run, e.s.names.tx}
+	others := []row.Layout{{Table: e.s.names.run, Columns: []string{"name", "run", "token", "at"}}, {Table: e.s.names.tx, Columns: []string{"name"}}}
 	var missing []string
 	good := true
-	for _, table := range others {
-		lacking, tries, err := e.lacking(ctx, table)
+	for _, other := range others {
+		table := other.Table
+		lacking, tries, err := e.lacking(ctx, table, other.Columns)
 		switch {
 		case err != nil:
 			return err

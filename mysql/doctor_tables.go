@@ -19,15 +19,23 @@ func (e *examination) tables(ctx context.Context) error {
 	layout := e.s.layout()
 	const missing, foreign, engine = "RL120", "RL123", "RL124"
 	bad := make(map[string]bool) // by ID
-	for _, t := range layout {
+	defined, err := e.s.defined(layout)
+	if err != nil {
+		return err
+	}
+	for _, d := range defined {
+		var needed []row.Layout // none: it may be missing
+		if i := slices.IndexFunc(layout, func(t row.Layout) bool { return t.Table == d.table }); i >= 0 {
+			needed = layout[i : i+1]
+		}
 		err := conn.DetachedErr(ctx, e.s.db, "doctor", func(ctx context.Context) error {
-			return e.s.db.Slow(ctx, func(c *conn.Conn) error { return checkTables(ctx, c, []row.Layout{t}, "run Migrate") })
+			return e.s.db.Slow(ctx, func(c *conn.Conn) error { return checkTables(ctx, c, needed, []definition{d}, "run Migrate") })
 		})
 		id := missing
 		switch {
 		case err == nil:
 			continue
-		case errors.Is(err, driver.ErrNotSupported) && strings.Contains(err.Error(), t.Table):
+		case errors.Is(err, driver.ErrNotSupported) && strings.Contains(err.Error(), d.table):
 			id = engine
 		case errors.Is(err, driver.ErrSchema) && conn.Number(err) != conn.ErNoTable:
 			id = foreign
@@ -39,39 +47,22 @@ func (e *examination) tables(ctx context.Context) error {
 			continue
 		}
 		bad[id] = true
-		value := err.Error()
+		value, mend := err.Error(), "rowlock migrate --up"
 		if id == missing {
-			value = "table " + t.Table + " is missing"
+			value = "table " + d.table + " is missing"
 		}
-		e.add(id, doctor.Fail, value, "table", t.Table, "mend", "rowlock migrate --up")
+		if unfit := (*misfit)(nil); errors.As(err, &unfit) {
+			value, mend = "table "+d.table+": "+strings.Join(unfit.faults, "; "), unfit.statement()
+		}
+		e.add(id, doctor.Fail, value, "table", d.table, "mend", mend)
 	}
 	e.fit = len(bad) == 0
-	if !bad[foreign] {
-		converted, err := e.names(ctx)
-		if err != nil {
-			return err
-		}
-		bad[foreign], e.fit = converted, e.fit && !converted
-	}
 	for _, id := range []string{missing, foreign, engine} {
 		if !bad[id] {
 			e.add(id, doctor.OK, count(len(layout), "table"))
 		}
 	}
 	return nil
-}
-
-// names looks whether keys are compared byte for byte.
-func (e *examination) names(ctx context.Context) (converted bool, err error) {
-	rows, err := e.sessions[0].ask(ctx, "SELECT TABLE_NAME,COLUMN_TYPE,COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=DATABASE() AND COLUMN_NAME='name' AND COLLATION_NAME IS NOT NULL AND TABLE_NAME IN ("+e.own()+")")
-	if err != nil {
-		return false, e.refused("RL123", err)
-	}
-	for _, r := range rows {
-		e.add("RL123", doctor.Fail, fmt.Sprintf("name of table %s is %s with collation %s", r[0], r[1], r[2]),
-			"mend", "ALTER TABLE `"+r[0]+"` MODIFY name VARBINARY(255) NOT NULL")
-	}
-	return len(rows) > 0, nil
 }
 
 // attached looks for what others have attached to the tables. A trigger on INSERT or UPDATE hides what LAST_INSERT_ID(expr)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -13,18 +14,17 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-const (
-	erTableExists  = 1050
-	erColumnExists = 1060
-	erIndexExists  = 1061
-)
+const erTableExists = 1050
 
 // Migrate creates the tables that are missing, of all strategies, in the database
-// that the DSN names; what is there it leaves alone. It may run in many processes
+// that the DSN names; what is there it leaves alone, and where nothing is missing it only looks. It may run in many processes
 // at once and again. The user needs CREATE on the database; the rest of the Store
 // needs SELECT, INSERT, UPDATE and DELETE on the tables only. Programs that run
 // their schema changes with a tool of their own apply the files of package
 // migrations instead.
+//
+// A backup may lock all definitions (LOCK INSTANCE FOR BACKUP, FLUSH TABLES WITH READ LOCK, on MariaDB BACKUP STAGE). Where a
+// table is missing then, Migrate waits for the backup until ctx ends, but a minute at most; the error says so.
 //
 // An error that matches rowlock.ErrSchema says that a table is there but does not
 // fit. After any error Migrate may be called again.
@@ -32,18 +32,35 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if s.closed.Load() {
 		return conn.ErrClosed()
 	}
-	statements, err := migrationsFor(s.options.Prefix)
+	all, err := definitions(s.options.Prefix)
 	if err != nil {
 		return err
 	}
-	err = conn.DetachedErr(ctx, s.db, "migrate", func(ctx context.Context) error { return s.migrate(ctx, statements) })
+	var making atomic.Pointer[string]
+	err = conn.DetachedErr(ctx, s.db, "migrate", func(ctx context.Context) error { return s.migrate(ctx, all, &making) })
+	if table := making.Load(); table != nil && ctx.Err() != nil {
+		err = notMade(*table, ctx.Err())
+	}
 	return conn.Classify("migrate", err)
 }
 
-func (s *Store) migrate(ctx context.Context, statements []string) error {
+// migrate says in making which table it is making.
+func (s *Store) migrate(ctx context.Context, all []definition, making *atomic.Pointer[string]) error {
+	defined, err := s.defined(s.layout())
+	if err != nil {
+		return err
+	}
 	return s.db.Slow(ctx, func(c *conn.Conn) error {
-		for _, statement := range statements {
-			err := define(ctx, c, statement)
+		found, err := readMade(ctx, c, all)
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if found[d.table].engine != "" {
+				continue
+			}
+			making.Store(&d.table)
+			err := define(ctx, c, d)
 			switch conn.Number(err) {
 			case conn.ErDatabaseDenied, conn.ErTableDenied:
 				return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: migrate: the user may not create tables: grant it CREATE on the database, or apply the files of package migrations as another user: %w", err)}
@@ -52,21 +69,33 @@ func (s *Store) migrate(ctx context.Context, statements []string) error {
 				return err
 			}
 		}
-		return checkTables(ctx, c, s.layout(), "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
+		making.Store(nil)
+		return checkTables(ctx, c, s.layout(), defined, "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
 	})
 }
 
-// define runs a statement that may be run again.
-func define(ctx context.Context, c *conn.Conn, statement string) error {
+// definitionWait is how long Migrate waits for whoever has the definitions locked.
+const definitionWait = time.Minute
+
+// notMade is the error of a table whose definition waits for somebody until the time is over.
+func notMade(table string, err error) error {
+	return fmt.Errorf("table %s is missing, and could not be made in time: a backup may have the definitions of all tables locked (LOCK INSTANCE FOR BACKUP, FLUSH TABLES WITH READ LOCK, on MariaDB BACKUP STAGE), or another session defines this one: %w", table, err)
+}
+
+// define makes a table, unless another process does so meanwhile.
+func define(ctx context.Context, c *conn.Conn, d definition) error {
+	waiting, cancel := context.WithTimeout(ctx, definitionWait)
+	defer cancel()
 	for {
-		_, err := c.Exec(ctx, 0, statement)
+		_, err := c.Exec(ctx, 0, d.create)
 		switch conn.Number(err) {
-		case erTableExists, erColumnExists, erIndexExists:
+		case erTableExists:
 			return nil
-		case conn.ErLockWait: // another process defines it, or uses it in a long transaction
-			if conn.Pause(ctx, 100*time.Millisecond) {
+		case conn.ErLockWait: // after lock_wait_timeout of the session, a second
+			if conn.Pause(waiting, 100*time.Millisecond) {
 				continue
 			}
+			return notMade(d.table, waiting.Err())
 		}
 		return err
 	}

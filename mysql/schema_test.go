@@ -83,8 +83,8 @@ func schemaOf(t testing.TB, db *sql.DB) (lines []string) {
 
 var aTable = regexp.MustCompile(`(?s)CREATE TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\) ENGINE=InnoDB;`)
 
-// definitions are the lines of each table in a text, without comments and spaces to align them.
-func definitions(text string) map[string][]string {
+// linesOf are the lines of each table in a text, without comments and spaces to align them.
+func linesOf(text string) map[string][]string {
 	tables := make(map[string][]string)
 	for _, m := range aTable.FindAllStringSubmatch(text, -1) {
 		for line := range strings.Lines(m[2]) {
@@ -102,7 +102,7 @@ func definitions(text string) map[string][]string {
 func TestDocsSchema(t *testing.T) {
 	page, err := os.ReadFile(strategiesPage)
 	must(t, err)
-	made, shown := definitions(migration(t)), definitions(string(page))
+	made, shown := linesOf(migration(t)), linesOf(string(page))
 	if len(shown) < 3 {
 		t.Errorf("only %d tables on the page", len(shown))
 	}

@@ -1,0 +1,94 @@
+package mysqllock
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// definition is how the migration makes a table. It is what Check compares the table with.
+type definition struct {
+	table   string // quoted
+	create  string // the statement
+	columns []column
+	primary []string
+	guard   []string // the columns of the unique index guard; nil: it has none
+}
+
+// column is one column as the migration makes it.
+type column struct {
+	name, kind string // kind is its type, as DATETIME(6)
+	null       bool
+}
+
+func (c column) String() string { return c.name + " " + c.is() }
+
+func (c column) is() string { return c.kind + " " + nullability(c.null) }
+
+func nullability(null bool) string {
+	if null {
+		return "NULL"
+	}
+	return "NOT NULL"
+}
+
+var (
+	createLine  = regexp.MustCompile("^CREATE TABLE IF NOT EXISTS (\\w+) \\($")
+	columnLine  = regexp.MustCompile(`^(\w+) +([A-Z]+(?:\(\d+\))?(?: UNSIGNED)?) +(NOT NULL|NULL)$`)
+	primaryLine = regexp.MustCompile(`^PRIMARY KEY \((.*)\)$`)
+	guardLine   = regexp.MustCompile(`^UNIQUE KEY guard \((.*)\)$`)
+)
+
+// definitions are those of all tables, in the order of the migration.
+func definitions(prefix string) ([]definition, error) {
+	statements, err := migrationsFor(prefix)
+	if err != nil {
+		return nil, err
+	}
+	var all []definition
+	for _, statement := range statements {
+		d := definition{create: statement}
+		for line := range strings.Lines(statement) {
+			line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+			if m := createLine.FindStringSubmatch(line); m != nil {
+				d.table = "`" + m[1] + "`"
+			} else if m := primaryLine.FindStringSubmatch(line); m != nil {
+				d.primary = strings.Split(m[1], ", ")
+			} else if m := guardLine.FindStringSubmatch(line); m != nil {
+				d.guard = strings.Split(m[1], ", ")
+			} else if m := columnLine.FindStringSubmatch(line); m != nil {
+				d.columns = append(d.columns, column{m[1], m[2], m[3] == "NULL"})
+			} else if !strings.HasPrefix(line, ")") {
+				return nil, fmt.Errorf("mysql: a migration file has the line %q, which Check cannot read", line)
+			}
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+var kindPattern = regexp.MustCompile(`^([a-z]+)(?:\((\d+)\))?(.*)$`)
+
+// takes reports whether a column of the type is can hold and compare all that one of the type want can. Both are as
+// information_schema writes them, in small letters: a display width, as in bigint(20), means nothing.
+func takes(is, want string) bool {
+	i, w := kindPattern.FindStringSubmatch(is), kindPattern.FindStringSubmatch(want)
+	if i == nil || w == nil {
+		return false
+	}
+	length, _ := strconv.Atoi(i[2])
+	least, _ := strconv.Atoi(w[2])
+	switch w[1] {
+	case "varbinary":
+		if n, ok := map[string]int{"tinyblob": 1<<8 - 1, "blob": 1<<16 - 1, "mediumblob": 1 << 24, "longblob": 1 << 32}[i[1]]; ok {
+			return n >= least
+		}
+		return i[1] == "varbinary" && length >= least
+	case "binary": // a longer one fills the value up, and then it is another value
+		return i[1] == "binary" && length == least || i[1] == "varbinary" && length >= least
+	case "bigint":
+		return i[1] == "bigint" && strings.Contains(i[3], "unsigned")
+	}
+	return i[1] == w[1] && length >= least && i[3] == w[3]
+}
