@@ -114,9 +114,9 @@ func MySQL() []Entry {
 			},
 		},
 		{
-			ID: "RL123", Title: "the lock tables have the layout of this version", Look: "columns, the type of `name`, the unique index `guard`",
+			ID: "RL123", Title: "the lock tables have the layout of this version", Look: "`information_schema.COLUMNS` and `STATISTICS`: types, collations and nullability of the columns, the unique indexes; also of the tables of runs and of `LockTx`, if they are there",
 			Verdicts: []Verdict{
-				{Fail, "a column or an index is missing, or a name is not compared byte for byte", "The table was made by another version of rowlock, or it is somebody else's. If it is rowlock's, migrate; if not, set Options.Prefix to a name that is free. The character set of the table itself does no harm.", "{mend}"},
+				{Fail, "a column is missing or of another type, a column of somebody else's needs a value, or a unique index is not as the migration makes it", "A tool that copied the schema has changed the table, or it was made by another version of rowlock, or it is somebody else's; then set Options.Prefix to a name that is free. A wider type does no harm, nor does the character set of the table itself.", "{mend}"},
 			},
 		},
 		{

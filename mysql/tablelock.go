@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/rowlock/rowlock/driver"
@@ -38,6 +39,7 @@ func (s *Store) admitted(ctx context.Context, reqs []driver.Request, attempt fun
 	locked := s.tablesLocked(ctx, reqs[first].Key)
 	if locked == nil {
 		s.again(ctx, reqs, results)
+		s.withoutRow(ctx, reqs, results)
 		return results, nil
 	}
 	for i, r := range results {
@@ -85,7 +87,47 @@ func namesNoHolder(r driver.Result) bool {
 	return r.Status == driver.Pinned || r.Status == driver.Held && r.Left <= 0
 }
 
-// tablesLocked asks, without waiting for locked rows, whether the tables of the keys can be written to; nil: they can.
+// withoutRow corrects the answers that a key is pinned: only a row can be. What keeps a new one from being made is another
+// session that has locked the place in the index where it belongs, or whose commit is slow. Where the rows cannot be read the answers
+// stay.
+func (s *Store) withoutRow(ctx context.Context, reqs []driver.Request, results []driver.Result) {
+	var at []int
+	for i, r := range results {
+		if r.Err == nil && r.Status == driver.Pinned {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	table := s.strategy.Layout()[0].Table
+	what := "acquire in table " + table
+	_ = s.db.Step(ctx, s.db.Acquires, func(c *conn.Conn) error {
+		there, err := conn.InParts(0, len(at), func(from, to int) (map[string]bool, error) {
+			t := conn.NewText(100+64*(to-from)).Add("SELECT name FROM ", table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+			t.In(to-from, func(n int) { t.Key(reqs[at[from+n]].Key) })
+			names, err := conn.Query(ctx, c, 0, t.String(), conn.ScanKey)
+			set := make(map[string]bool)
+			for _, name := range names {
+				set[name] = true
+			}
+			return set, err
+		})
+		if err != nil {
+			return err
+		}
+		for _, i := range at {
+			if !there[reqs[i].Key] {
+				results[i] = driver.Result{Err: &driver.Error{NotApplied: !results[i].Gated, Err: fmt.Errorf("mysql: %s: the row of %q could not be made: "+
+					"another session has locked the place where it belongs, or its commit waits; nobody holds the key", what, reqs[i].Key)}}
+			}
+		}
+		return nil
+	})
+}
+
+// tablesLocked asks, without waiting for locked rows, whether the tables of the keys can be written to; nil: they can. A backup may
+// also let everybody write and nobody commit (BACKUP STAGE BLOCK_COMMIT): so the last question is a write that commits.
 func (s *Store) tablesLocked(ctx context.Context, key string) (locked error) {
 	tables := s.strategy.Layout()
 	what := "acquire in table " + tables[0].Table
@@ -101,7 +143,11 @@ func (s *Store) tablesLocked(ctx context.Context, key string) (locked error) {
 				return err
 			}
 		}
-		return nil
+		_, err := c.Exec(ctx, s.db.Bound(len(conn.Bounds)-1), s.line.Touch())
+		if errors.Is(err, conn.ErrBlocked) {
+			locked, err = row.TableLocked(what, false), nil
+		}
+		return err
 	})
 	if err != nil {
 		return conn.NotSent(what, err)

@@ -35,6 +35,12 @@ func (l *Line) put(tickets []driver.Ticket) conn.Statement {
 	}
 }
 
+// Touch writes a ticket that is over, of a key that there cannot be, the same row each time: it shows whether a commit goes through.
+func (l *Line) Touch() string {
+	return conn.NewText(200).Add("INSERT INTO ", l.table, " (strategy,name,seq,ticket,expires_at) VALUES (").Key(l.strategy).
+		Add(",'',0,").Bytes(make([]byte, 16)).Add("," + row.Now + ") ON DUPLICATE KEY UPDATE expires_at=VALUES(expires_at)").String()
+}
+
 // remove removes tickets, each by its whole key, so that no other row is locked: where there are
 // several a plan for a list of conditions may read the whole line, a look-up for each does not.
 func (l *Line) remove(tickets []driver.Ticket) conn.Statement {
