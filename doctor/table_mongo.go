@@ -96,9 +96,9 @@ func Mongo() []Entry {
 			},
 		},
 		{
-			ID: "RL223", Title: "the collections have the layout of this version", Look: "kind and options of each collection, the index `name_1`, TTL indexes, the number of the layout",
+			ID: "RL223", Title: "the collections have the layout of this version", Look: "kind and options of each collection, the index `name_1`, the indexes of others, the number of the layout",
 			Verdicts: []Verdict{
-				{Fail, "not so", "A capped collection drops locks, a TTL index deletes them, a validator refuses them, and a view keeps none. A layout of another version: migrate, or use the release that wrote it.", "{mend}"},
+				{Fail, "not so", "A capped collection drops locks, a TTL index deletes them, a validator or a unique index refuses them, and a view keeps none. A layout of another version: migrate, or use the release that wrote it.", "{mend}"},
 			},
 		},
 		{

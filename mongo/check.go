@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,8 +26,9 @@ const (
 // writable, is MongoDB 5.1 or newer and a replica set or a sharded cluster (or a
 // standalone one that Options allow), and the collections are there, of this
 // layout, with the index on name, and of no kind that loses documents or refuses
-// them (capped, time series, view, validator, TTL index). What the user has no
-// right to see is not looked at. A collation does no harm. The client's pool must allow
+// them (capped, time series, view, validator, TTL index, an index of somebody else's that is
+// unique or for places on a map). What the user has no
+// right to see is not looked at. A collation does no harm, nor does any other index. The client's pool must allow
 // at least 4 connections.
 //
 // The first use of a Store checks all this by itself, until it succeeds once. Check alone
@@ -152,14 +154,17 @@ func (s *Store) checkCollections(ctx context.Context) error {
 	for _, doc := range docs {
 		name, _ := doc.Lookup("name").StringValueOK()
 		if kind, _ := doc.Lookup("type").StringValueOK(); kind != "collection" {
-			return s.schema(fmt.Sprintf("%s is a %s: locks need an ordinary collection", name, kind))
+			return s.unfit(fmt.Sprintf("db.%s.drop()", name), "%s is a %s: locks need an ordinary collection: while no program runs drop it, and run Migrate", name, kind)
 		}
 		options, _ := doc.Lookup("options").DocumentOK()
 		if capped, _ := options.Lookup("capped").BooleanOK(); capped {
-			return s.schema(name + " is capped: it would drop locks that are held")
+			return s.unfit(fmt.Sprintf("db.%s.drop()", name), "%s is capped: it would drop locks that are held: while no program runs drop it, and run Migrate", name)
 		}
-		if _, err := options.LookupErr("validator"); err == nil {
-			return s.schema(name + " has a validator: it can refuse the documents of locks")
+		if _, err := options.LookupErr("expireAfterSeconds"); err == nil {
+			return s.unfit(fmt.Sprintf(`db.runCommand({"collMod": %q, "expireAfterSeconds": "off"})`, name), "%s has expireAfterSeconds, which would delete locks", name)
+		}
+		if v, _ := options.Lookup("validator").DocumentOK(); len(v) > len(bson.Raw{5, 0, 0, 0, 0}) {
+			return s.unfit(fmt.Sprintf(`db.runCommand({"collMod": %q, "validator": {}})`, name), "%s has a validator, %v: it can refuse the documents of locks", name, v)
 		}
 		indexes = append(indexes, func() error { return s.checkIndexes(ctx, name) })
 	}
@@ -175,11 +180,41 @@ func (s *Store) checkIndexes(ctx context.Context, name string) error {
 		return s.cmd.Fail(ctx, "check", err)
 	}
 	for _, index := range indexes {
-		if _, err := index.LookupErr("expireAfterSeconds"); err == nil {
-			return s.schema(fmt.Sprintf("%s has the TTL index %v, which would delete locks: drop it, Reap removes dead keys", name, index.Lookup("name")))
+		if fault := indexFault(index, name == s.leases); fault != "" {
+			called, _ := index.Lookup("name").StringValueOK()
+			return s.unfit(fmt.Sprintf("db.%s.dropIndex(%q)", name, called), "the index %s of %s over %v %s", called, name, index.Lookup("key"), fault)
 		}
 	}
 	return nil
+}
+
+// indexFault says what is wrong with an index; empty: nothing.
+func indexFault(index bson.Raw, ofLeases bool) string {
+	key, _ := index.Lookup("key").DocumentOK()
+	fields, _ := key.Elements()
+	yes := func(option string) bool { is, _ := index.Lookup(option).BooleanOK(); return is }
+	has := func(option string) bool { _, err := index.LookupErr(option); return err == nil }
+	withID := slices.ContainsFunc(fields, func(f bson.RawElement) bool { return f.Key() == "_id" })
+	switch name, _ := index.Lookup("name").StringValueOK(); {
+	case has("expireAfterSeconds"):
+		return "is a TTL index, which would delete locks (Reap removes dead keys)"
+	case withID: // the server's own, that of a shard key, or one that can refuse nothing
+		return ""
+	case yes("unique") || yes("prepareUnique"):
+		return "is unique, and not rowlock's: it would refuse the documents of other keys"
+	case ofLeases && name == nameIndex:
+		one, _ := fields[0].Value().AsInt64OK()
+		if len(fields) != 1 || fields[0].Key() != "name" || one != 1 || yes("sparse") || yes("hidden") || has("partialFilterExpression") || has("collation") {
+			return "is not as List needs it, over name alone, of all documents and without a collation; then run Migrate"
+		}
+	}
+	for _, f := range fields {
+		switch kind, _ := f.Value().StringValueOK(); kind {
+		case "2d", "2dsphere", "hashed":
+			return "is of the kind " + kind + ", and not rowlock's: it can refuse the documents of locks"
+		}
+	}
+	return ""
 }
 
 // hidden: the user may not look.

@@ -29,6 +29,7 @@ func (e *examination) deadDocuments(ctx context.Context) error {
 			document.Op("$match", append(document.Op("_id", document.Op("$type", "binData")), document.Dead(longDead)...)),
 			document.Op("$count", "n"),
 		}},
+		{Key: "hint", Value: document.ByID},
 		{Key: "cursor", Value: bson.D{}},
 	})
 	if err != nil {

@@ -149,6 +149,9 @@ func (e *examination) collections(ctx context.Context) error {
 		mend = "rowlock migrate --up"
 		err = e.s.checkLayout(ctx)
 	}
+	if unfit := (*misfit)(nil); errors.As(err, &unfit) {
+		mend = unfit.mend
+	}
 	switch {
 	case err == nil:
 		e.add(foreign, doctor.OK, "yes")

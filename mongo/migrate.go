@@ -131,3 +131,16 @@ func (s *Store) checkNameIndex(ctx context.Context) error {
 func (s *Store) schema(text string) error {
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: %s", driver.ErrSchema, s, text)}
 }
+
+// misfit is the error of a collection that is there and cannot be used as it is, with the command of the shell that mends it.
+type misfit struct {
+	error
+	mend string
+}
+
+func (m *misfit) Unwrap() error { return m.error }
+
+func (s *Store) unfit(mend, format string, args ...any) error {
+	err := fmt.Errorf("%w: %s: %s: %s", driver.ErrSchema, s, fmt.Sprintf(format, args...), mend)
+	return &driver.Error{Lasting: true, NotApplied: true, Err: &misfit{err, mend}}
+}

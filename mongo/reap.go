@@ -49,6 +49,7 @@ func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		{Key: "find", Value: s.leases},
 		{Key: "filter", Value: append(document.Op("_id", document.Op("$type", "binData")), document.Dead(olderThan)...)},
 		{Key: "projection", Value: document.Fields},
+		{Key: "hint", Value: document.ByID},
 		{Key: "limit", Value: int32(driver.MaxReap)},
 		{Key: "batchSize", Value: int32(driver.MaxReap)},
 		{Key: "singleBatch", Value: true},

@@ -72,6 +72,7 @@ func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, err
 		{Key: "find", Value: s.runs},
 		{Key: "filter", Value: old},
 		{Key: "projection", Value: document.Op("_id", 1)},
+		{Key: "hint", Value: document.ByID},
 		{Key: "limit", Value: int32(driver.MaxReap)},
 		{Key: "batchSize", Value: int32(driver.MaxReap)},
 		{Key: "singleBatch", Value: true},

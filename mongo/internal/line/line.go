@@ -243,6 +243,7 @@ func (l *Line) Reap(ctx context.Context, grace time.Duration, n int) (removed in
 		{Key: "find", Value: l.collection},
 		{Key: "filter", Value: append(document.Op("expiresAt", document.Op("$type", "date")), over...)},
 		{Key: "projection", Value: document.Op("_id", 1)},
+		{Key: "hint", Value: document.ByID},
 		{Key: "limit", Value: int32(n)},
 		{Key: "batchSize", Value: int32(n)},
 		{Key: "singleBatch", Value: true},
