@@ -39,7 +39,10 @@ import (
 // REPEATABLE READ a guard that failed may keep new keys from being locked). Errors
 // that match rowlock.ErrLost or rowlock.ErrReleased: the lease is over.
 // rowlock.ErrInvalid: tx is a pool, or has no open transaction, or reaches another
-// server; the lease is nil or another Store's. rowlock.ErrConflict: the server
+// server; the lease is nil or another Store's. rowlock.ErrNotSupported: tx is an XA
+// transaction, whose guard would end at XA PREPARE, before its effects are committed; of
+// a tx that go-sql-driver has not begun the server is asked for it, which costs a
+// statement more. rowlock.ErrConflict: the server
 // chose the transaction as the victim of a deadlock, a lock was waited for too long,
 // or the Store, on a pool of yours that is used up, found no connection for a second:
 // transactions that guard have them all; run it again from its beginning. Others come
@@ -74,7 +77,7 @@ func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run st
 		return holdState{}, err
 	}
 	what := guardOf(hs)
-	if err := inTransaction(ctx, tx); err != nil {
+	if err := guardable(ctx, tx); err != nil {
 		return holdState{}, named(what, orEnded(leases, err))
 	}
 	// The plain read comes first, because a locking read that finds nothing can lock
@@ -90,6 +93,8 @@ func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run st
 	switch n := conn.Number(err); {
 	case conn.SchemaErrors[n], n == conn.ErNoDatabase, n == conn.ErTableDenied: // the plain read found the table
 		err = fmt.Errorf("%w: the transaction does not reach the lock tables; it must be on the Store's server, and its user may read them: %w", driver.ErrInvalid, err)
+	case n == erXAState:
+		err = fmt.Errorf("%w: %w", errXA, err)
 	case err == nil && !locked:
 		err = s.whyNot(ctx, hs)
 	}
@@ -118,7 +123,7 @@ func named(what string, err error) error {
 // orEnded prefers what a lease says of its end to what its row looks like then, and
 // to what came of a statement or a wait that its end cut off.
 func orEnded(leases storekit.Leases, err error) error {
-	for _, said := range []error{driver.ErrInvalid, driver.ErrSchema, driver.ErrAlreadyRan} {
+	for _, said := range []error{driver.ErrInvalid, driver.ErrNotSupported, driver.ErrSchema, driver.ErrAlreadyRan} {
 		if errors.Is(err, said) {
 			return err
 		}

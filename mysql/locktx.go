@@ -29,6 +29,10 @@ import (
 // another. It is used by one goroutine at a time. LockTx needs one of the Store's
 // own connections for a moment too. It changes no setting.
 //
+// In an XA transaction the keys are locked until XA PREPARE, and after it until XA COMMIT
+// as docs/transactions.md says: not over a crash, and on MySQL only where the branch has
+// written something on this server.
+//
 // Errors:
 //
 //   - rowlock.ErrInvalid: a key that cannot be used, or tx is no open transaction.

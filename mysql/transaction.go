@@ -124,6 +124,9 @@ func (t *transaction) start() (err error) {
 		return t.judge(err)
 	}
 	t.c.Heard = sent
+	if err := noXA(t.work, t.tx); err != nil {
+		return t.judge(err)
+	}
 	locked, err := t.s.lock(t.work, t.tx, "", t.holds)
 	switch {
 	case err != nil:

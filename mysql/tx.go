@@ -17,6 +17,7 @@ import (
 //
 // A pool (*sql.DB, *sqlx.DB) has these methods too, and is refused: each of its
 // statements may go to another connection, so nothing would be guarded or locked.
+// An XA transaction can be locked by LockTx, but not guarded: see Guard.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -52,7 +53,7 @@ func inTransaction(ctx context.Context, tx Tx) error {
 	}:
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT rowlock_open"); conn.Number(err) == erNotPrepared {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT rowlock_open"); conn.Number(err) == erNotPrepared { // MySQL
 		return fmt.Errorf("%w: the %T prepares its statements and cannot commit: it is a pool, or hides a transaction: pass the transaction itself: %w", driver.ErrInvalid, tx, err)
 	} else if err != nil {
 		return txError(err)

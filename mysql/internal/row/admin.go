@@ -12,7 +12,8 @@ import (
 
 // inTheWay tells the operator what stops a forced release and how to find it.
 func inTheWay(err error) error {
-	return fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or find it in information_schema.INNODB_TRX and KILL its trx_mysql_thread_id: %w", err)
+	return fmt.Errorf("an open transaction, perhaps a guarded one of the holder, must end first: try again, or find it in information_schema.INNODB_TRX and KILL its trx_mysql_thread_id"+
+		" (where that is 0, or the KILL changes nothing, it is a prepared XA branch: find it by XA RECOVER and end it by XA ROLLBACK or XA COMMIT, as its coordinator has decided): %w", err)
 }
 
 // Info is the row in words of package driver.

@@ -1,0 +1,263 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// xaTx is a transaction of a program's own, with an XA branch below.
+type xaTx struct {
+	*sql.Conn
+	xid string
+}
+
+func beginXA(t testing.TB, db *sql.DB) *xaTx {
+	t.Helper()
+	c, err := db.Conn(context.Background())
+	must(t, err)
+	x := &xaTx{c, fmt.Sprintf("'%x'", newID())}
+	t.Cleanup(func() { _ = x.Rollback(); _ = c.Close() })
+	must(t, x.send("XA START"))
+	return x
+}
+
+func (x *xaTx) send(verb string) error {
+	_, err := x.ExecContext(context.Background(), verb+" "+x.xid)
+	return err
+}
+
+func (x *xaTx) prepare() error { return errors.Join(x.send("XA END"), x.send("XA PREPARE")) }
+func (x *xaTx) Commit() error  { return errors.Join(x.prepare(), x.send("XA COMMIT")) }
+func (x *xaTx) Rollback() error {
+	_ = x.send("XA END")
+	return x.send("XA ROLLBACK")
+}
+
+// xaDriver is a driver whose transactions are XA branches, as that of a transaction manager.
+type xaDriver struct{ sqldriver.Connector }
+
+func (d xaDriver) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	c, err := d.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &xaConn{c.(conn.DriverConn)}, nil
+}
+
+type xaConn struct{ conn.DriverConn }
+
+func (c *xaConn) BeginTx(ctx context.Context, _ sqldriver.TxOptions) (sqldriver.Tx, error) {
+	b := &xaBranch{c, fmt.Sprintf("'%x'", newID())}
+	return b, b.send("XA START")
+}
+
+type xaBranch struct {
+	c   *xaConn
+	xid string
+}
+
+func (b *xaBranch) send(verb string) error {
+	_, err := b.c.ExecContext(context.Background(), verb+" "+b.xid, nil)
+	return err
+}
+
+func (b *xaBranch) Commit() error {
+	return errors.Join(b.send("XA END"), b.send("XA PREPARE"), b.send("XA COMMIT"))
+}
+func (b *xaBranch) Rollback() error {
+	return errors.Join(b.send("XA END"), b.send("XA ROLLBACK"))
+}
+
+// wrapped is a pool of the lab's database whose driver is wrapped.
+func (l *lab) wrapped(wrap func(sqldriver.Connector) sqldriver.Connector) *sql.DB {
+	l.t.Helper()
+	connector, err := mysql.NewConnector(l.config.Clone())
+	must(l.t, err)
+	db := sql.OpenDB(wrap(connector))
+	l.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// TestP4_XA: no XA transaction is guarded, whatever hides it: at XA PREPARE servers give the guard back.
+func TestP4_XA(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		ctx := within(t, 2*patience)
+		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
+		pool := l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return xaDriver{c} })
+		for name, begin := range map[string]func() (Tx, func() error){
+			"*sql.Conn": func() (Tx, func() error) {
+				x := beginXA(t, l.db)
+				return x.Conn, x.Rollback
+			},
+			"*sql.Conn after XA END": func() (Tx, func() error) {
+				x := beginXA(t, l.db)
+				must(t, x.send("XA END"))
+				return x.Conn, x.Rollback
+			},
+			"a type with Commit": func() (Tx, func() error) {
+				x := beginXA(t, l.db)
+				return x, x.Rollback
+			},
+			"a type with Commit after XA END": func() (Tx, func() error) {
+				x := beginXA(t, l.db)
+				must(t, x.send("XA END"))
+				return x, x.Rollback
+			},
+			"*sql.Tx of a driver of XA": func() (Tx, func() error) {
+				tx, err := pool.Begin()
+				must(t, err)
+				return tx, tx.Rollback
+			},
+			"*sqlx.Tx of a driver of XA": func() (Tx, func() error) {
+				tx, err := sqlx.NewDb(pool, "mysql").Beginx()
+				must(t, err)
+				return tx, tx.Rollback
+			},
+		} {
+			lease := a.lock(t, name)
+			for verb, f := range map[string]func(Tx) error{
+				"Guard":   func(tx Tx) error { return a.Guard(ctx, tx, lease) },
+				"MarkRun": func(tx Tx) error { return a.MarkRun(ctx, tx, lease, "run") },
+			} {
+				tx, rollback := begin()
+				if err := f(tx); !errors.Is(err, rowlock.ErrNotSupported) || !strings.Contains(err.Error(), "XA transaction") {
+					t.Errorf("P4, %s in an XA transaction, %s: %v", verb, name, err)
+				}
+				_ = rollback()
+			}
+			must(t, lease.Release(ctx))
+			must(t, b.lock(t, name).Release(ctx)) // nothing was guarded
+		}
+	})
+}
+
+// TestP4_XAOfThePool: InTx and Once too, where the Store's pool begins XA branches.
+func TestP4_XAOfThePool(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		ctx := within(t, patience)
+		l.store()
+		s, err := New(l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return xaDriver{c} }), l.options())
+		must(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		p := l.programOn(t, s, rowlock.Options{})
+		lease := p.lock(t, "a")
+		fn := func(context.Context, *sql.Tx) error {
+			t.Error("P4: the function was called in an XA transaction")
+			return nil
+		}
+		for name, err := range map[string]error{"InTx": p.InTx(ctx, lease, fn), "Once": p.Once(ctx, lease, "run", fn)} {
+			if !errors.Is(err, rowlock.ErrNotSupported) || !strings.Contains(err.Error(), "XA transaction") {
+				t.Errorf("P4: %s: %v", name, err)
+			}
+		}
+	})
+}
+
+// askedTx counts what is sent.
+type askedTx struct {
+	*sql.Tx
+	sent *[]string
+}
+
+func (a askedTx) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	*a.sent = append(*a.sent, text)
+	return a.Tx.ExecContext(ctx, text, args...)
+}
+
+func (a askedTx) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	*a.sent = append(*a.sent, text)
+	return a.Tx.QueryContext(ctx, text, args...)
+}
+
+// tracingDriver wraps the transactions of the driver, as libraries for tracing do.
+type tracingDriver struct{ sqldriver.Connector }
+
+func (d tracingDriver) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	c, err := d.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tracingConn{c.(conn.DriverConn)}, nil
+}
+
+type tracingConn struct{ conn.DriverConn }
+
+func (c tracingConn) BeginTx(ctx context.Context, o sqldriver.TxOptions) (sqldriver.Tx, error) {
+	tx, err := c.DriverConn.BeginTx(ctx, o)
+	return tracingTx{tx, "span"}, err
+}
+
+type tracingTx struct {
+	parent sqldriver.Tx
+	span   string
+}
+
+func (t tracingTx) Commit() error   { return t.parent.Commit() }
+func (t tracingTx) Rollback() error { return t.parent.Rollback() }
+
+// TestP25_OrdinaryTransactionsAreNotAsked: a guard is one statement in an ordinary transaction.
+func TestP25_OrdinaryTransactionsAreNotAsked(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		ctx := within(t, patience)
+		p := l.program(t, rowlock.Options{})
+		traced := l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return tracingDriver{c} })
+		for name, pool := range map[string]*sql.DB{"*sql.Tx": l.db, "*sql.Tx of a driver that wraps another": traced} {
+			lease := p.lock(t, name)
+			tx, err := pool.Begin()
+			must(t, err)
+			var sent []string
+			must(t, p.Guard(ctx, askedTx{tx, &sent}, lease))
+			if len(sent) != 1 {
+				t.Errorf("P25, %s: a guard sends %q", name, sent)
+			}
+			must(t, tx.Rollback())
+		}
+	})
+}
+
+// TestLockTxInXA: the keys are locked until the branch ends, also after XA PREPARE, if the branch has written something.
+// What holds of a branch that has written nothing differs: see docs/transactions.md.
+func TestLockTxInXA(t *testing.T) {
+	onServers(t, func(t *testing.T, l *lab) {
+		ctx := within(t, patience)
+		s := l.store()
+		exec(t, l.db, "CREATE TABLE notes (n INT PRIMARY KEY) ENGINE=InnoDB")
+		for _, level := range []string{"READ COMMITTED", "REPEATABLE READ"} {
+			c, err := l.db.Conn(ctx)
+			must(t, err)
+			x := &xaTx{c, fmt.Sprintf("'%x'", newID())}
+			t.Cleanup(func() { _ = x.Rollback(); _ = c.Close() })
+			_, err = c.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
+			must(t, err)
+			must(t, x.send("XA START"))
+			job := "job at " + level
+			must(t, s.LockTx(ctx, c, job))
+			_, err = c.ExecContext(ctx, "REPLACE INTO notes VALUES (1)")
+			must(t, err)
+			taken := func(what string) {
+				t.Helper()
+				if err := s.LockTxNoWait(ctx, l.beginAt(t, sql.LevelDefault), job); !errors.Is(err, rowlock.ErrHeld) {
+					t.Errorf("%s, %s: %v", level, what, err)
+				}
+			}
+			taken("before XA PREPARE")
+			must(t, x.prepare())
+			taken("after XA PREPARE")
+			must(t, x.send("XA COMMIT"))
+			must(t, s.LockTxWait(ctx, l.beginAt(t, sql.LevelDefault), patience/2, job))
+			must(t, c.Close())
+			exec(t, l.db, "DELETE FROM notes")
+		}
+	}, VersionColumn)
+}
