@@ -210,7 +210,7 @@ func MySQL() []Entry {
 		{
 			ID: "RL150", Title: "old transactions", Look: "`information_schema.INNODB_TRX`, without the sessions of `SelectForUpdate`: those that lock rows and are open for more than 60 s. The server renews that table only when nobody read it for 0.1 s", Needs: "PROCESS",
 			Verdicts: []Verdict{
-				{Warn, "there is one", "While it is open, keys that it guards stay pinned, rows that it locks can be neither taken nor reaped, and the server keeps old versions of all rows. Look what session {session} does, and end it if nobody misses it.", "KILL {session}"},
+				{Warn, "there is one", "While it is open, keys that it guards stay pinned, rows that it locks can be neither taken nor reaped, and the server keeps old versions of all rows. Look what {whose} does, and end it if nobody misses it. A prepared XA branch belongs to no session: XA RECOVER lists the branches, XA ROLLBACK or XA COMMIT ends one, as its coordinator has decided.", "{end}"},
 			},
 		},
 		{

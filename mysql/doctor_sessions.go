@@ -27,7 +27,11 @@ func (e *examination) transactions(ctx context.Context) error {
 		return e.refused(id, err)
 	}
 	for _, r := range rows {
-		e.add(id, doctor.Warn, fmt.Sprintf("session %s: open for %s s, about %s rows locked", r[0], r[1], r[2]), "session", r[0])
+		whose, end := "session "+r[0], "KILL "+r[0]
+		if r[0] == "0" {
+			whose, end = "a prepared XA branch", "XA RECOVER"
+		}
+		e.add(id, doctor.Warn, fmt.Sprintf("%s: open for %s s, about %s rows locked", whose, r[1], r[2]), "whose", whose, "end", end)
 	}
 	if len(rows) == 0 {
 		e.add(id, doctor.OK, "none that locks rows is older than "+e.o.OldTransaction.String())

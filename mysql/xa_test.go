@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -260,4 +262,42 @@ func TestLockTxInXA(t *testing.T) {
 			exec(t, l.db, "DELETE FROM notes")
 		}
 	}, VersionColumn)
+}
+
+// TestPreparedBranchInTheWay: of a branch that is prepared there is no session to end, so nobody is told to KILL 0.
+func TestPreparedBranchInTheWay(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		client{t: t, Store: s}.granted("a", time.Minute)
+		exec(t, l.db, "CREATE TABLE notes (n INT PRIMARY KEY) ENGINE=InnoDB")
+		x := beginXA(t, l.db)
+		for _, text := range []string{"INSERT INTO notes VALUES (1)", "SELECT name FROM " + l.table() + " FORCE INDEX (PRIMARY) WHERE name='a' FOR UPDATE"} {
+			_, err := x.ExecContext(t.Context(), text)
+			must(t, err)
+		}
+		must(t, x.prepare())
+		_ = x.Raw(func(any) error { return sqldriver.ErrBadConn }) // its session ends; the branch stays
+		ended, err := l.db.Conn(t.Context())
+		must(t, err)
+		x.Conn = ended
+		_, err = s.ForceRelease(within(t, patience), "a")
+		if err == nil || !strings.Contains(err.Error(), "XA RECOVER") || !strings.Contains(err.Error(), "XA ROLLBACK") {
+			t.Errorf("ForceRelease behind a prepared branch: %v", err)
+		}
+		var found []doctor.Finding
+		eventually(t, "the branch is found", func() bool { // the server renews what it says of transactions now and then
+			found = nil
+			for _, f := range examine(t, s, doctor.Options{OldTransaction: time.Second}).Of("RL150") {
+				if strings.Contains(f.Value, "XA") {
+					found = append(found, f)
+				}
+			}
+			return len(found) > 0
+		})
+		for _, f := range found {
+			if f.Command != "XA RECOVER" || !strings.Contains(f.Advice, "XA ROLLBACK") || strings.Contains(f.Advice, "{") {
+				t.Errorf("of a prepared branch: %+v", f)
+			}
+		}
+	})
 }
