@@ -51,8 +51,8 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	return l, err
 }
 
-// TryAcquire tries once. If another has the key the error is a *HeldError and
-// matches ErrHeld. Any other error means that nothing is held and that the
+// TryAcquire tries once. If another has the key the error is a *HeldError, which says who,
+// and matches ErrHeld. Any other error means that nothing is held and that the
 // attempt, if it may have reached the database, is undone in the background:
 // ErrInvalid, ErrClosed, ErrSchema, ctx's, the database's own; or ErrReleasing: a hold which this
 // client gave back is in the way, because its Release did not wait any longer for the answer, or

@@ -122,6 +122,7 @@ func (a *acquisition) once() (*Group, error) {
 		}
 	}
 	var held, failed error
+	var refused groupKey
 	for _, k := range a.keys {
 		switch {
 		case k.lease != nil && failed == nil:
@@ -129,7 +130,7 @@ func (a *acquisition) once() (*Group, error) {
 				failed = fmt.Errorf("acquire all: %w", lost)
 			}
 		case errors.Is(k.err, ErrHeld) && held == nil:
-			held = k.err
+			held, refused = k.err, k
 		case k.err != nil && failed == nil:
 			failed = k.err
 		}
@@ -137,7 +138,8 @@ func (a *acquisition) once() (*Group, error) {
 	a.giveBack(0)
 	a.awaitBack()
 	if held != nil {
-		return nil, held
+		held = a.c.nameHolder(a.ctx, keyID{refused.name, refused.set.Mode}, refused.set.Slots, refusal(held))
+		return nil, fmt.Errorf("acquire %q: %w", refused.name, held)
 	}
 	return nil, failed
 }
@@ -224,6 +226,8 @@ func (a *acquisition) try(n int) (refused int) {
 			k.err = fmt.Errorf("acquire %q: %w", k.name, ErrClosed)
 		} else if k.lease, k.err = a.c.await(a.ctx, k.name, waiters[j]); k.err == nil {
 			k.lease.g.NeverHandOff()
+		} else {
+			k.err = fmt.Errorf("acquire %q: %w", k.name, k.err)
 		}
 		if k.err != nil && refused < 0 {
 			refused = i

@@ -57,23 +57,26 @@ type Client struct {
 	watcher   watcher
 	observers observers
 	line      line
-	queuer    driver.Queuer       // nil: the store has no queue that grants
-	turner    driver.Turner       // nil: nor one for turns
-	keys      map[keyID]*keyEntry // that callers wait for, or that this client has, or had just now
-	waiting   int                 // callers that wait for them
-	together  int                 // those of them that do not want it exclusively
-	hints     int                 // keys whose hint is renewed
-	idleKeys  int                 // entries that are kept only for their hint, yield time or slots
-	free      []*waiter           // for reuse
-	freeKeys  []*keyEntry
-	doing     map[*leaseContext]struct{} // functions of Do that run
-	attempts  attempts                   // on their way
-	givenUp   map[keyID]int              // those of them whose callers have left
-	closed    bool
-	doneAll   chan struct{} // closed when Close has begun and no function of Do runs
-	done      chan struct{} // closed when Close has finished
-	closeErr  error         // its answer; read after done
-	reaping   sync.Once
+
+	holderReads holderReads
+
+	queuer   driver.Queuer       // nil: the store has no queue that grants
+	turner   driver.Turner       // nil: nor one for turns
+	keys     map[keyID]*keyEntry // that callers wait for, or that this client has, or had just now
+	waiting  int                 // callers that wait for them
+	together int                 // those of them that do not want it exclusively
+	hints    int                 // keys whose hint is renewed
+	idleKeys int                 // entries that are kept only for their hint, yield time or slots
+	free     []*waiter           // for reuse
+	freeKeys []*keyEntry
+	doing    map[*leaseContext]struct{} // functions of Do that run
+	attempts attempts                   // on their way
+	givenUp  map[keyID]int              // those of them whose callers have left
+	closed   bool
+	doneAll  chan struct{} // closed when Close has begun and no function of Do runs
+	done     chan struct{} // closed when Close has finished
+	closeErr error         // its answer; read after done
+	reaping  sync.Once
 
 	open        context.Context // ends when Close begins
 	endOpen     context.CancelFunc

@@ -63,10 +63,11 @@ var (
 	ErrSchema = driver.ErrSchema
 )
 
-// HeldError says who has a key. It matches ErrHeld.
+// HeldError says who has a key. It matches ErrHeld. Where the answer to an attempt does not say who that is, and its caller
+// does not wait (TryAcquire, NoWait), the key is read once more.
 type HeldError struct {
 	Key    string
-	Owner  string        // empty where knowing it would have cost another trip
+	Owner  string        // of who had it when that was asked; empty: not known, for example because it was free by then
 	Left   time.Duration // until the hold ends if it is not renewed, by the database's clock; 0: not known
 	Pinned bool          // the hold is over, but an open transaction of its holder must end first
 	Shared bool          // it is held by leases of Shared or Slots; of a request that is not exclusive: where that is known

@@ -34,11 +34,11 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if ctx.Err() != nil {
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, waitError(ctx, nil))
 	}
-	info, err := c.store.AskInspect(ctx, c.open, key, inspectPatience)
+	infos, err := c.store.AskInspect(ctx, c.open, []string{key}, inspectPatience)
 	if err == nil && c.line.store != nil {
 		var lines []driver.Line
 		if lines, err = c.store.AskLines(ctx, c.open, c.line.store, []string{key}, inspectPatience); err == nil {
-			lines[0].Inform(&info)
+			lines[0].Inform(&infos[0])
 		}
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 		}
 		return Info{Key: key}, fmt.Errorf("inspect %q: %w", key, err)
 	}
-	return info, nil
+	return infos[0], nil
 }
 
 // Stats is a snapshot of what a Client does. Counters only grow.

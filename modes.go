@@ -88,13 +88,18 @@ func (c *Client) beside(g *grant.Grant, t grant.Terms) *Lease {
 
 // freeFor reports whether what a probe found is a key that the first caller can have.
 func (k *keyEntry) freeFor(info driver.Info) bool {
+	return freeFor(k.id.mode, k.waiters[0].set.Slots, info)
+}
+
+// freeFor reports whether a key in this state can be had in a mode, with Slots of so many.
+func freeFor(m driver.Mode, slots int, info driver.Info) bool {
 	switch {
 	case !info.Held:
 		return true
-	case k.id.mode == driver.Exclusive || !info.InPhase() || info.Gated:
+	case m == driver.Exclusive || !info.InPhase() || info.Gated:
 		return false
 	}
-	return k.id.mode == driver.Shared || info.FreeSlot < k.waiters[0].set.Slots
+	return m == driver.Shared || info.FreeSlot < slots
 }
 
 // maxLastSlots bounds the slots that an entry remembers.

@@ -177,7 +177,7 @@ func MaxHold(d time.Duration) Option { return func(s *settings) { s.MaxHold = d 
 func NoRenew() Option { return func(s *settings) { s.NoRenew = true } }
 
 // NoWait makes Acquire and Do try once, like TryAcquire: if another has the key
-// the error matches ErrHeld.
+// the error is a *HeldError, which says who, and matches ErrHeld.
 func NoWait() Option { return func(s *settings) { s.noWait = true } }
 
 // Guarded says that this lease will be used in guarded transactions. MongoDB needs

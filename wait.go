@@ -73,7 +73,14 @@ func (c *Client) wait(ctx context.Context, name string, s settings, once bool, b
 	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", name, ErrClosed)
 	}
-	return c.await(ctx, name, w)
+	lease, err := c.await(ctx, name, w)
+	if err != nil && once {
+		err = c.nameHolder(ctx, keyID{name, s.Mode}, s.Slots, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", name, err)
+	}
+	return lease, nil
 }
 
 // await waits for the answer to w, or until ctx or the client ends.
@@ -95,7 +102,7 @@ func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, err
 		}
 	}
 	if left != nil {
-		return nil, fmt.Errorf("acquire %q: %w", name, left) // its attempt may be on its way: not reused
+		return nil, left // its attempt may be on its way: not reused
 	}
 	lease, err := w.lease, w.err
 	c.mu.Lock()
@@ -105,7 +112,7 @@ func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, err
 	}
 	c.mu.Unlock()
 	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", name, err)
+		return nil, err
 	}
 	if c.debug(ctx) {
 		c.log.DebugContext(ctx, "acquired", logs.Attrs(name, lease.g.Hold.Mode, "token", lease.token, "hold", lease.g.Hold.ID)...)

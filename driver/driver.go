@@ -198,7 +198,7 @@ type Result struct {
 	Token  int64         // Granted: the fencing token
 	Stored int64         // Granted: the token in the database's row, where it differs from Token; else equal to it
 	Left   time.Duration // Held: until the key is free, by the server's clock; 0: not known. Renew, Alive: until the hold ends, where known
-	Owner  string        // Held: whose, where it costs no extra trip
+	Owner  string        // Held, Pinned: whose, where it costs no extra trip; else the engine asks Inspect, for callers that do not wait
 	Wanted Hint          // Released: the hint on the key, where the Hold Asks or it costs nothing. Granted: another's hint, where it costs nothing. None: nobody waits, as far as is known
 	Err    error         // Unknown: the cause. May be an *Error. Taken, Forced, Removed: why, where more is known
 

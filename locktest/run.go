@@ -18,6 +18,7 @@ func Run(t *testing.T, h Harness) {
 		groups,    // P22
 		fairCases, // P23
 		leading,   // P24
+		answers,   // what is told of a key
 		holdTimes, turns, seam, seamBatch, hints,
 		seamTickets,
 		seamShared, seamPhase, seamSlots, seamGate, modeCases, sharedCases, phaseCases, slotCases, sharedGuards, groupModes, // the modes Shared and Slot

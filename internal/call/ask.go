@@ -45,13 +45,9 @@ func Ask[T any](s *Store, ctx, stop context.Context, patience time.Duration, op 
 	}
 }
 
-// AskInspect is Inspect of one key for a caller; see Ask.
-func (s *Store) AskInspect(ctx, stop context.Context, key string, patience time.Duration) (driver.Info, error) {
-	infos, err := Ask(s, ctx, stop, patience, "inspect", func(ctx context.Context) ([]driver.Info, error) {
-		return s.inspect(ctx, []string{key})
+// AskInspect is Inspect for a caller; see Ask.
+func (s *Store) AskInspect(ctx, stop context.Context, keys []string, patience time.Duration) ([]driver.Info, error) {
+	return Ask(s, ctx, stop, patience, "inspect", func(ctx context.Context) ([]driver.Info, error) {
+		return s.inspect(ctx, keys)
 	})
-	if err != nil {
-		return driver.Info{Key: key}, err
-	}
-	return infos[0], nil
 }

@@ -68,15 +68,15 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskInspect: one key, one answer.
+// TestAskInspect: an answer for each key.
 func TestAskInspect(t *testing.T) {
 	answers := []driver.Info{{Key: "k", Held: true}}
 	s := newStore(t, &fakeStore{inspect: func(context.Context, []string) ([]driver.Info, error) { return answers, nil }})
-	if info, err := s.AskInspect(t.Context(), t.Context(), "k", time.Second); err != nil || !info.Held {
-		t.Errorf("%+v, %v", info, err)
+	if infos, err := s.AskInspect(t.Context(), t.Context(), []string{"k"}, time.Second); err != nil || !infos[0].Held {
+		t.Errorf("%+v, %v", infos, err)
 	}
 	answers = nil
-	if info, err := s.AskInspect(t.Context(), t.Context(), "k", time.Second); err == nil || info.Key != "k" {
-		t.Errorf("no answer: %+v, %v", info, err)
+	if infos, err := s.AskInspect(t.Context(), t.Context(), []string{"k"}, time.Second); err == nil {
+		t.Errorf("no answer: %+v, %v", infos, err)
 	}
 }
