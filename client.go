@@ -117,12 +117,13 @@ func New(store driver.Store, o Options) (*Client, error) {
 		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),
 	}
-	c.log, c.logs = logs.New(o.Logger)
+	var attrs []any
+	if o.Name != "" {
+		attrs = []any{"client", o.Name}
+	}
+	c.log, c.logs = logs.New(o.Logger, attrs...)
 	if o.Logger != nil {
 		c.longHold = o.LongHold
-		if o.Name != "" {
-			c.log = c.log.With("client", o.Name)
-		}
 	}
 	if c.teller = newTeller(c, o); c.teller != nil && c.teller.calls {
 		c.store.Called = c.teller.called
@@ -133,7 +134,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 	c.acquires, c.pinned = acquires(c.store), acquires(c.store)
 	c.unresolved = undo.New(c.store, &c.report, c.log)
 	c.renewer = grant.NewRenewer(grant.Config{
-		Store: c.store, Unresolved: c.unresolved, Report: &c.report, Log: c.log, Open: c.renewing,
+		Store: c.store, Unresolved: c.unresolved, Report: &c.report, Steps: c.logs, Open: c.renewing,
 		Lost: func(key string, token int64, reason grant.Reason, cause error) error {
 			return lostError(key, token, reason, cause)
 		},
@@ -167,7 +168,3 @@ func acquires(store *call.Store) *batch.Batcher[driver.Request] {
 }
 
 func (c *Client) isClosed() bool { return c.open.Err() != nil }
-
-// debug reports whether steps are logged: the arguments of a log call cost more
-// than a step.
-func (c *Client) debug(ctx context.Context) bool { return c.log.Enabled(ctx, slog.LevelDebug) }

@@ -14,28 +14,43 @@ func (l *Lease) newContext(parent context.Context) *leaseContext {
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx, cancel, forget := childOf(parent)
 	lc := &leaseContext{Context: ctx, lease: l, cancel: cancel}
 	l.mu.Lock()
-	if l.ended != nil {
-		err := l.ended
-		l.mu.Unlock()
-		cancel(err)
-		return lc
+	ended := l.ended
+	if ended == nil {
+		if l.contexts == nil {
+			l.contexts = make(map[*leaseContext]struct{})
+		}
+		l.contexts[lc] = struct{}{}
 	}
-	if l.contexts == nil {
-		l.contexts = make(map[*leaseContext]struct{})
-	}
-	l.contexts[lc] = struct{}{}
 	l.mu.Unlock()
-	if parent.Done() != nil { // forget it when parent ends first: a long lease may see many
+	if ended != nil {
+		cancel(ended)
+	}
+	if forget != nil {
 		context.AfterFunc(ctx, func() {
 			l.mu.Lock()
-			delete(l.contexts, lc)
+			delete(l.contexts, lc) // where parent ended first: a long lease may see many
 			l.mu.Unlock()
+			forget()
 		})
 	}
 	return lc
+}
+
+// childOf makes a child of parent whose cancel calls no method of parent, which may be the
+// caller's own code: leases and groups end their contexts under locks, and where deadlines are
+// kept. After its end the caller calls forget, in a goroutine of its own, so that parent forgets
+// the child. nil: parent never ends, and knows nothing of it.
+func childOf(parent context.Context) (child context.Context, cancel context.CancelCauseFunc, forget context.CancelFunc) {
+	if parent.Done() == nil {
+		child, cancel = context.WithCancelCause(context.WithoutCancel(parent))
+		return child, cancel, nil
+	}
+	between, forget := context.WithCancel(parent)
+	child, cancel = context.WithCancelCause(between)
+	return child, cancel, forget
 }
 
 type leaseContext struct {

@@ -127,8 +127,10 @@ func (c *Client) doReturned(running *leaseContext) {
 }
 
 // underDo reports whether a function of Do runs under l, or under the lease in whose
-// context the view l was made. Called under c.mu.
+// context the view l was made.
 func (c *Client) underDo(l *Lease) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for ; l != nil; l = l.within() {
 		for running := range c.doing {
 			if running.lease == l {
@@ -141,8 +143,6 @@ func (c *Client) underDo(l *Lease) bool {
 
 // insideDo is the key whose function of Do ctx comes from.
 func (c *Client) insideDo(ctx context.Context) (key string, inside bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for {
 		lc, ok := ctx.Value(lastLease{}).(*leaseContext)
 		switch {

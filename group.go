@@ -171,11 +171,12 @@ func (g *Group) Context(parent context.Context) context.Context {
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithCancelCause(parent)
 	if g == nil {
+		ctx, cancel := context.WithCancelCause(parent)
 		cancel(errNilGroup)
 		return ctx
 	}
+	ctx, cancel, forget := childOf(parent)
 	gc := &groupContext{Context: ctx, group: g, cancel: cancel}
 	for _, l := range g.leases {
 		from := parent
@@ -185,22 +186,23 @@ func (g *Group) Context(parent context.Context) context.Context {
 		gc.innermost = &leaseContext{Context: from, lease: l}
 	}
 	g.mu.Lock()
-	if g.ended != nil {
-		err := g.ended
-		g.mu.Unlock()
-		cancel(err)
-		return gc
+	ended := g.ended
+	if ended == nil {
+		if g.contexts == nil {
+			g.contexts = make(map[*groupContext]struct{})
+		}
+		g.contexts[gc] = struct{}{}
 	}
-	if g.contexts == nil {
-		g.contexts = make(map[*groupContext]struct{})
-	}
-	g.contexts[gc] = struct{}{}
 	g.mu.Unlock()
-	if parent.Done() != nil { // forget it when parent ends first
+	if ended != nil {
+		cancel(ended)
+	}
+	if forget != nil {
 		context.AfterFunc(ctx, func() {
 			g.mu.Lock()
-			delete(g.contexts, gc)
+			delete(g.contexts, gc) // where parent ended first
 			g.mu.Unlock()
+			forget()
 		})
 	}
 	return gc

@@ -7,7 +7,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
 	"github.com/rowlock/rowlock/internal/key"
-	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // Handoff: a lease is released while a caller of the same client waits for the key, and
@@ -51,9 +50,7 @@ func (c *Client) handoff(ctx context.Context, l *Lease) bool {
 	if !handedOff {
 		return false
 	}
-	if c.debug(ctx) {
-		c.log.DebugContext(ctx, "handed off", logs.Attrs(l.Key(), l.g.Hold.Mode, "token", l.token, "hold", l.g.Hold.ID)...)
-	}
+	c.logs.Step(ctx, "handed off", &l.g.Hold, l.token)
 	k.popAt(i, next)
 	k.dropTicket() // it was that caller's
 	k.act(k.HandedOff(now, k.env()))

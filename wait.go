@@ -10,7 +10,6 @@ import (
 	"github.com/rowlock/rowlock/internal/batch"
 	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/key"
-	"github.com/rowlock/rowlock/internal/logs"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -114,9 +113,7 @@ func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, err
 	if err != nil {
 		return nil, err
 	}
-	if c.debug(ctx) {
-		c.log.DebugContext(ctx, "acquired", logs.Attrs(name, lease.g.Hold.Mode, "token", lease.token, "hold", lease.g.Hold.ID)...)
-	}
+	c.logs.Step(ctx, "acquired", &lease.g.Hold, lease.token)
 	return lease, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,13 +47,13 @@ func newFixture(t *testing.T) *fixture {
 	start := time.Now()
 	limits := driver.Limits{Batch: 100, Renewals: 100, InFlight: 1}
 	store := call.New(f, limits, func() time.Duration { return time.Since(start) })
-	log := slog.New(slog.DiscardHandler)
+	log, steps := logs.New(nil)
 	report := new(logs.Report)
 	report.Init(log, store.Now)
 	open, closes := context.WithCancel(context.Background())
 	unresolved := undo.New(store, report, log)
 	f.Renewer = NewRenewer(Config{
-		Store: store, Unresolved: unresolved, Report: report, Log: log, Open: open,
+		Store: store, Unresolved: unresolved, Report: report, Steps: steps, Open: open,
 		Lost: func(key string, token int64, reason Reason, cause error) error {
 			return fmt.Errorf("%s %d lost: %d: %w", key, token, reason, cause)
 		},

@@ -2,7 +2,6 @@ package grant
 
 import (
 	"context"
-	"log/slog"
 	"math/bits"
 	"time"
 
@@ -245,9 +244,7 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 	switch status {
 	case driver.Released:
 		rn.report.Release.OK()
-		if rn.log.Enabled(ctx, slog.LevelDebug) {
-			rn.log.DebugContext(ctx, "released", logs.Attrs(h.Key, h.Mode, "token", h.Token, "hold", h.ID)...)
-		}
+		rn.steps.Step(ctx, "released", h, h.Token)
 	case driver.Taken, driver.Forced, driver.Removed:
 		rn.losses.Add(1)
 		reason, cause = lossOf(status), res.Err

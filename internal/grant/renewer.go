@@ -3,7 +3,6 @@ package grant
 import (
 	"container/heap"
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,7 @@ type Renewer struct {
 	renewals, releases *batch.Batcher[driver.Hold]
 	unresolved         *undo.Unresolved
 	report             *logs.Report
-	log                *slog.Logger
+	steps              *logs.Queue
 	open               context.Context
 
 	lost      func(key string, token int64, reason Reason, cause error) error
@@ -47,7 +46,7 @@ type Config struct {
 	Store      *call.Store
 	Unresolved *undo.Unresolved
 	Report     *logs.Report
-	Log        *slog.Logger
+	Steps      *logs.Queue
 	Open       context.Context // when it ends nothing is renewed any more
 
 	// Lost makes the error of a loss, for the log.
@@ -71,7 +70,7 @@ type Outcome struct {
 // NewRenewer makes a Renewer. It starts nothing.
 func NewRenewer(c Config) *Renewer {
 	rn := &Renewer{
-		store: c.Store, unresolved: c.Unresolved, report: c.Report, log: c.Log, open: c.Open,
+		store: c.Store, unresolved: c.Unresolved, report: c.Report, steps: c.Steps, open: c.Open,
 		lost: c.Lost, releasing: c.Releasing, ended: c.Ended, watched: c.Watched,
 		renewals: renewals(c.Store), releases: releases(c.Store), wake: make(chan struct{}, 1),
 	}

@@ -12,15 +12,19 @@ import (
 // waits before each record.
 type lines struct {
 	block chan struct{} // nil: it does not block
+	steps bool          // it wants them
 
 	mu   sync.Mutex
 	text []string
 	at   []time.Time
 }
 
-func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-func (l *lines) WithAttrs([]slog.Attr) slog.Handler               { return l }
-func (l *lines) WithGroup(string) slog.Handler                    { return l }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *lines) WithGroup(string) slog.Handler      { return l }
+
+func (l *lines) Enabled(_ context.Context, level slog.Level) bool {
+	return l.steps || level >= slog.LevelInfo
+}
 
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	if l.block != nil {

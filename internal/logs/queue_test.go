@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rowlock/rowlock/driver"
 )
 
 // TestABlockingHandler: a log call returns at once; what does not fit is dropped, steps
@@ -34,28 +36,77 @@ func TestABlockingHandler(t *testing.T) {
 	})
 }
 
-// TestStepsLeaveRoom: steps take a part of the room only.
+// TestStepsLeaveRoom: steps take a part of the room only. A handler that wants none is not
+// told of those that were dropped.
 func TestStepsLeaveRoom(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &lines{block: make(chan struct{}), steps: wanted}
+			log, q := New(slog.New(h))
+			log.Warn("first")
+			synctest.Wait() // the handler blocks on it
+			for range maxRecords {
+				q.Step(t.Context(), "step", &driver.Hold{Key: "k"}, 1)
+			}
+			log.Warn("w")
+			if len(q.records)-q.head != maxSteps+1 || q.droppedSteps != maxRecords-maxSteps {
+				t.Errorf("%d records wait, %d steps were dropped", len(q.records)-q.head, q.droppedSteps)
+			}
+			close(h.block)
+			q.Flush(t.Context(), time.Second)
+			var want []string
+			if wanted {
+				step := fmt.Sprint("DEBUG step key=k token=1 hold=", driver.HoldID{})
+				want = slices.Repeat([]string{step}, maxSteps)
+				want = append(want, "WARN w", fmt.Sprint("WARN log records were dropped: the handler took them too slowly n=", maxRecords-maxSteps))
+			} else {
+				want = []string{"WARN w"}
+			}
+			if got := h.got(); !slices.Equal(got, append([]string{"WARN first"}, want...)) {
+				t.Errorf("steps wanted %v: %d lines, the last is %q; want %d, the last %q", wanted, len(got), got[len(got)-1], len(want)+1, want[len(want)-1])
+			}
+		})
+	}
+}
+
+// TestTheHandlerIsAskedLate: no log call asks the user's handler anything, whose Enabled may
+// block or use the client; it decides with the context of the call.
+func TestTheHandlerIsAskedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &lines{block: make(chan struct{})}
-		q := new(Queue)
-		to := handler{q, h}
-		_ = to.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelWarn, "first", 0))
-		synctest.Wait() // the handler blocks on it
-		for range maxRecords {
-			_ = to.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelDebug, "step", 0))
+		h := &asked{lines: lines{steps: true}, open: make(chan struct{})}
+		log, q := New(slog.New(h), "client", "a")
+		for _, wants := range []bool{true, false} {
+			ctx := context.WithValue(t.Context(), wanted{}, wants)
+			q.Step(ctx, "step", &driver.Hold{Key: fmt.Sprint(wants), Mode: driver.Shared}, 7)
+			log.InfoContext(ctx, fmt.Sprint("info ", wants))
 		}
-		if len(q.records) != maxSteps || q.dropped != maxRecords-maxSteps {
-			t.Errorf("%d steps wait, %d were dropped", len(q.records), q.dropped)
+		synctest.Wait()
+		if got := h.got(); len(got) != 0 {
+			t.Errorf("Enabled blocks, and the handler got %q", got)
 		}
-		_ = to.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelWarn, "w", 0))
-		close(h.block)
+		close(h.open)
 		q.Flush(t.Context(), time.Second)
-		want := []string{"WARN first", "WARN w", fmt.Sprint("WARN log records were dropped: the handler took them too slowly n=", maxRecords-maxSteps)}
-		if got := h.got(); !slices.Equal(got, want) { // this handler takes no steps
+		want := []string{fmt.Sprint("DEBUG step key=true mode=shared token=7 hold=", driver.HoldID{}), "INFO info true"}
+		if got := h.got(); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
+}
+
+// wanted is what asked looks for in a context.
+type wanted struct{}
+
+// asked is a handler whose Enabled blocks, and decides by the context.
+type asked struct {
+	lines
+	open chan struct{}
+}
+
+func (h *asked) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func (h *asked) Enabled(ctx context.Context, _ slog.Level) bool {
+	<-h.open
+	return ctx.Value(wanted{}) == true
 }
 
 // TestFlush: it ends when all is written, with its context, or when the handler takes longer

@@ -194,9 +194,7 @@ func (u *Unresolved) send(batch []*Task) {
 		u.fails(t, !final && !refused && r.Err != nil)
 		if final {
 			ended[t] = true
-			if ctx := t.context(); u.log.Enabled(ctx, slog.LevelDebug) {
-				u.log.DebugContext(ctx, "hold undone", logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "answer", r.Status)...)
-			}
+			u.log.DebugContext(t.context(), "hold undone", logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "answer", r.Status)...)
 			continue
 		}
 		if refused {

@@ -106,12 +106,13 @@ func (f *Finder) where(ctx context.Context) (int, error) {
 		case <-looked:
 		case <-ctx.Done():
 		}
+		ended := ctx.Err() // not under mu: it may be code of the caller's
 		f.mu.Lock()
 		switch {
-		case ctx.Err() != nil && f.why != nil:
-			return -1, fmt.Errorf("%w: %w", ctx.Err(), f.why)
-		case ctx.Err() != nil:
-			return -1, ctx.Err()
+		case ended != nil && f.why != nil:
+			return -1, fmt.Errorf("%w: %w", ended, f.why)
+		case ended != nil:
+			return -1, ended
 		case f.why != nil:
 			return -1, f.why
 		}
