@@ -115,7 +115,9 @@ func TestGroupContext(t *testing.T) {
 		c := newClient(t, newFaultStore())
 		outer := acquire(t, c, "outer")
 		g := all(t, c, "a", "b")
-		ctx := g.Context(outer.Context(context.Background()))
+		end, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		ctx := g.Context(outer.Context(end))
 		for _, key := range []string{"a", "b", "outer"} {
 			if _, err := c.Acquire(ctx, key); !errors.Is(err, rowlock.ErrSelfDeadlock) {
 				t.Errorf("Acquire(%q) in the group's context: %v, want ErrSelfDeadlock", key, err)

@@ -146,6 +146,45 @@ func untilFor(t testing.TB, long time.Duration, what string, ok func() bool) {
 	}
 }
 
+// inTime runs a round until nothing is wrong. A round that takes as long as what it is about lasts says nothing,
+// and is run again.
+func inTime(t testing.TB, lasts time.Duration, round func() (wrong string)) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		began := time.Now()
+		wrong := round()
+		took := time.Since(began)
+		switch {
+		case wrong == "":
+			return
+		case took < lasts || time.Now().After(end):
+			t.Fatalf("%s, in a round of %v", wrong, took)
+		}
+		t.Logf("%s, in a round of %v; again", wrong, took)
+	}
+}
+
+// acquiring begins to wait for a key. The returned function waits for the lease, or ends the test.
+func acquiring(t testing.TB, l rowlock.Locker, key string, opts ...rowlock.Option) (lease func() *rowlock.Lease) {
+	type result struct {
+		lease *rowlock.Lease
+		err   error
+	}
+	got, ctx := make(chan result, 1), soon(t)
+	go func() {
+		lease, err := l.Acquire(ctx, key, opts...)
+		got <- result{lease, err}
+	}()
+	return func() *rowlock.Lease {
+		t.Helper()
+		r := <-got
+		if r.err != nil {
+			t.Fatalf("acquire: %v", r.err)
+		}
+		return r.lease
+	}
+}
+
 // closed waits for a channel to be closed.
 func closed(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()

@@ -24,12 +24,14 @@ var fairCases = []testCase{
 	{name: "P23_Info", run: waitingInfo, needs: tickets},
 }
 
-// steadily runs a round until it is in order. Where it is not, and nothing has stood still for
-// as long as ends tickets, that is a fault; else it says nothing, and is run again.
-func steadily(t *testing.T, round func() (wrong string)) {
+// steadily runs a round until it is in order. Where it is not, and neither the machine nor the server has stood still
+// for as long as ends tickets, that is a fault; else it says nothing, and is run again.
+func steadily(t *testing.T, s driver.Store, round func() (wrong string)) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+	defer cancel()
 	wrong := ""
-	for range 5 {
+	for end := time.Now().Add(2 * patience); time.Now().Before(end); {
 		stop, stood := make(chan struct{}), make(chan time.Duration)
 		go func() {
 			most, last := time.Duration(0), time.Now()
@@ -40,6 +42,7 @@ func steadily(t *testing.T, round func() (wrong string)) {
 					return
 				case <-time.After(10 * time.Millisecond):
 				}
+				_, _ = s.(driver.Tickets).Lines(ctx, []string{"nobody waits for it"})
 				most, last = max(most, time.Since(last)), time.Now()
 			}
 		}()
@@ -50,7 +53,7 @@ func steadily(t *testing.T, round func() (wrong string)) {
 		if wrong == "" {
 			return
 		}
-		t.Logf("%s, in a round of %v in which the machine stood still for up to %v", wrong, time.Since(began), pause)
+		t.Logf("%s, in a round of %v in which nothing went on for up to %v", wrong, time.Since(began), pause)
 		if pause < driver.TicketTime/4 && time.Since(began) < 10*time.Second {
 			break
 		}
@@ -77,7 +80,7 @@ func programsInOrder(t *testing.T, e *env, held int, opts ...rowlock.Option) {
 	}
 	holder := e.client(t, rowlock.Options{})
 	opts = append(opts, rowlock.Fair())
-	steadily(t, func() string {
+	steadily(t, s, func() string {
 		key := e.key(t)
 		var first []*rowlock.Lease
 		for range held {
@@ -124,11 +127,16 @@ func programsInOrder(t *testing.T, e *env, held int, opts ...rowlock.Option) {
 func newcomers(t *testing.T, e *env) {
 	s := e.Open(t)
 	a, b, c := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
-	steadily(t, func() (wrong string) {
+	steadily(t, s, func() (wrong string) {
 		key := e.key(t)
 		first := acquire(t, a, key, rowlock.Fair())
-		got := make(chan *rowlock.Lease, 1)
-		go func() { got <- acquire(t, b, key, rowlock.Fair()) }()
+		var second *rowlock.Lease
+		got, ctx := make(chan error, 1), soon(t)
+		go func() {
+			var err error
+			second, err = b.Acquire(ctx, key, rowlock.Fair())
+			got <- err
+		}()
 		inLine(t, s, key, 1)
 		_, err := c.TryAcquire(soon(t), key, rowlock.Fair())
 		var held *rowlock.HeldError
@@ -149,7 +157,10 @@ func newcomers(t *testing.T, e *env) {
 				release1(t, l)
 			}
 		}
-		release1(t, <-got)
+		if err := <-got; err != nil {
+			t.Fatalf("the one that waits: %v", err)
+		}
+		release1(t, second)
 		if err := <-released; err != nil {
 			t.Errorf("release: %v", err)
 		}
@@ -203,16 +214,14 @@ func deadInLine(t *testing.T, e *env) {
 		children = append(children, e.start(t, job{Role: "hold", Key: key, TTL: longTTL, Fair: true}))
 		inLine(t, s, key, i+1)
 	}
-	got := make(chan *rowlock.Lease, 1)
-	last := e.client(t, rowlock.Options{})
-	go func() { got <- acquire(t, last, key, rowlock.Fair()) }()
+	last := acquiring(t, e.client(t, rowlock.Options{}), key, rowlock.Fair())
 	inLine(t, s, key, dead+1)
 	for _, p := range children {
 		p.kill()
 	}
 	start := time.Now()
 	release1(t, first)
-	release1(t, <-got)
+	release1(t, last())
 	if took := time.Since(start); took > dead*driver.TicketTime {
 		t.Errorf("P23: %d dead programs in the line cost %v", dead, took)
 	}

@@ -4,6 +4,7 @@ package locktest
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -262,23 +263,32 @@ func phaseBatches(t *testing.T, e *env) {
 // phaseHints: a refused reader or slot leaves its hint as others do, and a granted one clears
 // its own.
 func phaseHints(t *testing.T, e *env) {
-	s, key := e.Open(t), e.key(t)
+	inTime(t, driver.HintTime/2, func() string { return phaseHintsOf(t, e.Open(t), e.key(t)) })
+}
+
+func phaseHintsOf(t *testing.T, s driver.Store, key string) (wrong string) {
 	h := grant(t, s, with(writer(key), func(q *driver.Request) { q.Client = clientA }))
+	wanted := func(when string, client uint32) {
+		if h := inspect(t, s, key).Wanted; h.Client != client || client > 0 && (h.Left <= 0 || h.Left > driver.HintTime) {
+			wrong = fmt.Sprintf("%s: the hint is %+v, want one of client %d", when, h, client)
+		}
+	}
 	asks := func(client uint32) func(*driver.Request) {
 		return func(q *driver.Request) { q.Client, q.Wants = client, true }
 	}
 	heldBy(t, s, with(reader(key), asks(clientB)), "beside a writer")
-	wanted(t, s, key, clientB)
+	wanted("beside a writer", clientB)
 	h.Asks = true
 	if r := answer(t, s.Release, h, driver.Released); r.Wanted.Client != clientB {
-		t.Errorf("the release tells of %+v, want the hint of %d", r.Wanted, clientB)
+		wrong = fmt.Sprintf("the release tells of %+v, want the hint of %d", r.Wanted, clientB)
 	}
 	answer(t, s.Release, grant(t, s, with(reader(key), asks(clientB))), driver.Released)
-	wanted(t, s, key, 0)
+	wanted("after its client was granted", 0)
 	one := grant(t, s, with(slotOf(key, 1), asks(clientA)))
 	heldBy(t, s, with(slotOf(key, 1), asks(clientC)), "with all slots taken")
-	wanted(t, s, key, clientC)
+	wanted("with all slots taken", clientC)
 	answer(t, s.Release, one, driver.Released)
+	return wrong
 }
 
 // phaseReaped: the reaper ends no live hold of a phase.

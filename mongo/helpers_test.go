@@ -75,6 +75,13 @@ func shared(t testing.TB) *Store {
 	return open(t, database(t, testserver.DSN(t, testserver.Mongo)), Options{})
 }
 
+// patient bounds what a test waits for: only something wrong takes so long.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func newID() (id driver.HoldID) {
 	rand.Read(id[:])
 	return id
@@ -102,7 +109,7 @@ func patiently[R any](call func() (R, error)) (r R, err error) {
 
 func acquire(t testing.TB, s *Store, q driver.Request) driver.Result {
 	t.Helper()
-	results, err := patiently(func() ([]driver.Result, error) { return s.Acquire(t.Context(), []driver.Request{q}) })
+	results, err := patiently(func() ([]driver.Result, error) { return s.Acquire(patient(t), []driver.Request{q}) })
 	if err != nil {
 		t.Fatalf("acquire %q: %v", q.Key, err)
 	}
@@ -120,7 +127,7 @@ func granted(t testing.TB, s *Store, q driver.Request) driver.Hold {
 
 func renew(t testing.TB, s *Store, h driver.Hold) driver.Status {
 	t.Helper()
-	results, err := patiently(func() ([]driver.Result, error) { return s.Renew(t.Context(), []driver.Hold{h}) })
+	results, err := patiently(func() ([]driver.Result, error) { return s.Renew(patient(t), []driver.Hold{h}) })
 	if err != nil {
 		t.Fatalf("renew %q: %v", h.Key, err)
 	}
@@ -129,7 +136,7 @@ func renew(t testing.TB, s *Store, h driver.Hold) driver.Status {
 
 func release(t testing.TB, s *Store, h driver.Hold) driver.Result {
 	t.Helper()
-	results, err := patiently(func() ([]driver.Result, error) { return s.Release(t.Context(), []driver.Hold{h}) })
+	results, err := patiently(func() ([]driver.Result, error) { return s.Release(patient(t), []driver.Hold{h}) })
 	if err != nil {
 		t.Fatalf("release %q: %v", h.Key, err)
 	}
@@ -138,7 +145,7 @@ func release(t testing.TB, s *Store, h driver.Hold) driver.Result {
 
 func inspect(t testing.TB, s *Store, key string) driver.Info {
 	t.Helper()
-	infos, err := patiently(func() ([]driver.Info, error) { return s.Inspect(t.Context(), []string{key}) })
+	infos, err := patiently(func() ([]driver.Info, error) { return s.Inspect(patient(t), []string{key}) })
 	if err != nil {
 		t.Fatalf("inspect %q: %v", key, err)
 	}

@@ -23,7 +23,7 @@ func TestP4_InTxAfterATakeover(t *testing.T) {
 	a, b := locker(t, s, rowlock.Options{}), locker(t, s, rowlock.Options{})
 	old := guarded(t, a, "k")
 	calls := 0
-	err := s.InTx(t.Context(), old, func(ctx context.Context) error {
+	err := s.InTx(patient(t), old, func(ctx context.Context) error {
 		if calls++; calls == 1 {
 			must(t, add(ctx, s, "k"))
 			expire(t, s, "k")
@@ -49,9 +49,9 @@ func TestP4_InTxOfALeaseThatEnds(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	c := locker(t, s, rowlock.Options{TTL: 2 * time.Second})
-	lease, err := c.Acquire(t.Context(), "k", rowlock.Guarded(), rowlock.NoRenew())
+	lease, err := c.Acquire(patient(t), "k", rowlock.Guarded(), rowlock.NoRenew())
 	must(t, err)
-	err = s.InTx(t.Context(), lease, func(ctx context.Context) error {
+	err = s.InTx(patient(t), lease, func(ctx context.Context) error {
 		must(t, add(ctx, s, "k"))
 		<-ctx.Done()
 		return nil
@@ -74,7 +74,7 @@ func TestP4_InTxOfOneLeaseAtOnce(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 5 {
-				err := s.InTx(t.Context(), lease, func(ctx context.Context) error {
+				err := s.InTx(patient(t), lease, func(ctx context.Context) error {
 					mu.Lock()
 					inside++
 					calls++
@@ -110,7 +110,7 @@ func TestInTxAborts(t *testing.T) {
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	mine := errors.New("mine")
 	in := func(f func(context.Context) error) error {
-		return s.InTx(t.Context(), lease, func(ctx context.Context) error {
+		return s.InTx(patient(t), lease, func(ctx context.Context) error {
 			if err := add(ctx, s, "k"); err != nil {
 				return err
 			}
@@ -128,19 +128,23 @@ func TestInTxAborts(t *testing.T) {
 		}()
 		_ = in(func(context.Context) error { panic(mine) })
 	}()
-	done := make(chan struct{})
+	done, ctx := make(chan struct{}), patient(t)
 	go func() {
 		defer close(done)
 		_ = in(func(context.Context) error { runtime.Goexit(); return nil })
 	}()
-	<-done
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Fatal("InTx does not end where fn ends its goroutine")
+	}
 	wants(t, "nested", in(func(ctx context.Context) error {
 		return s.InTx(ctx, lease, func(context.Context) error { return nil })
 	}), rowlock.ErrInvalid)
 	wants(t, "fn aborts", in(func(ctx context.Context) error {
 		return mongo.SessionFromContext(ctx).AbortTransaction(ctx)
 	}), rowlock.ErrInvalid)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	err := s.InTx(ctx, lease, func(ctx context.Context) error {
 		must(t, add(ctx, s, "k"))
 		cancel()
@@ -206,16 +210,16 @@ func TestP14_OnlyTheOwnSessionIsEnded(t *testing.T) {
 	taker := beside(t, s, uri)
 	a, b := locker(t, s, rowlock.Options{}), locker(t, taker, rowlock.Options{})
 	old := guarded(t, a, "k")
-	must(t, s.InTx(t.Context(), old, func(ctx context.Context) error { return add(ctx, s, "k") }))
+	must(t, s.InTx(patient(t), old, func(ctx context.Context) error { return add(ctx, s, "k") }))
 	sess, ctx := begin(t, s)
 	must(t, s.Guard(ctx, old))
 	must(t, add(ctx, s, "k"))
 	other := guarded(t, a, "other") // its session is another one
-	err := s.InTx(t.Context(), other, func(ctx context.Context) error {
+	err := s.InTx(patient(t), other, func(ctx context.Context) error {
 		must(t, add(ctx, s, "other"))
 		expire(t, s, "k")
 		for range 3 {
-			if _, err := b.TryAcquire(t.Context(), "k", rowlock.Guarded()); !errors.Is(err, rowlock.ErrHeld) {
+			if _, err := b.TryAcquire(patient(t), "k", rowlock.Guarded()); !errors.Is(err, rowlock.ErrHeld) {
 				t.Errorf("P4: takeover while the caller's transaction is open: %v", err)
 			}
 		}
@@ -244,7 +248,7 @@ func TestFenceNamesTheSession(t *testing.T) {
 	if f := fenceOf(t, s, "k"); f.Token != first.Token() || string(f.Lsid.Data) != string(id) {
 		t.Errorf("fence %+v, want token %d and session %x", f, first.Token(), id)
 	}
-	must(t, first.Release(t.Context()))
+	must(t, first.Release(patient(t)))
 	if s.txSessions.Find(firstHold.ID) != nil {
 		t.Error("the session of a released lease is remembered")
 	}
@@ -277,7 +281,7 @@ func TestOwnSessionsAreForgotten(t *testing.T) {
 	c := locker(t, s, rowlock.Options{})
 	for range 3 * fence.MaxEnded / 2 {
 		lease := guarded(t, c, "k")
-		must(t, lease.Release(t.Context()))
+		must(t, lease.Release(patient(t)))
 	}
 	if open, ended := s.txSessions.Count(); open != 0 || ended >= fence.MaxEnded {
 		t.Errorf("%d sessions in use, %d ended ones kept", open, ended)

@@ -182,7 +182,7 @@ func TestP21_ForceAndReap(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	a, b := granted(t, s, guardedOf(readerOf("k"))), granted(t, s, guardedOf(slotOf("k", 2)))
-	i, err := s.ForceRelease(t.Context(), "k")
+	i, err := s.ForceRelease(patient(t), "k")
 	must(t, err)
 	if i.Readers != 1 || i.Slots != 1 || i.Pinned {
 		t.Errorf("a forced release says %+v", i)
@@ -262,7 +262,7 @@ func TestP21_GuardOverSeveralModes(t *testing.T) {
 	alone := []rowlock.Option{rowlock.Guarded()}
 	c, other := locker(t, s, rowlock.Options{}), locker(t, s, rowlock.Options{})
 	get := func(key string, opts []rowlock.Option) *rowlock.Lease {
-		l, err := c.Acquire(t.Context(), key, opts...)
+		l, err := c.Acquire(patient(t), key, opts...)
 		must(t, err)
 		return l
 	}
@@ -273,20 +273,20 @@ func TestP21_GuardOverSeveralModes(t *testing.T) {
 	if n := s.Statements() - before; n != 1 {
 		t.Errorf("a guard of four leases took %d commands", n)
 	}
-	l, err := other.TryAcquire(t.Context(), "a", reader...)
+	l, err := other.TryAcquire(patient(t), "a", reader...)
 	if err != nil {
 		t.Errorf("P21: a reader beside a guarded reader and slot: %v", err)
 	}
-	must(t, l.Release(t.Context()))
+	must(t, l.Release(patient(t)))
 	for _, l := range leases {
-		must(t, l.Release(t.Context()))
+		must(t, l.Release(patient(t)))
 	}
 	for _, next := range []struct {
 		key  string
 		opts []rowlock.Option
 	}{{"a", alone}, {"a", slot}, {"b", alone}, {"b", slot}, {"e", alone}, {"e", reader}} {
 		var held *rowlock.HeldError
-		if _, err := other.TryAcquire(t.Context(), next.key, next.opts...); !errors.As(err, &held) || !held.Pinned {
+		if _, err := other.TryAcquire(patient(t), next.key, next.opts...); !errors.As(err, &held) || !held.Pinned {
 			t.Errorf("P21: %q, %d options, beside a guard over several modes: %v, want it pinned", next.key, len(next.opts), err)
 		}
 	}
@@ -295,7 +295,7 @@ func TestP21_GuardOverSeveralModes(t *testing.T) {
 		key := leases[i].Key()
 		lost := get(key, opts)
 		beside := get("x", alone)
-		_, err := s.ForceRelease(t.Context(), key)
+		_, err := s.ForceRelease(patient(t), key)
 		must(t, err)
 		sess, ctx := begin(t, s)
 		var why *rowlock.LostError
@@ -303,6 +303,6 @@ func TestP21_GuardOverSeveralModes(t *testing.T) {
 			t.Errorf("P21: a guard over two leases of which that of %q was ended by force: %v", key, err)
 		}
 		must(t, sess.AbortTransaction(ctx))
-		must(t, beside.Release(t.Context()))
+		must(t, beside.Release(patient(t)))
 	}
 }

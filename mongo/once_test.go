@@ -77,7 +77,7 @@ func TestP13_TwoTransactionsOfOneRun(t *testing.T) {
 	if n := number(t, s, "other"); n != 1 {
 		t.Errorf("P14: the caller's transaction did not go on after ErrAlreadyRan")
 	}
-	err := s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "r") })
+	err := s.Once(patient(t), lease, "r", func(ctx context.Context) error { return add(ctx, s, "r") })
 	wants(t, "P13: Once", err, rowlock.ErrAlreadyRan)
 	if n := number(t, s, "r"); n != 1 {
 		t.Errorf("P13: the effects are there %d times", n)
@@ -92,14 +92,14 @@ func TestP13_OnlyCommittedRunsCount(t *testing.T) {
 	c := locker(t, s, rowlock.Options{})
 	a, b := guarded(t, c, "a"), guarded(t, c, "b")
 	fail := errors.New("mine")
-	wants(t, "fn fails", s.Once(t.Context(), a, "r", func(ctx context.Context) error { _ = add(ctx, s, "n"); return fail }), fail)
+	wants(t, "fn fails", s.Once(patient(t), a, "r", func(ctx context.Context) error { _ = add(ctx, s, "n"); return fail }), fail)
 	runs := []string{"r", "R", "r ", "r\x00", "é", "e\u0301", "\xff", string(make([]byte, storekit.MaxRun))}
 	for _, lease := range []*rowlock.Lease{a, b} {
 		for _, run := range runs {
-			must(t, s.Once(t.Context(), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") }))
+			must(t, s.Once(patient(t), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") }))
 		}
 		for _, run := range runs {
-			err := s.Once(t.Context(), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") })
+			err := s.Once(patient(t), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") })
 			wants(t, fmt.Sprintf("run %q again", run), err, rowlock.ErrAlreadyRan)
 		}
 	}
@@ -126,7 +126,7 @@ func TestReapRuns(t *testing.T) {
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	none := func(context.Context) error { return nil }
 	for _, run := range []string{"old", "new"} {
-		must(t, s.Once(t.Context(), lease, run, none))
+		must(t, s.Once(patient(t), lease, run, none))
 	}
 	marks := s.db.Collection(s.runs)
 	_, err := marks.UpdateOne(t.Context(), document.Op("_id", runID("k", "old")), document.Op("$set", document.Op("at", time.Now().Add(-48*time.Hour))))
@@ -140,14 +140,14 @@ func TestReapRuns(t *testing.T) {
 	_, err = marks.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "not ours"}})
 	must(t, err)
 	for _, want := range []int{driver.MaxReap, 1, 0} {
-		if n, err := s.ReapRuns(t.Context(), 24*time.Hour); n != want || err != nil {
+		if n, err := s.ReapRuns(patient(t), 24*time.Hour); n != want || err != nil {
 			t.Errorf("reaped %d, %v, want %d", n, err, want)
 		}
 	}
-	_, err = s.ReapRuns(t.Context(), time.Minute)
+	_, err = s.ReapRuns(patient(t), time.Minute)
 	wants(t, "a grace that is too short", err, rowlock.ErrInvalid)
-	wants(t, "a young mark", s.Once(t.Context(), lease, "new", none), rowlock.ErrAlreadyRan)
-	must(t, s.Once(t.Context(), lease, "old", none)) // its mark is gone
+	wants(t, "a young mark", s.Once(patient(t), lease, "new", none), rowlock.ErrAlreadyRan)
+	must(t, s.Once(patient(t), lease, "old", none)) // its mark is gone
 }
 
 // A commit whose reply is lost, again and again, is committed once more until it is
@@ -159,7 +159,7 @@ func TestP13_LostReplyToTheCommit(t *testing.T) {
 	p.loseNext(1<<30, "commitTransaction")
 	time.AfterFunc(3*commitTry/2, func() { p.loseNext(0, "") }) // the driver itself repeats it for a commitTry
 	calls := 0
-	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { calls++; return effects(ctx, s, 0) }))
+	must(t, s.Once(patient(t), lease, "r", func(ctx context.Context) error { calls++; return effects(ctx, s, 0) }))
 	if calls != 1 {
 		t.Errorf("fn was called %d times for a commit that was executed", calls)
 	}
@@ -173,7 +173,7 @@ func unsettled(t *testing.T, executed int) (again error) {
 	t.Helper()
 	p, s, _ := behindProxy(t)
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(patient(t))
 	defer cancel()
 	p.loseNext(executed, "commitTransaction")
 	p.keepAfter(executed, "commitTransaction")
@@ -185,7 +185,7 @@ func unsettled(t *testing.T, executed int) (again error) {
 		t.Errorf("the lease has ended: %v", lease.Err())
 	}
 	p.pass()
-	again = s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
+	again = s.Once(patient(t), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
 	p.letGo()
 	time.Sleep(100 * time.Millisecond)
 	checkOnce(t, s, 1)
@@ -227,7 +227,7 @@ func TestP13_SessionAfterAnUnknownCommit(t *testing.T) {
 	srv := testserver.Start(t, testserver.Mongo) // a fail point is the server's
 	p, s, beside := behindProxyOf(t, srv.DSN(), options.Client().SetAppName("odd"))
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(patient(t))
 	defer cancel()
 	failCommand(t, beside, "odd", "commitTransaction", bson.E{Key: "errorCode", Value: 8000})
 	p.keepAfter(1, "commitTransaction")
@@ -235,7 +235,7 @@ func TestP13_SessionAfterAnUnknownCommit(t *testing.T) {
 	err := s.Once(ctx, lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
 	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
 	p.pass()
-	must(t, s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) }))
+	must(t, s.Once(patient(t), lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) }))
 	p.letGo()
 	checkOnce(t, s, 1)
 }
@@ -252,7 +252,7 @@ func TestP13_TwoOfOneLease(t *testing.T) {
 	go p.whenKept(func() {
 		go func() {
 			close(begun)
-			second <- s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "second") })
+			second <- s.Once(patient(t), lease, "r", func(ctx context.Context) error { return add(ctx, s, "second") })
 		}()
 		<-begun
 		ended, err := false, error(nil)
@@ -266,7 +266,7 @@ func TestP13_TwoOfOneLease(t *testing.T) {
 		}
 		p.pass()
 	})
-	first := s.Once(t.Context(), lease, "r", func(ctx context.Context) error { return add(ctx, s, "first") })
+	first := s.Once(patient(t), lease, "r", func(ctx context.Context) error { return add(ctx, s, "first") })
 	then := <-second
 	p.letGo()
 	for _, one := range []struct {
@@ -294,14 +294,14 @@ func TestP13_UnknownCommitAndTheNextHolder(t *testing.T) {
 	p, s, other := behindProxy(t)
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "k")
 	p.keepAfter(1, "Transaction") // all but the first statement
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(patient(t))
 	defer cancel()
 	go p.whenKept(cancel)
 	err := s.Once(ctx, lease, "r", func(ctx context.Context) error { return effects(ctx, s, 0) })
 	wants(t, "a commit that is not answered", err, rowlock.ErrUnknownOutcome)
 	expire(t, other, "k")
 	next := guarded(t, locker(t, other, rowlock.Options{}), "k")
-	must(t, other.Once(t.Context(), next, "r", func(ctx context.Context) error { return effects(ctx, other, 0) }))
+	must(t, other.Once(patient(t), next, "r", func(ctx context.Context) error { return effects(ctx, other, 0) }))
 	p.letGo()
 	if !p.answered("NoSuchTransaction") {
 		t.Error("P4: the late commit was not refused")

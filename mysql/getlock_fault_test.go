@@ -198,12 +198,13 @@ func TestTurnsOfAForgottenLease(t *testing.T) {
 func TestTurnIsHeardOf(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
+		ctx := within(t, 4*patience)
 		for every, want := range map[time.Duration]bool{200 * time.Millisecond: true, time.Hour: false} {
 			_, stores := waiters(t, l, 1, 1)
 			s := stores[0]
 			s.locks.KeepAliveEvery(every)
 			turn := func() (*getlock.Turn, func()) {
-				given, err := s.WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{})
+				given, err := s.WaitTurn(ctx, driver.Ticket{Key: "k"}, driver.Place{})
 				must(t, err)
 				turns, _ := turnsOf(s)
 				return turns[0], given.End
@@ -211,14 +212,14 @@ func TestTurnIsHeardOf(t *testing.T) {
 			for range 3 { // each leaves its timer
 				session, end := turn()
 				heard := func() (at time.Time) { session.Use(func(c *conn.Conn) { at = c.Heard }); return at }
-				for began := heard(); want && !heard().After(began); time.Sleep(time.Millisecond) {
-				}
+				began := heard()
+				eventually(t, "the session of the turn is heard of", func() bool { return !want || heard().After(began) })
 				end()
 				eventually(t, "the turn has ended", func() bool { return rests(s, 1) })
 			}
 			session, end := turn()
 			session.Use(func(c *conn.Conn) {
-				_, err := c.Exec(t.Context(), 0, "SET SESSION wait_timeout=1")
+				_, err := c.Exec(ctx, 0, "SET SESSION wait_timeout=1")
 				must(t, err)
 			})
 			const long = 3 * time.Second
