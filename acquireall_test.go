@@ -447,3 +447,55 @@ func TestAcquireAllIsFair(t *testing.T) {
 		t.Logf("holds: %v", held)
 	})
 }
+
+// TestP22_LostBeforeAllAreHeld: one of the keys is lost while the answer for another is on its way. A group of it is
+// never handed out.
+func TestP22_LostBeforeAllAreHeld(t *testing.T) {
+	begin := func(t *testing.T) (c *rowlock.Client, f *faultStore) {
+		f = newFaultStore()
+		c = newClient(t, f)
+		f.set(func(call call) (v verdict) {
+			switch {
+			case call.op != "acquire":
+			case call.n == 0: // b is asked for once more, by itself
+				v.change = func(results []driver.Result) {
+					i := slices.Index(call.keys, "b")
+					f.Store.ForceRelease(context.Background(), "b")
+					results[i] = driver.Result{Status: driver.Pinned, Apart: true}
+				}
+			case call.n == 1: // a renewal tells of the loss of a meanwhile
+				f.Store.ForceRelease(context.Background(), "a")
+				v.slow = 15 * time.Second
+			}
+			return v
+		})
+		return c, f
+	}
+	t.Run("TryAcquireAll", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := begin(t)
+			g, err := c.TryAcquireAll(context.Background(), rowlock.Keys("a", "b"))
+			if g != nil || !errors.Is(err, rowlock.ErrLost) || reason(err) != rowlock.ReasonForced {
+				t.Errorf("P22: %v, %v, want no group, and the loss of a", g.Err(), err)
+			}
+			if left := heldKeys(t, f, "a", "b"); len(left) > 0 {
+				t.Errorf("P22: it failed, and %v are held", left)
+			}
+		})
+	})
+	t.Run("AcquireAll", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, f := begin(t)
+			g := all(t, c, "a", "b")
+			if held := heldKeys(t, f, "a", "b"); g.Err() != nil || len(held) != 2 {
+				t.Errorf("P22: a group with %v held: %v", held, g.Err())
+			}
+			for _, l := range g.Leases() {
+				if l.Err() != nil {
+					t.Errorf("P22: a group with a lease of %q that is %v", l.Key(), l.Err())
+				}
+			}
+			_ = g.Release(context.Background())
+		})
+	})
+}

@@ -40,6 +40,32 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
+// TestRenewalThatLeavesLess: what the store says is left counts, where that is less than the TTL; it never takes back
+// what was trusted before.
+func TestRenewalThatLeavesLess(t *testing.T) {
+	const left = ttl - 5*time.Second
+	for name, c := range map[string]struct{ left, want time.Duration }{
+		"less than the TTL":    {left, ttl/3 + left - margin},
+		"more than the TTL":    {2 * ttl, ttl/3 + trust},
+		"not told":             {0, ttl/3 + trust},
+		"less than is trusted": {ttl / 3, trust},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				f.renew = func(driver.Hold) (driver.Result, error) {
+					return driver.Result{Status: driver.Alive, Left: c.left}, nil
+				}
+				g, _ := f.add()
+				wait(ttl / 3)
+				if f.renewed.Load() != 1 || g.Deadline() != c.want {
+					t.Errorf("P2: trusted until %v after %d renewals, want %v", g.Deadline(), f.renewed.Load(), c.want)
+				}
+			})
+		})
+	}
+}
+
 // TestHeartbeats: where exclusive holds hang on sessions they are renewed each second; readers
 // and slots, which hang on none, at a third of the TTL.
 func TestHeartbeats(t *testing.T) {
