@@ -18,6 +18,7 @@ var seamShared = []testCase{
 	{name: "Store_SharedUndo", run: sharedUndo, needs: modes},
 	{name: "Store_SharedOwnHoldAgain", run: sharedOwnHoldAgain, needs: modes},
 	{name: "Store_SharedRenewals", run: sharedRenewals, needs: modes},
+	{name: "Store_SharedRenewalsKeepOut", run: sharedRenewalsKeepOut, needs: modes},
 }
 
 // writer, reader and slotOf are requests of each mode, with a long TTL.
@@ -249,5 +250,29 @@ func sharedRenewals(t *testing.T, e *env) {
 			t.Errorf("a renewal of mode %v with MaxHold %v left %v", h.Mode, h.MaxHold, i.Left)
 		}
 		answer(t, s.Release, h, driver.Released)
+	}
+}
+
+// sharedRenewalsKeepOut: a reader or slot that was renewed keeps exclusive requests out after the end that its grant
+// had, whether or not they wait.
+func sharedRenewalsKeepOut(t *testing.T, e *env) {
+	a, b := e.Open(t), e.Open(t)
+	short := func(q *driver.Request) { q.TTL = e.short }
+	for _, ask := range []func(string) driver.Request{reader, func(key string) driver.Request { return slotOf(key, 2) }} {
+		key, other := e.key(t), e.key(t)
+		h := grant(t, a, with(ask(key), short))
+		grant(t, a, with(reader(other), short)) // which ends after the grant of h would have
+		h.TTL = longTTL
+		answer(t, a.Renew, h, driver.Alive)
+		expired(t, b, other)
+		if i := inspect(t, b, key); !i.Held || i.Left < longTTL/2 {
+			t.Errorf("P16: a hold of mode %v that was renewed for %v: %+v", h.Mode, h.TTL, i)
+		}
+		heldBy(t, b, writer(key), "beside a hold that was renewed")
+		w := with(writer(key), waiting)
+		heldBy(t, b, w, "beside a hold that was renewed")
+		heldBy(t, b, with(writer(key), after(w.ID)), "with its gate, beside a hold that was renewed")
+		answer(t, a.Renew, h, driver.Alive)
+		answer(t, a.Release, h, driver.Released)
 	}
 }

@@ -159,6 +159,11 @@ func slotKeep(t *testing.T, e *env) {
 	answer(t, s.Release, h, driver.Released)
 	heldBy(t, s, slotOf(key, 1), "with its slot kept")
 	heldBy(t, s, writer(key), "with a slot kept")
+	w := with(writer(key), waiting)
+	heldBy(t, s, w, "with a slot kept")
+	next := with(writer(key), after(w.ID))
+	heldBy(t, s, next, "with its gate and a slot kept")
+	answer(t, s.Release, driver.Hold{Key: key, ID: next.ID, TTL: longTTL, Undo: true}, driver.Removed, driver.Released, driver.Taken)
 	other := grant(t, s, slotOf(key, 2))
 	if other.Slot != 1 {
 		t.Errorf("P17: slot %d while 0 is kept", other.Slot)
