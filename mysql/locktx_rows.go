@@ -58,16 +58,16 @@ func (l *txLock) makeMissing(ctx context.Context, c *conn.Conn, keys []string) (
 	return err
 }
 
-// insert makes rows; others may be making them too.
+// insert makes rows; others may be making them too. (INSERT IGNORE would also be silent about a row that the table refuses.)
 func (l *txLock) insert(keys []string) string {
-	t := conn.NewText(100+64*len(keys)).Add("INSERT IGNORE INTO ", l.table, " (name) VALUES ")
+	t := conn.NewText(100+64*len(keys)).Add("INSERT INTO ", l.table, " (name) VALUES ")
 	for i, k := range keys {
 		if i > 0 {
 			t.Add(",")
 		}
 		t.Add("(").Key(k).Add(")")
 	}
-	return t.String()
+	return t.Add(" ON DUPLICATE KEY UPDATE name=VALUES(name)").String()
 }
 
 // without gives the keys that were not found, in their order.

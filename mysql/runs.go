@@ -72,7 +72,7 @@ func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold,
 	switch n := conn.Number(err); {
 	case n == erDuplicate:
 		return fmt.Errorf("%w: %w", driver.ErrAlreadyRan, err)
-	case conn.SchemaErrors[n]:
+	case conn.DoesNotFit(err):
 		return conn.Classify("mark in table "+s.names.run, err)
 	}
 	return txError(err)

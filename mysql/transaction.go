@@ -225,7 +225,7 @@ func (t *transaction) commit() error {
 	ctx, cancel := linger(t.work, commitGrace, t.c.Silence)
 	defer cancel()
 	err = t.finish(ctx, conn.Commit, t.tx.Commit)
-	if n := conn.Number(err); err == nil || conn.Proven[n] && n != conn.ErKilled || errors.Is(err, sqldriver.ErrBadConn) {
+	if n := conn.Number(err); err == nil || conn.RefusedNow[n] && n != conn.ErKilled || errors.Is(err, sqldriver.ErrBadConn) {
 		return err
 	}
 	return undecided{err}

@@ -33,49 +33,14 @@ const (
 	ErNoWait         = 3572 // how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205
 	erKillDenied     = 1095
 	erSpecificAccess = 1227
+	ErNoVariable     = 1193
+	erDuplicateKey   = 1062
 )
 
 // CannotServe are the errors after which another connection may reach a server that
 // can serve: read-only after a failover, a Galera node that is not ready, a member
 // of group replication that was shut out. The server changed nothing.
 var CannotServe = map[uint16]bool{1047: true, 1290: true, 1792: true, 1836: true, erHook: true, ErGroupRollback: true}
-
-// Proven are the errors by which the server says that the statement changed
-// nothing. Any other error leaves that open.
-var Proven = map[uint16]bool{
-	ErLockWait: true, ErDeadlock: true, ErSnapshot: true, ErGroupRollback: true, erHook: true, ErKilled: true, erPacket: true, ErIdle: true,
-	1047: true,                         // Galera: the node is not ready
-	1290: true, 1792: true, 1836: true, // read-only
-	1969: true, 3024: true, // max_statement_time, max_execution_time
-	1040: true, 1203: true, 1226: true, // too many connections: never got in
-	1099: true, 1100: true, 1137: true, // see ofSession
-}
-
-// lasting are the errors that come back whenever one tries, with what to do.
-var lasting = map[uint16]string{
-	1044: "the user may not use this database: grant it SELECT, INSERT, UPDATE and DELETE on the lock tables",
-	1045: "the server refused the user or password: correct the DSN",
-	1049: "the database does not exist: correct the DSN or create it",
-	1046: "the DSN names no database",
-	1142: "the user may not use this table: grant SELECT, INSERT, UPDATE and DELETE on the lock tables",
-	1143: "the user may not use this column: grant SELECT, INSERT, UPDATE and DELETE on the lock tables",
-	1698: "the server refused the user: correct the DSN",
-	1251: "the server and the driver share no way to log in",
-	1820: "the user's password has expired",
-	1862: "the user's password has expired",
-	3118: "the user is locked",
-	3159: "the server wants TLS: set tls in the DSN",
-	1064: "the server does not understand the statement: it is no MySQL 8.0 or MariaDB 10.6, or something in between rewrites statements",
-	1193: "the server lacks a variable: it is no MySQL 8.0 or MariaDB 10.6",
-	1227: "the user lacks a privilege",
-
-	ErNoTable:  "a lock table is missing: run Migrate",
-	ErNoColumn: "a lock table lacks a column, it was made by an older version: run Migrate",
-	ErNoIndex:  "a lock table lacks an index, it was made by an older version: run Migrate",
-}
-
-// SchemaErrors say that the tables do not fit.
-var SchemaErrors = map[uint16]bool{ErNoTable: true, ErNoColumn: true, ErNoIndex: true}
 
 // ErrBlocked: another transaction kept the statement waiting for longer than its
 // bound, so it was ended. Nothing was changed.
@@ -102,7 +67,8 @@ func Number(err error) uint16 {
 }
 
 // Classify says once what an error means: see driver.Error. what names the step
-// and the table.
+// and the table. The error is that of a statement that commits by itself, before which nothing was changed; else
+// it is for MaybeApplied.
 func Classify(what string, err error) error {
 	if err == nil {
 		return nil
@@ -111,11 +77,13 @@ func Classify(what string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	n := Number(err)
-	hint := lasting[n]
-	e := &driver.Error{Lasting: hint != "", NotApplied: Proven[n] || hint != "", Silent: errors.Is(err, ErrSilent)}
+	why, hint := lastingCause(err), ""
+	if why != nil {
+		hint = why.advice
+	}
+	e := &driver.Error{Lasting: why != nil, NotApplied: undone(err), Silent: errors.Is(err, ErrSilent)}
 	switch {
-	case errors.Is(err, ErrBlocked), errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
+	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
 		e.NotApplied = true // ErrBadConn is the driver's word for "nothing was sent"
 	case errors.Is(err, driver.ErrSchema), errors.Is(err, driver.ErrNotSupported), errors.Is(err, driver.ErrInvalid), errors.Is(err, driver.ErrClosed):
 		e.Lasting, e.NotApplied = true, true
@@ -124,10 +92,10 @@ func Classify(what string, err error) error {
 		hint = "the server and the DSN share no way to log in"
 	}
 	if errors.Is(err, driver.ErrSchema) {
-		n, hint = 0, "" // said already
+		why, hint = nil, "" // said already
 	}
 	switch {
-	case SchemaErrors[n]:
+	case why != nil && why.schema:
 		e.Err = fmt.Errorf("mysql: %s: %w: %s: %w", what, driver.ErrSchema, hint, err)
 	case hint != "":
 		e.Err = fmt.Errorf("mysql: %s: %s: %w", what, hint, err)

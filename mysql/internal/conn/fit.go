@@ -101,7 +101,7 @@ func (d *DB) bring(ctx context.Context, sc *sql.Conn, of []setting) (refused map
 	can := canSet(of, known)
 	d.Statements.Add(1)
 	_, err = sc.ExecContext(ctx, setText(can))
-	if n := Number(err); n == 0 || n == erPacket || Proven[n] {
+	if n := Number(err); n == 0 || n == erPacket || RefusedNow[n] {
 		return nil, err
 	}
 	refused = make(map[string]error)
@@ -229,7 +229,7 @@ const temporaryText = "(SELECT VARIABLE_VALUE FROM /*!80000 performance_schema.s
 func (d *DB) dropTemporary(ctx context.Context, c *Conn) error {
 	d.Statements.Add(1)
 	_, err := c.sc.ExecContext(ctx, "DROP TEMPORARY TABLE IF EXISTS "+strings.Join(d.tables, ","))
-	if n := Number(err); n != 0 && !Proven[n] {
+	if n := Number(err); n != 0 && !RefusedNow[n] {
 		return &unfit{"the session may have temporary tables with the names of the lock tables", err}
 	}
 	return err

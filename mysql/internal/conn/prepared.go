@@ -132,7 +132,7 @@ func (c *Conn) find(ctx context.Context, s Statement) (*preparedForm, error) {
 		err := c.prepare(ctx, k)
 		switch n := Number(err); {
 		case err == nil:
-		case errors.Is(err, errNotPrepared), n != 0 && !Proven[n]:
+		case errors.Is(err, errNotPrepared), n != 0 && !RefusedNow[n]:
 			// What is wrong with the statement itself its literal form will tell.
 			c.literals = true
 			return nil, nil

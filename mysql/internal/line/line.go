@@ -44,7 +44,7 @@ func (l *Line) Put(ctx context.Context, tickets []driver.Ticket) ([]driver.Place
 		return err
 	})
 	if err != nil {
-		return nil, conn.Classify(l.what("put tickets"), err)
+		return nil, conn.MaybeApplied(l.what("put tickets"), err) // some of them may stand
 	}
 	return storekit.Unsort(sorted, places), nil
 }

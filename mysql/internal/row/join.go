@@ -61,10 +61,11 @@ func (a *attempt) join(ctx context.Context, c *conn.Conn, some []int) error {
 			open = slices.Sorted(slices.Values(append(phase, again...)))
 		}
 		if err != nil {
+			// What stands of a round before is a phase without their holds, which keeps nobody out.
+			err = conn.Classify(a.What("acquire"), err)
 			if round == 0 && len(open) == len(a.reqs) {
-				return conn.Classify(a.What("acquire"), err)
+				return err
 			}
-			err = conn.MaybeApplied(a.What("acquire"), err)
 			for _, i := range open {
 				a.results[i] = driver.Result{Err: err}
 			}

@@ -83,6 +83,8 @@ func (p *Passage) Answer(res driver.Result, err error) driver.Result {
 		return driver.Result{Status: driver.Pinned, Gated: p.gated}
 	case IsCorrupt(err):
 		return driver.Result{Err: p.shareCorrupt("acquire", p.r.Key, err.Error(), true)}
+	case err != nil && !p.gated: // nothing was written before
+		return driver.Result{Err: conn.Classify(p.What("acquire"), err)}
 	case err != nil:
 		return driver.Result{Err: conn.MaybeApplied(p.What("acquire"), err)}
 	}

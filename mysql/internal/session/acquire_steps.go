@@ -100,7 +100,9 @@ func waitedForTable(sent time.Time) bool { return time.Since(sent) >= conn.LockW
 // be made for a lock may be there by now, so that it is looked for.
 var ErrVanishing = errors.New("vanish as soon as they are made")
 
-func errVanishing(key string) error { return fmt.Errorf("the rows of %q %w", key, ErrVanishing) }
+func errVanishing(key string) error {
+	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire: the rows of %q %w", key, ErrVanishing)}
+}
 
 // readToken takes the token out of the answer to (1) and (2); false: a row is missing.
 func (a *acquisition) readToken(found []conn.Int) (ok bool) {

@@ -34,19 +34,22 @@ func (f *ForUpdate) locksRow(key, reads, how string) string {
 
 // createLease and createRow make the rows of a key, in this order: an attempt that finds the
 // second finds the first too. They are not run by a session, whose transaction
-// would not end, and only for a row that is missing: an INSERT IGNORE of one that
-// is locked waits. The lease row counts as released now, or the reaper would take it
+// would not end, and only for a row that is missing: an INSERT of one that is locked
+// waits. (INSERT IGNORE would also be silent about a row that the table refuses.) The lease row counts as released now, or the reaper would take it
 // for dead at once. Its token is the time, as of a grant, so that its entry in the
 // guard index stands at the end: MariaDB's guard at REPEATABLE READ locks the gap
 // before its own entry too.
 func (f *ForUpdate) createLease(key string) string {
-	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.lease.Name, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
-		Key(key).Add("," + row.NoHold + ",''," + row.NewToken + "," + row.Epoch + "," + row.Epoch + "," + row.Now + ")").String()
+	return conn.NewText(0).Add("INSERT INTO ", f.lease.Name, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
+		Key(key).Add("," + row.NoHold + ",''," + row.NewToken + "," + row.Epoch + "," + row.Epoch + "," + row.Now + ")" + orThere).String()
 }
 
 func (f *ForUpdate) createRow(key string) string {
-	return conn.NewText(0).Add("INSERT IGNORE INTO ", f.Rows, " (name) VALUES (").Key(key).Add(")").String()
+	return conn.NewText(0).Add("INSERT INTO ", f.Rows, " (name) VALUES (").Key(key).Add(")" + orThere).String()
 }
+
+// orThere makes an INSERT content with a row that is there by now.
+const orThere = " ON DUPLICATE KEY UPDATE name=VALUES(name)"
 
 // write is (3). It refuses while MinHold keeps the key, or a hold of another run of a server. queued: after a wait in the
 // server's queue, in which others may be.
