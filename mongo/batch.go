@@ -81,7 +81,11 @@ func (b *batch) run(ctx context.Context, entries []int) error {
 		return nil
 	}
 	if err := split.Run(ctx, b, entries, &b.s.limits.acquire, split.Parts); err != nil {
-		return b.s.cmd.Fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
+		failed := b.s.cmd.Fail(ctx, fmt.Sprintf("acquire %d keys", len(entries)), err)
+		if command.PartlyDone(err) {
+			return b.sentBefore(failed)
+		}
+		return failed
 	}
 	return nil
 }

@@ -248,6 +248,13 @@ func TestWriteConcernErrors(t *testing.T) {
 		{code: command.CodeIllegalOperation, lasting: true, notApplied: true, want: driver.ErrNotSupported},
 		{code: command.CodeWriteConflict, answered: true},
 		{code: 8},
+		{code: 8000, notApplied: true}, // Atlas: a quota, a rate; in the handshake it is a wrong password
+		{code: 73, lasting: true, notApplied: true, want: driver.ErrSchema},
+		{code: 291, lasting: true, notApplied: true, want: driver.ErrNotSupported},
+		{code: 323, lasting: true, notApplied: true, want: driver.ErrNotSupported},
+		{code: 14031, notApplied: true}, // no space on the disk
+		{code: 146, notApplied: true},   // too much memory
+		{code: 54321, notApplied: true}, // of a proxy, which nobody knows
 	} {
 		how := []bson.E{{Key: "errorCode", Value: c.code}}
 		if c.labels != nil {

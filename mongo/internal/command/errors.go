@@ -174,7 +174,7 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 	case errors.Is(err, mongo.ErrClientDisconnected):
 		e.Lasting, e.NotApplied = true, true
 		advice = ": the mongo.Client was disconnected before the Store was closed"
-	case command == codeAuthFailed || command == codeAtlas:
+	case command == codeAuthFailed, command == codeAtlas && inHandshake(err): // Atlas says 8000 of a quota or a rate too
 		e.Lasting, e.NotApplied = true, true
 		advice = ": check user, password and authSource of the connection string"
 	case command == CodeUnauthorized:
@@ -192,14 +192,22 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrNotSupported, err)
 		advice = ": locks need a replica set (one node will do) or a sharded cluster"
-	case command == codeCommandNotFound || command == codeUnknownStage || command == codeUnrecognizedExprOld:
+	case notUnderstood[command]:
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrNotSupported, err)
 		advice = ": locks need MongoDB 5.1 or newer"
-	case command == codeValidationFailed || command == codeNamespaceNotFound || command == codeIndexNotFound || command == codeViewUnsupported:
+	case misfits[command]:
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrSchema, err)
 		advice = ": the collection must be an ordinary one without a validator; run Migrate"
+	case configured[command] != "":
+		e.Lasting, e.NotApplied = true, true
+		cause = fmt.Errorf("%w: %w", driver.ErrNotSupported, err)
+		advice = ": " + configured[command]
+	case foreignIndex(err) != "":
+		e.Lasting, e.NotApplied = true, true
+		cause = fmt.Errorf("%w: %w", driver.ErrSchema, err)
+		advice = ": the collection has a unique index that is not rowlock's, on " + foreignIndex(err) + ": drop it"
 	case absent(err):
 		e.NotApplied = true
 		advice = absentAdvice
@@ -217,6 +225,7 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 	case concern != 0:
 		advice = ": applied on the primary, but not acknowledged by the majority"
 	}
+	e.NotApplied = e.NotApplied || undone(err)
 	var doubt *doubtful
 	if errors.As(err, &doubt) {
 		e.NotApplied = false
