@@ -21,8 +21,11 @@ import (
 // which the key stays held meanwhile: fn can finish what it has begun, also in a
 // guarded transaction, with a context that has not ended (context.WithoutCancel).
 //
-// The run of a job that only one of many programs should do:
+// Give ctx an end and the Client a Logger: while the database does not answer, Do waits for it too, and without a Logger
+// nothing says so. The run of a job that only one of many programs should do:
 //
+//	ctx, cancel := context.WithTimeout(ctx, time.Hour) // of the wait and of the job
+//	defer cancel()
 //	err := rowlock.Do(ctx, locks, "report", job, rowlock.NoWait(), rowlock.MinHold(10*time.Minute))
 //	if errors.Is(err, rowlock.ErrHeld) { return nil } // another has it, or had it within the last 10 minutes
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context, *Lease) error, opts ...Option) error {

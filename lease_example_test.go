@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/rowlock/rowlock"
@@ -215,10 +216,14 @@ func patiently(ctx context.Context, lease *rowlock.Lease) error {
 
 // Work in steps ends when the lock is lost.
 func ExampleDo() {
-	locks := newLocks()
-	ctx, cancel := context.WithCancel(context.Background())
+	locks, err := rowlock.New(memory.New(), rowlock.Options{Logger: slog.Default()}) // tells of a database that does not answer
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer locks.Close(context.Background())
-	err := rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // ends the wait, and the work
+	defer cancel()
+	err = rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
 		cancel() // Ctrl-C
 		return patiently(ctx, lease)
 	})

@@ -77,10 +77,11 @@ type Options struct {
 
 	// Logger gets what happens in the background: a lost lease (Error), failed
 	// renewals or late releases (Warn), that they work again (Info), each step (Debug).
-	// What fails together shares a line, and there is at most one a second of each
-	// kind. The handler may block, and may use the client, also in Enabled: one goroutine
-	// asks it and hands it the records, one after the other, steps after about a millisecond.
-	// At most 2000 wait, and it is told how many were dropped. Default: nothing is logged.
+	// What fails together shares a line: one when an outage begins, one a minute that says
+	// for how long, and one when it is over. The handler may block, and may use the client, also in
+	// Enabled: one goroutine asks it and hands it the records, one after the other, steps after about
+	// a millisecond. At most 2000 wait, and it is told how many were dropped. Default: nothing is
+	// logged, not even that the database does not answer.
 	Logger *slog.Logger
 }
 

@@ -107,6 +107,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
+	s.db.Connecting = conn.Connecting(connector)
 	return s, nil
 }
 

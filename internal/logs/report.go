@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -9,8 +10,8 @@ import (
 )
 
 // Failures sums up failures of one kind, so that an outage is a few lines in the log and
-// not one for each lease and try: what fails together has one line, there is at most
-// one a second, and one when it works again.
+// not one for each lease and try: one when it begins, for what fails together, then one a
+// minute that says for how long, and one when it works again.
 //
 // Most kinds have a state: a lease whose last renewal failed goes on failing until one
 // is acknowledged. Its owner counts it by More and Less, and n in a line is how many
@@ -19,25 +20,33 @@ type Failures struct {
 	log       *slog.Logger
 	now       func() time.Duration
 	level     slog.Level
-	failed    string // the message of a failure
-	recovered string // and of its end; empty: it has none
+	failed    string        // the message of a failure
+	recovered string        // and of its end; empty: it has none
+	every     time.Duration // how far apart the lines of failures are at least, after the first; 0: repeatEvery
 
 	open atomic.Bool // failures were logged, their end was not: read without mu
 
 	mu          sync.Mutex
-	failing     int // now
-	n           int // failing since the first failure that is in no line yet
-	most        int // failing at once, or in all where there is no state, since it began
-	since       time.Duration
+	failing     int           // now
+	n           int           // failing since the first failure that is in no line yet
+	most        int           // failing at once, or in all where there is no state, since it began
+	since       time.Duration // when it began
+	last        time.Duration // the last failure
 	lastLine    time.Duration // when the last line was written; 0: not yet
+	told        bool          // the first line of it was written
 	unlogged    bool          // there are failures that are in no line yet
 	recoveredAt time.Duration // when it worked again; 0: it does not
 	ctx         context.Context
 	example     []any // attributes of the first of those failures
 	timer       *time.Timer
+	due         time.Duration // when timer ends
 }
 
 const (
+	// repeatEvery is how far apart the lines of one outage are. What has no line for its end is over when nothing failed for
+	// as long.
+	repeatEvery = time.Minute
+
 	// linesApart is how far apart the lines of a kind are at least.
 	linesApart = time.Second
 
@@ -68,17 +77,21 @@ func (t *Failures) Fail(ctx context.Context, n int, example ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	if !t.open.Load() {
+	if !t.open.Load() || t.recovered == "" && now-t.last >= repeatEvery {
 		t.open.Store(true)
-		t.since, t.most = now, max(t.failing, 1-n)
+		t.since, t.most, t.told = now, max(t.failing, 1-n), false
 	}
-	t.recoveredAt = 0
+	t.recoveredAt, t.last = 0, now
 	if !t.unlogged {
 		t.unlogged, t.ctx, t.example, t.n = true, ctx, example, max(t.failing, 1-n)
 	}
 	t.n += n
 	t.most += n
-	t.writeIn(max(t.lastLine+linesApart-now, gatherFor))
+	apart := linesApart
+	if t.told {
+		apart = cmp.Or(t.every, repeatEvery)
+	}
+	t.writeIn(now, max(t.lastLine+apart-now, gatherFor))
 }
 
 // OK notes that the database has answered: if none is failing any more it is over.
@@ -93,15 +106,19 @@ func (t *Failures) OK() {
 	}
 	now := t.now()
 	t.recoveredAt = max(now, 1)
-	t.writeIn(max(t.lastLine+linesApart-now, 0))
+	t.writeIn(now, max(t.lastLine+linesApart-now, 0))
 }
 
-// writeIn writes what there is to say after d, if that is not planned already. Called
-// under t.mu.
-func (t *Failures) writeIn(d time.Duration) {
-	if t.timer == nil {
-		t.timer = time.AfterFunc(d, t.write)
+// writeIn writes what there is to say after d, if nothing sooner is planned. Called under t.mu.
+func (t *Failures) writeIn(now, d time.Duration) {
+	if t.timer != nil && t.due <= now+d {
+		return
 	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.due = now + d
+	t.timer = time.AfterFunc(d, t.write)
 }
 
 // write writes the line that is due.
@@ -114,19 +131,24 @@ func (t *Failures) write() {
 	t.timer.Stop()
 	t.timer = nil
 	now := t.now()
-	if t.unlogged {
-		t.unlogged = false
-		t.log.Log(t.ctx, t.level, t.failed, append([]any{"n", t.n}, t.example...)...)
-		t.ctx, t.example, t.lastLine = nil, nil, max(now, 1)
-		if t.recoveredAt > 0 {
-			t.writeIn(linesApart)
+	over := t.recoveredAt > 0
+	if t.unlogged && !(over && t.told && t.recovered != "") { // the line of its end counts them
+		attrs := []any{"n", t.n}
+		if t.told && t.every == 0 {
+			attrs = append(attrs, "after", now-t.since)
+		}
+		t.log.Log(t.ctx, t.level, t.failed, append(attrs, t.example...)...)
+		t.unlogged, t.told, t.ctx, t.example, t.lastLine = false, true, nil, nil, max(now, 1)
+		if over {
+			t.writeIn(now, linesApart)
 		}
 		return
 	}
-	if t.recoveredAt == 0 {
+	if !over {
 		return
 	}
 	t.open.Store(false)
+	t.unlogged, t.ctx, t.example = false, nil, nil
 	if t.recovered != "" {
 		t.log.Log(context.Background(), slog.LevelInfo, t.recovered, "n", t.most, "after", t.recoveredAt-t.since)
 		t.lastLine = max(now, 1)
@@ -198,6 +220,9 @@ func (t *Report) Init(log *slog.Logger, now func() time.Duration) {
 		{&t.Refused.sum, slog.LevelError, "the database refuses to release more holds; their keys stay taken until their TTLs end", ""},
 		{&t.Closed.sum, slog.LevelWarn, "client closed with more leases held; releasing them", ""},
 	} {
+		if k.recovered == "" && k.t != &t.Unknown {
+			k.t.every = linesApart // each is news
+		}
 		k.t.log, k.t.now, k.t.level, k.t.failed, k.t.recovered = log, now, k.level, k.failed, k.recovered
 	}
 	t.Lost.line, t.Lost.text = slog.LevelError, "lease lost"

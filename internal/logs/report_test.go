@@ -17,7 +17,7 @@ func newReport() (*Report, *lines) {
 	return r, h
 }
 
-// TestFailures: what fails together is one line, there is one a second, and one when all
+// TestFailures: what fails together is one line, there is one more a minute, which says for how long, and one when all
 // works again.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -42,14 +42,60 @@ func TestFailures(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		want := []string{
 			"WARN renewal failed, lease still trusted n=3 key=0",
-			"WARN renewal failed, lease still trusted n=3 key=k",
 			"INFO renewals are acknowledged again n=3 after=3.02s",
 		}
 		if got := h.got(); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if first, second := h.at[0].Sub(start), h.at[1].Sub(h.at[0]); first != gatherFor || second != linesApart {
-			t.Errorf("lines after %v, and %v later", first, second)
+		if first := h.at[0].Sub(start); first != gatherFor {
+			t.Errorf("the first line after %v", first)
+		}
+	})
+}
+
+// TestALongOutage: one line when it begins, one a minute, and one at once when it is over; another outage begins anew.
+func TestALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReport()
+		for range 2 {
+			r.Acquire.More(1)
+			for range 150 {
+				r.Acquire.Fail(context.Background(), 0)
+				time.Sleep(time.Second)
+			}
+			r.Acquire.Less(1)
+			r.Acquire.OK()
+			time.Sleep(10 * time.Millisecond)
+			once := []string{
+				"WARN acquire failed, trying again n=1", "WARN acquire failed, trying again n=1 after=1m0.02s", "WARN acquire failed, trying again n=1 after=2m0.02s",
+				"INFO acquires are answered again n=1 after=2m30s",
+			}
+			if got := h.got(); !slices.Equal(got[max(len(got)-len(once), 0):], once) {
+				t.Errorf("%q, want %q", got, once)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if n := len(h.got()); n != 8 {
+			t.Errorf("%d lines of two outages", n)
+		}
+	})
+}
+
+// TestFailuresWithoutAnEnd: one line a minute, and after a minute without a failure the next one is new.
+func TestFailuresWithoutAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newReport()
+		for range 90 {
+			r.Unknown.Fail(context.Background(), 1)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		r.Unknown.Fail(context.Background(), 1)
+		time.Sleep(2 * time.Minute)
+		const line = "WARN outcome of an acquire is unknown; undoing it n="
+		want := []string{line + "1", line + "60 after=1m0.02s", line + "29 after=2m0.02s", line + "1"}
+		if got := h.got(); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }

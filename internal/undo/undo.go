@@ -97,7 +97,8 @@ func (u *Unresolved) AddFailed(t Task, err error) (refused bool) {
 // refuse notes the refusal of a release or undo.
 func (u *Unresolved) refuse(t *Task, err error) {
 	t.refused = err
-	t.NotBefore, t.pause = u.store.Now()+lastPause, lastPause
+	pause := cmp.Or(t.pause, firstPause) // what counts as lasting may pass all the same
+	t.NotBefore, t.pause = u.store.Now()+pause, min(2*pause, lastPause)
 	if !t.logged {
 		t.logged = true
 		u.report.Refused.Add(t.context(), logs.Attrs(t.Hold.Key, t.Hold.Mode, "token", t.Hold.Token, "hold", t.Hold.ID, "err", err)...)

@@ -168,7 +168,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestRefused: a hold that the database refuses to release is tried now and then, and Wait
+// TestRefused: a hold that the database refuses to release is tried less and less often, and Wait
 // names it and does not wait.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +183,9 @@ func TestRefused(t *testing.T) {
 		if !slices.Equal(left, []string{"a", "b"}) || !errors.Is(err, errRefused) || time.Since(start) != 0 {
 			t.Errorf("after %v: left %q, %v", time.Since(start), left, err)
 		}
-		if a, b := s.times("a"), s.times("b"); len(a) != 1 || len(b) != 0 {
-			t.Errorf("sent %v and %v, want one for the hold that was not refused yet", a, b)
+		ms := time.Millisecond
+		if a, b := s.times("a"), s.times("b"); !slices.Equal(a, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms, 300 * ms, 620 * ms}) || !slices.Equal(b, a[1:]) {
+			t.Errorf("sent %v and %v, want growing pauses", a, b)
 		}
 	})
 }

@@ -104,7 +104,7 @@ func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh 
 	c.Silence = silence
 	of = d.without(of)
 	seen, err := d.look(ctx, c, of)
-	if Number(err) == erNoVariable && slices.ContainsFunc(of, func(s setting) bool { return s.rare }) {
+	if Number(err) == ErNoVariable && slices.ContainsFunc(of, func(s setting) bool { return s.rare }) {
 		d.lacks.Store(true)
 		of = d.without(of)
 		seen, err = d.look(ctx, c, of)

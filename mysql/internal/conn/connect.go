@@ -21,8 +21,11 @@ var ErrPoolBusy = errors.New("no connection of the pool was free")
 // most at the longest (0: until ctx ends), and says so.
 func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	busy := d.usedUp()
-	if busy == nil {
+	if busy == nil && d.own { // which bounds itself
 		return d.SQL.Conn(ctx)
+	}
+	if busy == nil {
+		return within(ctx, d.SQL.Conn)
 	}
 	waiting := ctx
 	if most > 0 {
@@ -40,8 +43,8 @@ func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	return nil, busy
 }
 
-// Explain is an error if one of the Store's pools waits for a connection of a program's pool
-// that is used up; otherwise nil. Nothing is sent.
+// Explain is an error if one of the Store's pools waits for a connection: of a program's pool
+// that is used up, or of a server that does not greet. Otherwise it is nil. Nothing is sent.
 func (d *DB) Explain() error {
 	d.mu.Lock()
 	waits := slices.ContainsFunc(d.pools, func(p *Pool) bool { return p.opening.Load() > 0 })
@@ -49,7 +52,18 @@ func (d *DB) Explain() error {
 	if !waits {
 		return nil
 	}
-	return d.usedUp()
+	if busy := d.usedUp(); busy != nil || d.Connecting == nil {
+		return busy
+	}
+	return d.Connecting()
+}
+
+// overdue is the end of a caller's context, with what kept the answer from it as far as is known.
+func (d *DB) overdue(ctx context.Context) error {
+	if why := d.Explain(); why != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), why)
+	}
+	return ctx.Err()
 }
 
 // usedUp is nil if the pool has a connection to give, or may open one.

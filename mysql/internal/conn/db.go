@@ -21,6 +21,9 @@ type DB struct {
 	prefix string   // of the lock tables
 	tables []string // their names
 
+	// Connecting says what new connections wait for; nil: nobody knows.
+	Connecting func() error
+
 	home    atomic.Pointer[schema] // the database that has them; nil: not known yet
 	homeSem chan struct{}          // one at a time asks a program's pool for it
 	refused atomic.Value           // map[string]bool: settings that the server does not let be set
@@ -234,7 +237,7 @@ func (d *DB) TakeSlow(ctx context.Context) error {
 	case d.slowSem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return NotSent("wait for a connection", ctx.Err())
+		return NotSent("wait for a connection", d.overdue(ctx))
 	}
 }
 
@@ -270,7 +273,7 @@ func (d *DB) readOnce(ctx context.Context, f func(*Conn) error) error {
 	select {
 	case d.inspectSem <- struct{}{}:
 	case <-ctx.Done():
-		return NotSent("wait for a connection", ctx.Err())
+		return NotSent("wait for a connection", d.overdue(ctx))
 	}
 	defer func() { <-d.inspectSem }()
 	return d.Step(ctx, d.Control, f)

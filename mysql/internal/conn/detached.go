@@ -46,7 +46,7 @@ func Detached[T any](ctx context.Context, d *DB, what string, f func(context.Con
 	case r := <-done:
 		return r.answer, r.err
 	case <-ctx.Done():
-		return answer, Classify(what, ctx.Err())
+		return answer, Classify(what, d.overdue(ctx))
 	}
 }
 

@@ -29,7 +29,6 @@ const (
 	ErNoColumn       = 1054
 	ErNoIndex        = 1176
 	ErNoSuchThread   = 1094
-	erNoVariable     = 1193
 	ErNoWait         = 3572 // how MySQL answers a NOWAIT that meets a lock; MariaDB says 1205
 	erKillDenied     = 1095
 	erSpecificAccess = 1227

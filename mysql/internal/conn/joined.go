@@ -55,7 +55,7 @@ func (j *Joined) wait(ctx context.Context, d *DB, what string, f func(context.Co
 	case <-w.done:
 		return joined, w.err
 	case <-ctx.Done():
-		return joined, NotSent(what, ctx.Err())
+		return joined, NotSent(what, d.overdue(ctx))
 	}
 }
 

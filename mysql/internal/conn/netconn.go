@@ -32,13 +32,12 @@ type DriverConn interface {
 	sqldriver.Validator
 }
 
-type dialKey struct{}
-
 // netConnector makes netConns. A network that the program registered with the driver is
 // dialled by the driver, and has connections of the usual kind.
 type netConnector struct {
 	sqldriver.Connector
-	late *lateness
+	late      *lateness
+	greetings *greetings
 }
 
 // NewConnector makes connections whose network connection is known: those that it dials itself, or by the DialFunc that
@@ -48,27 +47,25 @@ func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
 	if dial == nil && (config.Net == "tcp" || config.Net == "unix") {
 		dial = new(net.Dialer).DialContext
 	}
+	g := &greetings{address: config.Addr}
 	if dial != nil {
-		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-			nc, err := dial(ctx, network, address)
-			if into, ok := ctx.Value(dialKey{}).(*net.Conn); ok {
-				*into = nc
-			}
-			return nc, err
-		}
+		config.DialFunc = g.noting(dial)
 	}
 	c, err := mysql.NewConnector(config)
-	return netConnector{c, &lateness{}}, err
+	return netConnector{c, &lateness{}, g}, err
 }
 
 // Connect implements driver.Connector of database/sql.
 func (n netConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	return n.late.connect(ctx, n.connect)
+	return n.greetings.bounded(ctx, func(ctx context.Context) (sqldriver.Conn, error) { return n.late.connect(ctx, n.connect) })
 }
 
 func (n netConnector) connect(ctx context.Context) (sqldriver.Conn, error) {
 	var nc net.Conn
 	c, err := n.Connector.Connect(context.WithValue(ctx, dialKey{}, &nc))
+	if nc != nil {
+		n.greetings.accepted.Add(-1)
+	}
 	if err != nil {
 		return nil, err
 	}

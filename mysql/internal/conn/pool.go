@@ -3,6 +3,7 @@ package conn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,7 +119,7 @@ func (p *Pool) slot(ctx context.Context) (from *Pool, err error) {
 	case lent <- struct{}{}:
 		return p.Lender, nil
 	case <-ctx.Done():
-		return nil, NotSent("wait for a connection", ctx.Err())
+		return nil, NotSent("wait for a connection", p.db.overdue(ctx))
 	case <-late:
 		return nil, NotSent("wait for a connection", cmp.Or(p.db.usedUp(), ErrPoolBusy))
 	}
@@ -157,7 +158,7 @@ func (p *Pool) find(ctx context.Context, silence time.Duration) (*Conn, error) {
 			if !another {
 				o = p.start(ctx, silence)
 			}
-			if c, err = p.await(ctx, o); err != nil && another && ctx.Err() == nil {
+			if c, err = p.await(ctx, o); err != nil && another && ctx.Err() == nil && !errors.Is(err, ErrNoGreeting) {
 				continue // what another has begun says nothing of now
 			}
 			if err != nil {

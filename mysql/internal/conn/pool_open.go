@@ -75,7 +75,7 @@ func (p *Pool) await(ctx context.Context, o *opening) (c *Conn, err error) {
 		case <-o.done:
 		case <-ctx.Done():
 			p.leaveOpening(o)
-			return nil, NotSent("connect", ctx.Err())
+			return nil, NotSent("connect", p.db.overdue(ctx))
 		}
 	}
 	if o.err == nil {

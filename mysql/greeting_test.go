@@ -1,0 +1,130 @@
+package mysqllock
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
+)
+
+// mute accepts connections and never says a word.
+func mute(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var mu sync.Mutex
+	var all []net.Conn
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range all {
+			_ = c.Close()
+		}
+	})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			all = append(all, c)
+			mu.Unlock()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestAServerThatNeverSpeaks: a frozen server, or a proxy without one behind it, accepts connections and says nothing.
+// A caller without an end gets an error nevertheless, and one with an end is told why.
+func TestAServerThatNeverSpeaks(t *testing.T) {
+	t.Parallel()
+	addr := mute(t)
+	dsn := "user:secret@tcp(" + addr + ")/db"
+	store := func(t *testing.T, own bool, o Options) *Store {
+		t.Helper()
+		var s *Store
+		var err error
+		if own {
+			s, err = Open(dsn, o)
+		} else {
+			config, parsed := mysql.ParseDSN(dsn)
+			must(t, parsed)
+			config.Logger = &mysql.NopLogger{}
+			connector, made := mysql.NewConnector(config)
+			must(t, made)
+			db := sql.OpenDB(connector)
+			t.Cleanup(func() { _ = db.Close() })
+			s, err = New(db, o)
+		}
+		must(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	calls := map[string]func(*Store, context.Context) error{
+		"Migrate": (*Store).Migrate,
+		"Check":   (*Store).Check,
+		"Cluster": func(s *Store, ctx context.Context) error { _, err := s.Cluster(ctx); return err },
+		"use":     func(s *Store, ctx context.Context) error { _, err := s.Inspect(ctx, []string{"k"}); return err },
+	}
+	for name, call := range calls {
+		for pool, own := range map[string]bool{"Open": true, "New": false} {
+			t.Run(name+"/"+pool+"/no end", func(t *testing.T) {
+				t.Parallel()
+				s := store(t, own, Options{})
+				done := make(chan error, 1)
+				go func() { done <- call(s, context.Background()) }()
+				select {
+				case err := <-done:
+					if !errors.Is(err, conn.ErrNoGreeting) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stands still") || own && !strings.Contains(err.Error(), addr) {
+						t.Errorf("%v, want the address and the cause", err)
+					}
+				case <-time.After(10 * conn.GreetingWait):
+					t.Error("no answer")
+				}
+			})
+			t.Run(name+"/"+pool+"/an end", func(t *testing.T) {
+				t.Parallel()
+				s := store(t, own, Options{})
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				defer cancel()
+				err := call(s, ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || own && (!strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "stands still")) || !own && err.Error() == "context deadline exceeded" {
+					t.Errorf("%v, want the end of the context, the address and the cause", err)
+				}
+			})
+		}
+	}
+	t.Run("Acquire", func(t *testing.T) {
+		t.Parallel()
+		var mu sync.Mutex
+		var log bytes.Buffer
+		s := store(t, true, Options{})
+		c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
+		must(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+		defer cancel()
+		_, err = c.Acquire(ctx, "k")
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), addr) {
+			t.Errorf("%v", err)
+		}
+		must(t, c.Close(within(t, time.Minute)))
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(log.String(), "acquire failed, trying again") || !strings.Contains(log.String(), addr) {
+			t.Errorf("logged %s, want the cause", log.String())
+		}
+	})
+}
