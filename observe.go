@@ -32,7 +32,7 @@ type Leader struct {
 	// waited in the server, at most a few seconds.
 	Token int64
 
-	Since time.Time     // when the term began, by the database's clock; zero: not known
+	Since time.Time     // when the term began (with Shared or Slots: the oldest hold), by the database's clock; zero: not known
 	Left  time.Duration // until the hold ends if it is not renewed; 0 where nobody leads
 }
 

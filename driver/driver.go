@@ -242,7 +242,7 @@ type Info struct {
 
 	// Of a key that is Held in a phase: the live holds of each mode, the lowest slot that
 	// none of them has, and whether a gate keeps new ones out. Token is that of the phase,
-	// Since its beginning, Left the time until the last hold ends, Owner that of one of them.
+	// Since when the oldest of them was granted, Left the time until the last one ends, Owner that of one of them.
 	Readers, Slots int
 	FreeSlot       int
 	Gated          bool

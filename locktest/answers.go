@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 )
 
 var answers = []testCase{
 	{name: "Wait_RefusedIsToldByWhom", run: refusedByWhom},
 	{name: "Wait_RefusedByReaders", run: refusedByReaders, needs: shared},
 	{name: "Wait_RefusedByAPinnedKey", run: refusedByPinned, needs: func(e *env) bool { return e.Guard != nil }},
+	{name: "Store_SinceOfAPhase", run: sinceOfAPhase, needs: modes},
 }
 
 // refusalOf is the *HeldError of an attempt that does not wait, for a key that somebody has.
@@ -102,5 +105,60 @@ func refusedByPinned(t *testing.T, e *env) {
 		if held := refusalOf(t, "a try", err); !held.Pinned || held.Owner != "first" && (known || held.Owner != "") {
 			t.Errorf("try %d: %+v, want pinned by first", n, *held)
 		}
+	}
+}
+
+// clock waits until the store's clock is past a moment, and tells what it says.
+func (e *env) clock(t testing.TB, s driver.Store, past time.Time) (now time.Time) {
+	t.Helper()
+	until(t, "the store's clock goes on", func() bool {
+		h := grant(t, s, writer(e.key(t)))
+		now = inspect(t, s, h.Key).Since
+		answer(t, s.Release, h, driver.Released)
+		return now.After(past)
+	})
+	return now
+}
+
+// sinceOfAPhase: a key that readers or slots have is held since the oldest hold that lives was granted. A time in which nobody
+// had it does not count, whether the holds before were released or ran out, nor that of a hold which is over.
+func sinceOfAPhase(t *testing.T, e *env) {
+	s := e.Open(t)
+	for name, q := range map[string]driver.Request{"readers": reader(e.key(t)), "slots": slotOf(e.key(t), 3)} {
+		since := func(what string, from, to time.Time) time.Time {
+			t.Helper()
+			i := inspect(t, s, q.Key)
+			if !i.Held || i.Since.Before(from) || i.Since.After(to) {
+				t.Errorf("%s: %s: held %v since %v, want from %v to %v", name, what, i.Held, i.Since, from, to)
+			}
+			if list, ok := s.(driver.Lister); ok {
+				infos, err := list.List(soon(t), q.Key, "", 1)
+				if err != nil || len(infos) != 1 || !infos[0].Since.Equal(i.Since) {
+					t.Errorf("%s: %s: List says %+v, %v, and Inspect since %v", name, what, infos, err, i.Since)
+				}
+			}
+			return i.Since
+		}
+		take := func(ttl time.Duration) driver.Hold {
+			return grant(t, s, with(q, func(q *driver.Request) { q.ID, q.TTL = newID(), ttl }))
+		}
+		var free, after time.Time // before and after a grant, by the store's clock
+		first := take(longTTL)
+		since("the first", time.Time{}, e.clock(t, s, time.Time{}))
+		answer(t, s.Release, first, driver.Released)
+		free = e.clock(t, s, inspect(t, s, q.Key).Since)
+		second := take(longTTL)
+		began := since("after a time in which the key was free", free, e.clock(t, s, free))
+		after = e.clock(t, s, began)
+		third := take(longTTL)
+		since("beside an older one", began, began)
+		answer(t, s.Release, second, driver.Released)
+		since("when the older one is over", after, e.clock(t, s, after))
+		answer(t, s.Release, third, driver.Released)
+		take(e.short)
+		until(t, "the hold runs out", func() bool { return !inspect(t, s, q.Key).Held })
+		free = e.clock(t, s, time.Time{})
+		take(longTTL)
+		since("after one that ran out", free, e.clock(t, s, free))
 	}
 }

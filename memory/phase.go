@@ -175,6 +175,9 @@ func (p *phase) inform(i *driver.Info, now time.Time) {
 		if left <= 0 {
 			continue
 		}
+		if i.Readers+i.Slots == 0 || h.acquiredAt.Before(i.Since) {
+			i.Since = h.acquiredAt
+		}
 		kept = kept && !h.releasedAt.IsZero()
 		if h.mode == driver.Slot {
 			taken[h.slot] = true

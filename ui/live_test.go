@@ -187,7 +187,7 @@ func TestLosses(t *testing.T) {
 		lock(t, c, "taken", rowlock.NoRenew(), rowlock.TTL(21*time.Second))
 		lock(t, c, "forced")
 		lock(t, c, "kept", rowlock.MinHold(time.Hour))
-		released, kept := lock(t, c, "released"), lock(t, c, "passed")
+		released, kept, reader := lock(t, c, "released"), lock(t, c, "passed"), lock(t, c, "readers", rowlock.Shared())
 		other := client(t, s, "web-2")
 		taker := make(chan error, 1)
 		go func() {
@@ -198,16 +198,21 @@ func TestLosses(t *testing.T) {
 		must(t, released.Release(t.Context()))
 		must(t, kept.Release(t.Context()))
 		lock(t, other, "passed")
-		_, err := s.ForceRelease(t.Context(), "forced")
-		must(t, err)
+		lock(t, other, "readers", rowlock.Shared())
+		must(t, reader.Release(t.Context()))
+		time.Sleep(3 * time.Second)
+		for _, key := range []string{"forced", "readers"} { // of the readers the first has gone
+			_, err := s.ForceRelease(t.Context(), key)
+			must(t, err)
+		}
 		time.Sleep(20 * time.Second)
 		must(t, <-taker)
 		_, losses, _ := strings.Cut(get(t, h, "/"), `<div id="losses">`)
 		contains(t, losses, ">expired</a></bdi>: the lease of <bdi>web-1</bdi>", "was not renewed and ran out</li>", "ran out; web-2 has the key since",
-			">forced</a></bdi>: ", "was ended by force")
+			">forced</a></bdi>: ", ">readers</a></bdi>: ", "was ended by force")
 		lacks(t, losses, "released", "passed", "kept")
-		if n := strings.Count(losses, "<li>"); n != 3 {
-			t.Errorf("%d losses, want 3:\n%s", n, losses)
+		if n := strings.Count(losses, "<li>"); n != 4 {
+			t.Errorf("%d losses, want 4:\n%s", n, losses)
 		}
 		v.leave()
 		<-v.gone

@@ -62,8 +62,8 @@ func (l *losses) compare(before, now *row) {
 		return
 	}
 	x := loss{At: now.at, Key: before.Key, Owner: before.Owner, Token: before.Token}
-	// A release leaves the token as it is, and a grant changes Since too.
-	forced := !now.Held && now.Token > before.Token && now.Since.Equal(before.Since)
+	// A release leaves the token as it is, and Since is later after a grant. (Of readers and slots it was that of the oldest.)
+	forced := !now.Held && now.Token > before.Token && !now.Since.After(before.Since)
 	// A lease that its holder renews never comes near its end.
 	expired := !before.end().After(now.at) && before.Left < before.most/2
 	switch {

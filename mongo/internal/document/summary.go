@@ -24,6 +24,7 @@ type phase struct {
 	slotEnd        int64 // when one of the slots that were asked for is free; 0: not known
 	gateEnd        int64
 	at             int64
+	oldest         int64 // when the oldest hold that lives was granted; 0: not known, or nobody is there
 	holder         string
 }
 
@@ -46,6 +47,7 @@ func PhaseFields() bson.D {
 		bson.E{Key: "freeSlot", Value: Op("$min", Op("$setDifference", bson.A{
 			Op("$range", bson.A{0, driver.MaxSlots + 1}), each(filter(entries, and(entryLives, entryOfSlot)), "$$this.s")}))},
 		bson.E{Key: "lastEnd", Value: Op("$max", each(live, "$$this.e"))},
+		bson.E{Key: "oldest", Value: Op("$min", each(live, "$$this.a"))},
 		bson.E{Key: "holder", Value: Op("$arrayElemAt", bson.A{each(live, "$$this.o"), 0})},
 	)
 }
@@ -96,6 +98,7 @@ func (r *State) parsePhase(doc bson.Raw) {
 	r.holder, _ = doc.Lookup("holder").StringValueOK()
 	r.holder = r.holder[:min(len(r.holder), 255)]
 	r.lastEnd, _ = doc.Lookup("lastEnd").DateTimeOK()
+	r.oldest, _ = doc.Lookup("oldest").DateTimeOK()
 	r.slotEnd, _ = doc.Lookup("slotEnd").DateTimeOK()
 	gate, _ := doc.Lookup("gate").DocumentOK()
 	if subtype, id, ok := gate.Lookup("by").BinaryOK(); ok && subtype == bson.TypeBinaryGeneric && len(id) == len(r.Gate) {
@@ -224,6 +227,9 @@ func (r State) infoOfPhase(key string) driver.Info {
 	if i.Left = between(r.at, r.lastEnd); i.Left == 0 {
 		i.Owner = r.Owner
 		return i
+	}
+	if r.oldest != 0 {
+		i.Since = time.UnixMilli(r.oldest).UTC()
 	}
 	i.Held, i.Kept = true, r.Readers+r.Slots == 0
 	i.Readers, i.Slots, i.FreeSlot, i.Gated = r.Readers, r.Slots, r.FreeSlot, r.gateEnd > 0

@@ -21,6 +21,7 @@ type holders struct {
 	freeSlot       int
 	left           time.Duration // until the last of them ends
 	owner          string        // of one of them
+	since          int64         // when the oldest of them was granted, as a Unix time in microseconds
 }
 
 func (k holders) live() int { return k.readers + k.slots }
@@ -46,8 +47,9 @@ func holdersText(l *Table, n int, key func(int) string) string {
 	t := conn.NewText(1500 + 128*n).Add("SELECT v.name,MAX(v.hold),MAX(v.token),MAX(COALESCE(v.phase=v.hold,0)),MAX(COALESCE(v.gate IS NOT NULL AND NOT " +
 		"COALESCE(v.gate_until NOT BETWEEN " + Now + " AND " + Now + "+INTERVAL 1 MINUTE,1),0))," +
 		"COALESCE(SUM(s.live AND s.slot>=9223372036854775808),0),COALESCE(SUM(s.live AND s.slot<9223372036854775808),0),COALESCE(SUM(NOT s.live),0)," +
-		"COALESCE(SUM(s.live AND s.slot=s.place),0),COALESCE(MAX(s.micros),0),MAX(IF(s.live AND s.place=0,s.owner,NULL)) FROM ")
-	t.Add(l.Name, " AS v FORCE INDEX (PRIMARY) LEFT JOIN (SELECT name,slot,owner,expires_at>"+Now+" AS live,TIMESTAMPDIFF(MICROSECOND,"+Now+",expires_at) AS micros,"+
+		"COALESCE(SUM(s.live AND s.slot=s.place),0),COALESCE(MAX(s.micros),0),MAX(IF(s.live AND s.place=0,s.owner,NULL))," +
+		"COALESCE(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',MIN(IF(s.live,s.acquired_at,NULL))),0) FROM ")
+	t.Add(l.Name, " AS v FORCE INDEX (PRIMARY) LEFT JOIN (SELECT name,slot,owner,acquired_at,expires_at>"+Now+" AS live,TIMESTAMPDIFF(MICROSECOND,"+Now+",expires_at) AS micros,"+
 		"ROW_NUMBER() OVER (PARTITION BY name ORDER BY expires_at<="+Now+",slot)-1 AS place FROM ", l.Share, " FORCE INDEX (PRIMARY) WHERE name IN ")
 	t.In(n, func(i int) { t.Key(key(i)) }).Add(" AND (released_at IS NULL OR expires_at>" + Now + ")) AS s ON s.name=v.name WHERE v.name IN ")
 	return t.In(n, func(i int) { t.Key(key(i)) }).Add(" GROUP BY v.name").String()
@@ -56,15 +58,15 @@ func holdersText(l *Table, n int, key func(int) string) string {
 func scanHolders(rows *sql.Rows) (holders, error) {
 	var k holders
 	var name, id, owner sql.RawBytes
-	var token, readers, slots, expired, free, left conn.Int
-	if err := rows.Scan(&name, &id, &token, &k.inPhase, &k.gated, &readers, &slots, &expired, &free, &left, &owner); err != nil {
+	var token, readers, slots, expired, free, left, since conn.Int
+	if err := rows.Scan(&name, &id, &token, &k.inPhase, &k.gated, &readers, &slots, &expired, &free, &left, &owner, &since); err != nil {
 		return k, err
 	}
 	k.row.Key, k.row.Token, k.owner = string(name), token.N, string(owner)
 	copy(k.row.ID[:], id)
 	count := func(n conn.Int) int { return int(min(max(n.N, 0), 1<<30)) }
 	k.readers, k.slots, k.expired, k.freeSlot = count(readers), count(slots), count(expired), count(free)
-	k.left = max(conn.Micros(left.N), 0)
+	k.left, k.since = max(conn.Micros(left.N), 0), since.N
 	return k, nil
 }
 
@@ -76,6 +78,7 @@ func (k holders) inform(i *driver.Info) {
 	i.Held, i.Kept, i.Hold, i.Left, i.Owner = k.live() > 0, false, driver.HoldID{}, 0, ""
 	if i.Held {
 		i.Readers, i.Slots, i.FreeSlot, i.Gated, i.Left, i.Owner = k.readers, k.slots, k.freeSlot, k.gated, k.left, k.owner
+		i.Since = time.UnixMicro(k.since).UTC()
 	}
 }
 
