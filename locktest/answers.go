@@ -17,6 +17,7 @@ var answers = []testCase{
 	{name: "Wait_RefusedByReaders", run: refusedByReaders, needs: shared},
 	{name: "Wait_RefusedByAPinnedKey", run: refusedByPinned, needs: func(e *env) bool { return e.Guard != nil }},
 	{name: "Store_SinceOfAPhase", run: sinceOfAPhase, needs: modes},
+	{name: "Store_ListShowsPinned", run: listPinned, needs: func(e *env) bool { return e.lister && e.Guard != nil }},
 }
 
 // refusalOf is the *HeldError of an attempt that does not wait, for a key that somebody has.
@@ -78,18 +79,17 @@ func refusedByReaders(t *testing.T, e *env) {
 }
 
 // pin leaves a key to an open transaction that was guarded by a lease of owner, which is over, until the test ends.
-func (e *env) pin(t *testing.T, key, owner string) {
+func (e *env) pin(t *testing.T, key, owner string, mode ...rowlock.Option) {
 	t.Helper()
 	s := e.Open(t)
-	lease := acquire(t, e.clientOn(t, s, rowlock.Options{Owner: owner}), key, rowlock.NoRenew(), rowlock.TTL(e.ttl), rowlock.Guarded())
-	commit, err := e.Guard(t, s, lease)
-	for errors.Is(err, rowlock.ErrLost) { // this machine stood still
-		lease = acquire(t, e.clientOn(t, s, rowlock.Options{Owner: owner}), key, rowlock.NoRenew(), rowlock.TTL(4*e.ttl), rowlock.Guarded())
+	c := e.clientOn(t, s, rowlock.Options{Owner: owner})
+	var commit func() error
+	e.patiently(t, func(ttl time.Duration) error {
+		lease := acquire(t, c, key, append(mode, rowlock.NoRenew(), rowlock.TTL(ttl), rowlock.Guarded())...)
+		var err error
 		commit, err = e.Guard(t, s, lease)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+		return err
+	})
 	t.Cleanup(func() { _ = commit() })
 	until(t, "the lease is over", func() bool { return !inspect(t, s, key).Held })
 }
@@ -160,5 +160,51 @@ func sinceOfAPhase(t *testing.T, e *env) {
 		free = e.clock(t, s, time.Time{})
 		take(longTTL)
 		since("after one that ran out", free, e.clock(t, s, free))
+	}
+}
+
+// listPinned: a list shows which keys are pinned as Inspect of each does, beside keys that are free, held and kept.
+func listPinned(t *testing.T, e *env) {
+	s, c := e.Open(t), e.client(t, rowlock.Options{})
+	prefix := e.key(t) + "/"
+	free, held, kept := prefix+"free", prefix+"held", prefix+"kept"
+	release1(t, acquire(t, c, free))
+	acquire(t, c, held)
+	release1(t, acquire(t, c, kept, rowlock.MinHold(longTTL)))
+	keys := []string{free, held, kept}
+	guarded := map[string][]rowlock.Option{prefix + "guarded": nil, prefix + "guarded too": nil}
+	if e.limits.Modes.Has(driver.Shared) {
+		guarded[prefix+"read"] = []rowlock.Option{rowlock.Shared()}
+	}
+	for key, mode := range guarded {
+		e.pin(t, key, "first", mode...)
+		keys = append(keys, key)
+	}
+	pinned := 0
+	for _, key := range keys {
+		if inspect(t, s, key).Pinned {
+			pinned++
+		}
+	}
+	until(t, "List and Inspect tell the same of each key", func() bool {
+		infos, err := s.(driver.Lister).List(soon(t), prefix, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[string]driver.Info)
+		for _, i := range infos {
+			seen[i.Key] = i
+		}
+		for _, key := range keys {
+			i := inspect(t, s, key)
+			if l := seen[key]; l.Pinned != i.Pinned || l.Held != i.Held || l.Kept != i.Kept {
+				t.Logf("%s: List says held %v, kept %v, pinned %v; Inspect %v, %v, %v", key, l.Held, l.Kept, l.Pinned, i.Held, i.Kept, i.Pinned)
+				return false
+			}
+		}
+		return true
+	})
+	if e.RowLocks && pinned != len(guarded) {
+		t.Errorf("%d keys are pinned, want %d", pinned, len(guarded))
 	}
 }

@@ -11,8 +11,9 @@ import (
 // List reads the state of the keys that begin with prefix and come after the key
 // after, in the order of their bytes, at most limit (at least 1) of them; an empty
 // prefix means all keys. A key that was never locked, or whose row was removed, is
-// not there; a free one whose row is still there is, with Held false. Pinned is
-// not asked for: see Inspect. It reads without locks.
+// not there; a free one whose row is still there is, with Held false. It waits for no
+// lock; that it can tell which keys are Pinned it has the rows of free ones locked for a moment, for
+// which the user needs the privilege UPDATE: without it no key is.
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
 	if limit < 1 {
 		return nil, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: limit %d of List: use at least 1", driver.ErrInvalid, limit)}

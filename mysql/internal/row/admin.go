@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -75,11 +76,36 @@ func (l *Table) List(ctx context.Context, prefix, after string, limit int) (info
 		for i, r := range listed {
 			keys[i], rows[r.Key] = r.Key, r
 		}
-		infos, err = Infos(ctx, l, c, keys, rows, l.reader(ctx, c))
+		if infos, err = Infos(ctx, l, c, keys, rows, l.reader(ctx, c)); err != nil {
+			return err
+		}
 		infos = Existing(infos, rows)
-		return err
+		return MarkPinned(ctx, c, infos, rows, l.guardedOf)
 	})
 	return infos, conn.Classify(l.What("list"), err)
+}
+
+// MarkPinned asks which of the keys that nobody has are pinned. What the server does not answer, because the user may not lock
+// rows or a lock on the table stands in the way, stays open.
+func MarkPinned[K known](ctx context.Context, c *conn.Conn, infos []driver.Info, found map[string]K, ask func(context.Context, *conn.Conn, []Row) ([]string, error)) error {
+	var free []Row
+	at := make(map[string]*driver.Info)
+	for i := range infos {
+		if r := found[infos[i].Key].row(); !infos[i].Held && r.Corrupt == "" {
+			free, at[r.Key] = append(free, r), &infos[i]
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	pinned, err := ask(ctx, c, free)
+	if conn.Number(err) > 0 {
+		return nil
+	}
+	for _, key := range pinned {
+		at[key].Pinned = true
+	}
+	return err
 }
 
 // BusyPatience is how long ForceRelease tries for a key whose row others are writing.
@@ -181,10 +207,30 @@ func (l *Table) Force(ctx context.Context, key string, seen *driver.Info) (info 
 // Guarded reports whether a guard is open on the row: it locks the entry in the
 // guard index, but not the row. Where the row is locked too, somebody is writing it.
 func (l *Table) Guarded(ctx context.Context, c *conn.Conn, r Row) (bool, error) {
-	unlocked, err := l.Unlocked(ctx, c, []Row{r})
-	if err != nil || unlocked[r.Key] {
-		return false, err
+	keys, err := l.guardedOf(ctx, c, []Row{r})
+	return len(keys) > 0, err
+}
+
+// LockedOf are the keys of the rows whose entries in the guard index somebody has locked.
+func (l *Table) LockedOf(ctx context.Context, c *conn.Conn, rows []Row) (keys []string, err error) {
+	unlocked, err := l.Unlocked(ctx, c, rows)
+	if err != nil {
+		return nil, err
 	}
-	writable, err := l.Writable(ctx, c, 1, func(int) string { return r.Key })
-	return writable[r.Key], err
+	for _, r := range rows {
+		if !unlocked[r.Key] {
+			keys = append(keys, r.Key)
+		}
+	}
+	return keys, nil
+}
+
+// guardedOf are the keys of the rows on which a guard is open: one statement for all, and one more where there are locks.
+func (l *Table) guardedOf(ctx context.Context, c *conn.Conn, rows []Row) ([]string, error) {
+	keys, err := l.LockedOf(ctx, c, rows)
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	writable, err := l.Writable(ctx, c, len(keys), func(i int) string { return keys[i] })
+	return slices.DeleteFunc(keys, func(key string) bool { return !writable[key] }), err
 }

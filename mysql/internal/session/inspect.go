@@ -140,7 +140,10 @@ func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (
 		err = f.db.Read(ctx, func(c *conn.Conn) error {
 			found, states, err := f.infos(ctx, c, part)
 			infos = append(infos[:n], row.Existing(found, states)...) // this may be run again
-			return err
+			if err != nil {
+				return err
+			}
+			return row.MarkPinned(ctx, c, infos[n:], states, f.lease.LockedOf) // an attempt would have the key's other row locked
 		})
 	}
 	if err != nil {
