@@ -74,9 +74,10 @@ func FuzzNames(f *testing.F) {
 				}
 			}
 		}
-		if in := inDatabase(s, "`t`"); in != "`t`" {
-			if name, rest := unquoted(t, in); name != s || rest != ".`t`" {
-				t.Errorf("database %q became %q", s, in)
+		if isASCII(s) {
+			in, err := inDatabase(t.Context(), nil, s) // nobody is asked
+			if name, rest := unquoted(t, in); err != nil || name != s || rest != "." {
+				t.Errorf("database %q became %q, %v", s, in, err)
 			}
 		}
 		if st, err := ParseStrategy(s); err == nil && st.String() != s || err != nil && !errors.Is(err, driver.ErrInvalid) {

@@ -89,7 +89,10 @@ func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run st
 	if err != nil || st.marked {
 		return st, named(what, orEnded(leases, poolConflict(err)))
 	}
-	locked, err := s.lock(ctx, tx, st.database, hs)
+	var locked bool
+	if st.in, err = inDatabase(ctx, tx, st.database); err == nil {
+		locked, err = s.lock(ctx, tx, st.in, hs)
+	}
 	switch n := conn.Number(err); {
 	case conn.SchemaErrors[n], n == conn.ErNoDatabase, n == conn.ErTableDenied: // the plain read found the table
 		err = fmt.Errorf("%w: the transaction does not reach the lock tables; it must be on the Store's server, and its user may read them: %w", driver.ErrInvalid, err)
@@ -97,6 +100,8 @@ func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run st
 		err = fmt.Errorf("%w: %w", errXA, err)
 	case err == nil && !locked:
 		err = s.whyNot(ctx, hs)
+	default:
+		err = sessionError(err)
 	}
 	if err == nil {
 		err = leases.Err() // one may have ended meanwhile
@@ -161,12 +166,13 @@ func (s *Store) guarding(ctx context.Context, leases storekit.Leases) (storekit.
 }
 
 // lock is the guard: it locks the entries of the holds in the guard indexes, until the
-// transaction ends. false: one of them is not there any more.
-func (s *Store) lock(ctx context.Context, tx Tx, database string, hs storekit.Holds) (locked bool, err error) {
+// transaction ends. in is what stands before the names of tables in its session. false: one of the
+// entries is not there any more.
+func (s *Store) lock(ctx context.Context, tx Tx, in string, hs storekit.Holds) (locked bool, err error) {
 	var reads []conn.Statement
 	for _, h := range hs.All {
 		l, _ := s.strategy.Guards(h)
-		reads = append(reads, l.GuardReads(h, func(table string) string { return inDatabase(database, table) })...)
+		reads = append(reads, l.GuardReads(h, len(hs.All) == 1, func(table string) string { return in + table })...)
 	}
 	s.db.Statements.Add(1)
 	rows, err := tx.QueryContext(ctx, allOf(reads))
@@ -197,22 +203,7 @@ func allOf(reads []conn.Statement) string {
 		}
 		t.Add("(").Part(read).Add(")")
 	}
-	return t.String()
-}
-
-// inDatabase gives a table of the Store its database, so that the caller's
-// transaction may be in another one of the same server. A name that is not plain
-// ASCII the caller's session might spell otherwise.
-func inDatabase(database, table string) string {
-	for _, b := range []byte(database) {
-		if b >= 0x80 {
-			return table
-		}
-	}
-	if database == "" {
-		return table
-	}
-	return quoted(database) + "." + table
+	return t.Add(" LIMIT ").Int(int64(len(reads))).String() // or sql_select_limit would count them
 }
 
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
@@ -18,6 +19,8 @@ type holdState struct {
 	hold     driver.Hold // of the first lease
 	lost     error       // nil while each row has its hold
 	database string      // in which the tables are
+	in       string      // what stands before their names in the caller's session
+	at       string      // when it was read, as a number that is a DATETIME(6)
 	marked   bool        // the run has its mark
 }
 
@@ -28,6 +31,7 @@ type leaseRow struct {
 	token    conn.Int
 	database string
 	marked   bool
+	now      int64 // in microseconds
 }
 
 // rowOf names the row of a hold: that of its key, or of the key's reader or slot.
@@ -44,7 +48,7 @@ func (s *Store) readHolds(ctx context.Context, hs storekit.Holds, run string) (h
 		err = s.db.StepAgain(ctx, s.db.Acquires, func(c *conn.Conn) (err error) {
 			found, err = conn.Query(ctx, c, 0, text, func(rows *sql.Rows) (r leaseRow, err error) {
 				var id sql.RawBytes
-				err = rows.Scan(&r.at.key, &r.at.slot, &id, &r.token, &r.row.Live, &r.database, &r.marked)
+				err = rows.Scan(&r.at.key, &r.at.slot, &id, &r.token, &r.row.Live, &r.database, &r.marked, &r.now)
 				copy(r.row.ID[:], id)
 				return r, err
 			})
@@ -67,7 +71,7 @@ func (s *Store) readHolds(ctx context.Context, hs storekit.Holds, run string) (h
 		return st, conn.Classify(l.What("guard"), err)
 	}
 	for _, r := range found {
-		st.database, st.marked = r.database, r.marked
+		st.database, st.marked, st.at = r.database, r.marked, dateTime(r.now)
 	}
 	rows := byRow(found)
 	for _, h := range hs.All {
@@ -104,15 +108,21 @@ func (s *Store) readText(l *row.Table, hs storekit.Holds, run string) string {
 		if i > 0 && len(parts[0]) > 0 {
 			t.Add(" UNION ALL ")
 		}
-		t.Add("SELECT ", l.HoldColumns(holds[0]), ",IFNULL(DATABASE(),'')")
+		t.Add("SELECT ", l.HoldColumns(holds[0]), ","+theDatabase)
 		if run != "" {
 			t.Add(",EXISTS(SELECT 1 FROM ", s.names.run, " AS r WHERE r.name=").Key(hs.First.Key).Add(" AND r.run=").Key(run).Add(")")
 		} else {
 			t.Add(",0")
 		}
+		t.Add("," + row.NowMicros)
 		t.Part(l.HoldRows(holds))
 	}
 	return t.String()
+}
+
+// dateTime is a time, in microseconds since 1970, as a number: 20261127090405.123456.
+func dateTime(micros int64) string {
+	return time.UnixMicro(micros).UTC().Format("20060102150405.000000")
 }
 
 // statusOf is what the row of a hold says of it: driver.Alive while it has the hold.

@@ -102,7 +102,7 @@ type txLock struct {
 	s     *Store
 	tx    Tx
 	home  home
-	table string // rowlock_tx, with its database
+	table string // rowlock_tx, as the transaction's session names it
 }
 
 // lockTx locks the keys in the order of their bytes; lock sends the statement for
@@ -139,6 +139,13 @@ func (l *txLock) batch(ctx, before context.Context, keys []string, lock func(*tx
 	for range 3 {
 		if err := l.makeRows(before, keys); err != nil {
 			return waitOver(ctx, before, err)
+		}
+		if l.table == "" {
+			in, err := inDatabase(ctx, l.tx, l.home.database)
+			if err != nil {
+				return err
+			}
+			l.table = in + l.s.names.tx
 		}
 		if locked, err := lock(l, ctx, keys); err != nil || len(locked) == len(keys) {
 			return err
@@ -183,7 +190,11 @@ func (l *txLock) statement(keys []string, how string) string {
 		if i > 0 {
 			t.Add(" UNION ALL ")
 		}
-		t.Add("(SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").Key(k).Add(" FOR UPDATE", how, ")")
+		t.Add("(SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name=").Key(k)
+		if len(keys) == 1 { // see callersession.go
+			t.Add(" AND NOT EXISTS(SELECT 1 FROM ", l.table, " WHERE FALSE)")
+		}
+		t.Add(" FOR UPDATE", how, ")")
 	}
 	return t.Add(" LIMIT 18446744073709551615").String() // or sql_select_limit would count them
 }
@@ -200,5 +211,5 @@ func lockError(err error) error {
 	case conn.ErDeadlock, conn.ErSnapshot:
 		return fmt.Errorf("the server has undone the whole transaction: roll back and begin again: %w", txError(err))
 	}
-	return txError(err)
+	return sessionError(txError(err))
 }

@@ -48,8 +48,7 @@ func (l *txLock) makeMissing(ctx context.Context, c *conn.Conn, keys []string) (
 	if l.home, err = l.s.where(ctx, c); err != nil {
 		return err
 	}
-	l.table = quoted(l.home.database) + "." + l.s.names.tx
-	t := conn.NewText(200+64*len(keys)).Add("SELECT name FROM ", l.table, " FORCE INDEX (PRIMARY) WHERE name IN ")
+	t := conn.NewText(200+64*len(keys)).Add("SELECT name FROM ", l.s.names.tx, " FORCE INDEX (PRIMARY) WHERE name IN ")
 	found, err := l.s.queryCausal(ctx, c, t.In(len(keys), func(i int) { t.Key(keys[i]) }).String())
 	if err != nil || len(found) == len(keys) {
 		return err
@@ -60,7 +59,7 @@ func (l *txLock) makeMissing(ctx context.Context, c *conn.Conn, keys []string) (
 
 // insert makes rows; others may be making them too. (INSERT IGNORE would also be silent about a row that the table refuses.)
 func (l *txLock) insert(keys []string) string {
-	t := conn.NewText(100+64*len(keys)).Add("INSERT INTO ", l.table, " (name) VALUES ")
+	t := conn.NewText(100+64*len(keys)).Add("INSERT INTO ", l.s.names.tx, " (name) VALUES ")
 	for i, k := range keys {
 		if i > 0 {
 			t.Add(",")
@@ -95,7 +94,7 @@ func (s *Store) where(ctx context.Context, c *conn.Conn) (home, error) {
 	if h := s.home.Load(); h != nil {
 		return *h, nil
 	}
-	found, err := conn.Query(ctx, c, 0, "SELECT COALESCE(DATABASE(),''), USER(), @@innodb_rollback_on_timeout AND VERSION() LIKE '%mariadb%'", func(rows *sql.Rows) (h home, err error) {
+	found, err := conn.Query(ctx, c, 0, "SELECT "+theDatabase+", USER(), @@innodb_rollback_on_timeout AND VERSION() LIKE '%mariadb%'", func(rows *sql.Rows) (h home, err error) {
 		err = rows.Scan(&h.database, &h.user, &h.undoes)
 		return h, err
 	})

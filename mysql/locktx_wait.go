@@ -89,7 +89,7 @@ func (w *txWait) identify() (killable bool, err error) {
 	}
 	w.heard = time.Now()
 	s.db.Statements.Add(1)
-	rows, err := w.l.tx.QueryContext(w.sending, "SELECT CONNECTION_ID(), "+conn.ServerName+", USER() LIMIT 1")
+	rows, err := w.l.tx.QueryContext(w.sending, "SELECT "+inUTF8("CONNECTION_ID()")+","+inUTF8(conn.ServerName)+","+inUTF8("USER()")+" LIMIT 1")
 	if err != nil {
 		return false, err
 	}

@@ -16,8 +16,6 @@ import (
 // A mark is a row (key, run) that is written in the transaction of the run's
 // effects, so it is there exactly when they are.
 
-const erDuplicate = 1062
-
 // MarkRun guards the transaction and marks in it that the run has taken effect:
 // the mark is there if and when you commit, together with what else you wrote. A
 // run is a key and an ID, of 1 to 255 bytes that are compared byte for byte, for
@@ -48,7 +46,7 @@ func (s *Store) MarkRun(ctx context.Context, tx Tx, lease *rowlock.Lease, run st
 	}
 	err = driver.ErrAlreadyRan
 	if !st.marked {
-		err = s.mark(ctx, tx, st.database, st.hold, run)
+		err = s.mark(ctx, tx, st.in, st.at, st.hold, run)
 	}
 	if err == nil {
 		err = leases.Err() // it may have waited
@@ -60,22 +58,42 @@ func wrapRun(run, key string, err error) error {
 	return wrap(fmt.Sprintf("run %q of", run), key, err)
 }
 
-// mark writes the mark in a guarded transaction. A plain INSERT: it looks at what is
-// committed whatever snapshot the transaction has, waits for one who is marking
-// the run now, and says without doubt which of them was first, also where the DSN
-// has clientFoundRows. A read of a mark that is not there yet would lock the gap,
-// and two who do that and insert deadlock.
-func (s *Store) mark(ctx context.Context, tx Tx, database string, h driver.Hold, run string) error {
+// mark writes the mark in a guarded transaction; in is what stands before the table's name in its
+// session, and at the time. An INSERT looks at what is committed whatever snapshot the transaction
+// has, waits for one who is marking the run now, and says without doubt which of them was first: with
+// IGNORE also where the DSN has clientFoundRows, and where MariaDB would undo all rows that a session
+// without unique_checks has put into an empty table. A read of a mark that is not there yet would lock
+// the gap, and two who do that and insert deadlock.
+func (s *Store) mark(ctx context.Context, tx Tx, in, at string, h driver.Hold, run string) error {
 	s.db.Statements.Add(1)
-	_, err := tx.ExecContext(ctx, conn.NewText(300).Add("INSERT INTO ", inDatabase(database, s.names.run), " (name,run,token,at) VALUES (").
-		Key(h.Key).Add(",").Key(run).Add(",").Int(h.Token).Add(","+row.Now+")").String())
-	switch n := conn.Number(err); {
-	case n == erDuplicate:
-		return fmt.Errorf("%w: %w", driver.ErrAlreadyRan, err)
+	table := in + s.names.run
+	res, err := tx.ExecContext(ctx, conn.NewText(400).Add("INSERT IGNORE INTO ", table, " (name,run,token,at) SELECT ").
+		Key(h.Key).Add(",").Key(run).Add(",").Int(h.Token).Add(",", at, " FROM DUAL WHERE NOT EXISTS(SELECT 1 FROM ", table, " WHERE FALSE)").String())
+	var n int64
+	if err == nil {
+		n, err = res.RowsAffected()
+	}
+	switch {
+	case err == nil && n == 0:
+		return s.notMarked(ctx, tx, table, h.Key, run)
 	case conn.DoesNotFit(err):
 		return conn.Classify("mark in table "+s.names.run, err)
 	}
-	return txError(err)
+	return sessionError(txError(err))
+}
+
+// notMarked says why a mark was not written: because it is there, or because something on the table that is not
+// rowlock's, such as a CHECK constraint, refuses it, about which IGNORE is silent.
+func (s *Store) notMarked(ctx context.Context, tx Tx, table, key, run string) error {
+	found, err := conn.Collect(ctx, tx, conn.NewText(300).Add("SELECT 1 FROM ", table, " FORCE INDEX (PRIMARY) WHERE name=").Key(key).
+		Add(" AND run=").Key(run).Add(" LIMIT 1 LOCK IN SHARE MODE").String(), conn.ScanOne[int])
+	switch {
+	case err != nil:
+		return sessionError(txError(err))
+	case len(found) == 0:
+		return fmt.Errorf("%w: table %s refuses the mark, and does not say why: a CHECK constraint, a foreign key, a unique index or a trigger is not rowlock's: drop it", driver.ErrSchema, table)
+	}
+	return driver.ErrAlreadyRan
 }
 
 // marked asks for the mark of a run in a way that waits for whoever is writing it:

@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // transaction is a guarded one on a connection of the Store. Its isolation level is
@@ -81,7 +82,7 @@ func (s *Store) begin(ctx context.Context, leases storekit.Leases, run string) (
 			err = t.start()
 		}
 		if err == nil && run != "" {
-			err = t.judge(s.mark(t.work, t.tx, "", hs.First, run))
+			err = t.judge(s.mark(t.work, t.tx, "", row.Now, hs.First, run))
 		}
 		if err == nil {
 			return t, nil

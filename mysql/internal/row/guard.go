@@ -14,13 +14,22 @@ import (
 // own, which the next hold of the slot changes. Joins, renewals, releases and gates touch
 // none of them.
 
+// The reads are sent in the caller's session, whose settings may be any:
+//   - name is bytes, so no character set is applied to it (character_set_results);
+//   - each has a LIMIT of its own, and so has their UNION (sql_select_limit);
+//   - each table is named twice, which MySQL refuses of a temporary table that hides it.
+
 // GuardReads are the locking reads of a guard: one for each entry that there must be. in
-// gives a table the form in which the transaction names it.
-func (l *Table) GuardReads(h driver.Hold, in func(table string) string) []conn.Statement {
+// gives a table the form in which the transaction names it. alone: the reads of no other hold are
+// in the statement.
+func (l *Table) GuardReads(h driver.Hold, alone bool, in func(table string) string) []conn.Statement {
 	entry := func(table string, token int64, rest conn.Statement) conn.Statement {
 		return func(t *conn.Text) {
-			t.Add("SELECT token FROM ", in(table), " FORCE INDEX (guard) WHERE token=").Int(token).Add(" AND name=").Key(h.Key).
-				Part(rest).Add(" LOCK IN SHARE MODE")
+			t.Add("SELECT name FROM ", in(table), " FORCE INDEX (guard) WHERE token=").Int(token).Add(" AND name=").Key(h.Key).Part(rest)
+			if alone || table == l.Share {
+				t.Add(" AND NOT EXISTS(SELECT 1 FROM ", in(table), " WHERE FALSE)")
+			}
+			t.Add(" LIMIT 1 LOCK IN SHARE MODE")
 		}
 	}
 	stored, id := h.Stored, h.ID
@@ -49,9 +58,9 @@ func phaseHold(token int64) (id driver.HoldID) {
 // holds as HoldRows names them. Of a reader or slot whose phase is over the hold is another.
 func (l *Table) HoldColumns(h driver.Hold) string {
 	if !isShare(&h) {
-		return "name,'',hold,token,released_at IS NULL"
+		return "name,x'',hold,token,released_at IS NULL"
 	}
-	return "s.name,s.slot,IF(v.phase=v.hold AND v.token=s.phase,s.hold,IF(s.phase=0,x'ff','')),IF(s." + aSlot + ",s.token,s.phase),s.released_at IS NULL"
+	return "s.name,s.slot,IF(v.phase=v.hold AND v.token=s.phase,s.hold,IF(s.phase=0,x'ff',x'')),IF(s." + aSlot + ",s.token,s.phase),s.released_at IS NULL"
 }
 
 // SlotColumn is what the row of a hold has in the column of that name: its number among the
