@@ -33,7 +33,7 @@ import (
 // nothing took effect. The others, besides fn's: rowlock.ErrLost or
 // rowlock.ErrReleased, the lease is over; ctx's error; rowlock.ErrInvalid, a nil
 // lease or fn, or another Store's lease; rowlock.ErrNotSupported, the pool's driver begins
-// XA transactions; rowlock.ErrConflict, also where fn returned
+// XA transactions, or prepares every statement on MySQL; rowlock.ErrConflict, also where fn returned
 // such an error of the server: another transaction was in the way (a deadlock, a
 // lock wait), or the server is not the primary any more (read-only, a cluster's
 // member that was shut out); call InTx again, it uses another connection. It does not do so by itself, because fn may do

@@ -136,7 +136,11 @@ func (t *transaction) start() (err error) {
 		t.stale = t.c.Left()
 		return errNotLocked
 	}
-	return t.exec(t.work, "SAVEPOINT rowlock_guarded")
+	err = t.exec(t.work, "SAVEPOINT rowlock_guarded")
+	if conn.Number(err) == erNotPrepared {
+		err = fmt.Errorf("%w: the driver of the pool prepares every statement, because its connections have no ExecContext, and MySQL prepares no SAVEPOINT: use mysqllock.Open, or a driver that passes ExecerContext on: %w", driver.ErrNotSupported, err)
+	}
+	return err
 }
 
 // exec sends a statement of ours beside those of fn. (Not by the sql.Conn, which

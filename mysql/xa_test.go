@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/doctor"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -225,6 +226,42 @@ func TestP25_OrdinaryTransactionsAreNotAsked(t *testing.T) {
 			}
 			must(t, tx.Rollback())
 		}
+	})
+}
+
+// plainDriver is a driver that is wrapped so that all that its connections can do is to prepare and to begin.
+type plainDriver struct{ sqldriver.Connector }
+
+func (d plainDriver) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	c, err := d.Connector.Connect(ctx)
+	return struct{ sqldriver.Conn }{c}, err
+}
+
+// TestDriverThatPreparesAll: MySQL prepares no SAVEPOINT, so InTx and Once refuse such a driver, with the reason, before they
+// call the function; Guard and MarkRun work.
+func TestDriverThatPreparesAll(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		ctx := within(t, patience)
+		l.store()
+		pool := l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return plainDriver{c} })
+		s, err := New(pool, l.options())
+		must(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		p := l.programOn(t, s, rowlock.Options{})
+		lease := p.lock(t, "a")
+		called := 0
+		fn := func(context.Context, *sql.Tx) error { called++; return nil }
+		for name, err := range map[string]error{"InTx": p.InTx(ctx, lease, fn), "Once": p.Once(ctx, lease, "run", fn)} {
+			if l.kind == testserver.MariaDB {
+				must(t, err)
+			} else if !errors.Is(err, rowlock.ErrNotSupported) || !strings.Contains(err.Error(), "ExecerContext") || called > 0 {
+				t.Errorf("%s, called %d times: %v", name, called, err)
+			}
+		}
+		tx, err := pool.Begin()
+		must(t, err)
+		defer tx.Rollback()
+		must(t, p.MarkRun(ctx, tx, lease, "another run"))
 	})
 }
 

@@ -81,7 +81,7 @@ func FuzzPhaseStatements(f *testing.F) {
 			h := holds[i]
 			h.Phase, h.Stored = 5, 5
 			l := &Table{Name: "`t`", Share: "`s`", GuardColumns: []string{"token", "name", "hold"}}
-			reads := l.GuardReads(h, func(table string) string { return table })
+			reads := l.GuardReads(h, true, func(table string) string { return table })
 			s.Add(reads[len(reads)-1].Literal(), want...)
 		}
 		return s
