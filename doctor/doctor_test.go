@@ -92,7 +92,7 @@ func TestExit(t *testing.T) {
 func TestIgnore(t *testing.T) {
 	r := New(MySQL(), Options{Ignore: []string{"RL103"}})
 	r.Add("RL103", Fail, "2")
-	r.Add("RL102", Fail, "read_only is ON", "variable", "read_only")
+	r.Add("RL102", Fail, "read_only is ON", "mend", "SET GLOBAL read_only=OFF")
 	if len(r.Findings) != 1 || r.Findings[0].Command != "SET GLOBAL read_only=OFF" || r.Findings[0].Title != "takes writes" {
 		t.Errorf("%+v", r.Findings)
 	}

@@ -157,5 +157,11 @@ func Mongo() []Entry {
 				{Warn, "shorter than that", "A failover of {failover} makes all holders lose their locks. Use a TTL of {sane} or more; a crash of a holder then keeps its keys taken for as long.", ""},
 			},
 		},
+		{
+			ID: "RL263", Title: "a lock can be taken", Look: "the same lock of a key of our own", Needs: "Options.ReadOnly off, and collections that work",
+			Verdicts: []Verdict{
+				{Fail, "it is refused, or has no answer in time", "No lock can be taken, renewed and released here: the answer says why.", ""},
+			},
+		},
 	}
 }

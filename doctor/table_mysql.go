@@ -13,9 +13,10 @@ func MySQL() []Entry {
 			},
 		},
 		{
-			ID: "RL102", Title: "takes writes", Look: "`read_only`, `innodb_read_only`, `super_read_only`, `offline_mode`",
+			ID: "RL102", Title: "takes writes", Look: "`read_only`, `innodb_read_only`, `super_read_only`, `offline_mode`; MySQL: `READ ONLY` of the schema; `transaction_read_only`, `tx_read_only`",
 			Verdicts: []Verdict{
-				{Fail, "one of them is on", "The server is a standby, or was made read-only: no lock can be taken. Name the primary in the address; only if this is the primary, make it writable.", "SET GLOBAL {variable}=OFF"},
+				{Fail, "one of them is on", "The server is a standby, or it or the schema was made read-only: no lock can be taken. Name the primary in the address; only if this is the primary, make it writable.", "{mend}"},
+				{Warn, "`transaction_read_only` or `tx_read_only` is on", "Transactions are read-only where nobody says otherwise. If the library's own connections are refused too, RL163 says so; your own transactions cannot write under a guard, and MarkRun fails.", "{mend}"},
 			},
 		},
 		{
@@ -230,6 +231,12 @@ func MySQL() []Entry {
 			ID: "RL162", Title: "TTL", Look: "the TTL against the latency of renewals and the time of a failover: TTL ≥ 1.77 · (failover + 2 · renewal)", Needs: "Options.ReadOnly off, and tables that work",
 			Verdicts: []Verdict{
 				{Warn, "shorter than that", "A failover of {failover} makes all holders lose their locks. Use a TTL of {sane} or more; a crash of a holder then keeps its keys taken for as long.", ""},
+			},
+		},
+		{
+			ID: "RL163", Title: "a lock can be taken", Look: "the same lock of a key of our own; and whatever was refused of the statements that are tried for RL110 and RL120", Needs: "Options.ReadOnly off, and tables that work",
+			Verdicts: []Verdict{
+				{Fail, "it is refused, or has no answer in time", "No lock can be taken, renewed and released here: the answer says why.", ""},
 			},
 		},
 		{

@@ -99,7 +99,7 @@ func (e *examination) transactions(ctx context.Context) error {
 
 // latency measures a command that does nothing, and the steps of a lock of a key of our own.
 func (e *examination) latency(ctx context.Context) error {
-	l := storekit.Latency{Slow: "RL261", Short: "RL262", Failover: e.failover, Forget: e.forget, Statement: func(ctx context.Context) error {
+	l := storekit.Latency{Works: "RL263", Slow: "RL261", Short: "RL262", Failover: e.failover, Forget: e.forget, Statement: func(ctx context.Context) error {
 		_, err := e.s.cmd.Read(ctx, document.Op("ping", 1))
 		return err
 	}}

@@ -134,7 +134,7 @@ func TestDoctorReadOnly(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	r := examine(t, s, doctor.Options{ReadOnly: true})
-	for _, id := range []string{"RL212", "RL261", "RL262"} {
+	for _, id := range []string{"RL212", "RL261", "RL262", "RL263"} {
 		finds(t, r, id, doctor.Skipped, "ReadOnly")
 	}
 	for _, id := range []string{"RL232", "RL233", "RL234"} {
@@ -430,6 +430,7 @@ func TestDoctorPrivileges(t *testing.T) {
 		}
 	}
 	f := finds(t, r, "RL210", doctor.Fail, "insert on locks", "remove on locks_wait")
+	finds(t, r, "RL263", doctor.Fail)
 	for _, id := range []string{"RL203", "RL204", "RL206", "RL208", "RL230", "RL250"} {
 		finds(t, r, id, doctor.Skipped)
 	}

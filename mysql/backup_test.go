@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
@@ -123,6 +124,9 @@ func TestMigrateDuringBackup(t *testing.T) {
 				if err := l.bare().Migrate(within(t, patience)); err != nil {
 					t.Errorf("%v: all tables are there: %v", stage, err)
 				}
+				if stage[0] == "LOCK INSTANCE FOR BACKUP" {
+					finds(t, examine(t, l.bare(), doctor.Options{Migrate: true, Samples: 1}), "RL111", doctor.Skipped)
+				}
 				b.over()
 				exec(t, l.db, "DROP TABLE rowlock_run")
 				b = l.backup(t, stage...)
@@ -138,6 +142,26 @@ func TestMigrateDuringBackup(t *testing.T) {
 				b.over()
 				must(t, <-done)
 			}
+		})
+	}
+}
+
+// TestDoctorDuringBackup: Doctor does not wait for the end of the backup, and fails, because no lock can be taken.
+func TestDoctorDuringBackup(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)
+			s := l.store()
+			must(t, s.Check(within(t, patience)))
+			b := l.backup(t, "FLUSH TABLES WITH READ LOCK")
+			r := examine(t, s, doctor.Options{Samples: 1, TTL: 3 * time.Second})
+			finds(t, r, "RL163", doctor.Fail)
+			if r.Exit(false) != doctor.ExitFail {
+				t.Errorf("exit code %d", r.Exit(false))
+			}
+			b.over()
 		})
 	}
 }

@@ -73,6 +73,9 @@ func (e *examination) run(ctx context.Context) error {
 	e.mariaDB = isMariaDB(e.settings["version"])
 	e.report.Strategy = e.s.options.Strategy.String()
 	e.server()
+	if err := e.takesWrites(ctx); err != nil {
+		return err
+	}
 	if serves, err := e.cluster(ctx); err != nil || !serves {
 		return err
 	}

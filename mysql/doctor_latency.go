@@ -9,7 +9,7 @@ import (
 
 // latency measures a statement that does nothing, and the steps of a lock of a key of our own.
 func (e *examination) latency(ctx context.Context) error {
-	l := storekit.Latency{Slow: "RL161", Short: "RL162", Failover: e.failover, Forget: e.forget, Statement: func(ctx context.Context) error {
+	l := storekit.Latency{Works: "RL163", Slow: "RL161", Short: "RL162", Failover: e.failover, Forget: e.forget, Statement: func(ctx context.Context) error {
 		return e.sessions[0].exec(ctx, "DO 0")
 	}}
 	switch {

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -49,16 +50,19 @@ func (e *examination) lacking(ctx context.Context, table string, columns []strin
 		if e.o.ReadOnly || !e.writable {
 			text = "EXPLAIN " + text
 		}
-		_, err := e.sessions[0].ask(ctx, text)
+		err := e.impatiently(ctx, func() error { _, err := e.sessions[0].ask(ctx, text); return err })
 		switch conn.Number(err) {
 		case conn.ErDatabaseDenied, conn.ErTableDenied:
 			denied = append(denied, needs.privilege)
 		case conn.ErNoTable: // RL120 says so
 			continue
+		case conn.ErNoColumn: // RL123 says so
 		case 0:
 			if err != nil {
 				return "", tries, err
 			}
+		default:
+			e.add("RL163", doctor.Fail, fmt.Sprintf("%s on table %s: %v", needs.privilege, table, err))
 		}
 		tries++
 	}
@@ -101,6 +105,16 @@ func (e *examination) otherTables(ctx context.Context) error {
 	return nil
 }
 
+// impatiently runs statements on the first session that may have to wait for a backup, or for LOCK TABLES: for a second each,
+// and not for a year, as the server would.
+func (e *examination) impatiently(ctx context.Context, f func() error) error {
+	if err := e.sessions[0].exec(ctx, "SET SESSION lock_wait_timeout=1"); err != nil {
+		return err
+	}
+	err := f()
+	return cmp.Or(err, e.sessions[0].exec(ctx, "SET SESSION lock_wait_timeout=DEFAULT"))
+}
+
 // mayCreate runs the first statement of Migrate, which makes a table that is there.
 func (e *examination) mayCreate(ctx context.Context) error {
 	const id = "RL111"
@@ -119,7 +133,7 @@ func (e *examination) mayCreate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = e.sessions[0].exec(ctx, statements[0])
+	err = e.impatiently(ctx, func() error { return e.sessions[0].exec(ctx, statements[0]) })
 	switch conn.Number(err) {
 	case conn.ErDatabaseDenied, conn.ErTableDenied:
 		e.add(id, doctor.Info, "denied")

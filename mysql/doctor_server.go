@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/doctor"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // strangers are products that speak the protocol, and say so in their version, but do not have InnoDB's row locks.
 var strangers = []string{"tidb", "vitess", "planetscale", "singlestore", "oceanbase"}
 
-// server looks at what the server is, and whether it takes writes.
+// server looks at what the server is.
 func (e *examination) server() {
 	version, comment := e.settings["version"], e.settings["version_comment"]
 	is := strings.TrimSpace(version + " " + comment)
@@ -28,16 +29,43 @@ func (e *examination) server() {
 	default:
 		e.add("RL101", doctor.OK, is)
 	}
+}
+
+// takesWrites looks whether the server, or the schema, is read-only.
+func (e *examination) takesWrites(ctx context.Context) error {
 	e.writable = true
 	for _, name := range []string{"read_only", "innodb_read_only", "super_read_only", "offline_mode"} {
 		if isOn(e.settings[name]) {
 			e.writable = false
-			e.add("RL102", doctor.Fail, name+" is "+e.settings[name], "variable", name)
+			e.add("RL102", doctor.Fail, name+" is "+e.settings[name], "mend", "SET GLOBAL "+name+"=OFF")
 		}
 	}
-	if e.writable {
+	switch schema, err := e.readOnlySchema(ctx); {
+	case err != nil:
+		return err
+	case schema != "":
+		e.writable = false
+		e.add("RL102", doctor.Fail, "schema "+schema+" is READ ONLY", "mend", "ALTER SCHEMA `"+schema+"` READ ONLY=0")
+	}
+	if name, value := e.set("transaction_read_only", "tx_read_only"); isOn(value) {
+		e.add("RL102", doctor.Warn, name+" is "+value, "mend", "SET GLOBAL "+name+"=OFF")
+	} else if e.writable {
 		e.add("RL102", doctor.OK, "yes")
 	}
+	return nil
+}
+
+// readOnlySchema names the schema of the locks, if it is read-only, which MySQL knows since 8.0.22:
+// https://dev.mysql.com/doc/refman/9.7/en/alter-database.html#alter-database-read-only
+func (e *examination) readOnlySchema(ctx context.Context) (string, error) {
+	rows, err := e.sessions[0].ask(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA_EXTENSIONS WHERE SCHEMA_NAME=DATABASE() AND OPTIONS LIKE '%READ ONLY=1%'")
+	switch {
+	case conn.Number(err) != 0, err == nil && len(rows) == 0: // the server does not know it
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return rows[0][0], nil
 }
 
 func contains(text string, words []string) bool {

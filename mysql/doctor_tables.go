@@ -40,6 +40,9 @@ func (e *examination) tables(ctx context.Context) error {
 		case errors.Is(err, driver.ErrSchema) && conn.Number(err) != conn.ErNoTable:
 			id = foreign
 		case !errors.Is(err, driver.ErrSchema):
+			if n := conn.Number(err); n != 0 && n != conn.ErDatabaseDenied && n != conn.ErTableDenied { // which RL110 says
+				e.add("RL163", doctor.Fail, err.Error())
+			}
 			if err := e.refused(missing, err); err != nil {
 				return err
 			}

@@ -105,7 +105,7 @@ func TestDoctorReadOnly(t *testing.T) {
 		must(t, err)
 		defer s.Close()
 		r := examine(t, s, doctor.Options{ReadOnly: true, Migrate: true})
-		for _, id := range []string{"RL111", "RL112", "RL113", "RL161", "RL162"} {
+		for _, id := range []string{"RL111", "RL112", "RL113", "RL161", "RL162", "RL163"} {
 			finds(t, r, id, doctor.Skipped, "ReadOnly")
 		}
 		finds(t, r, "RL110", doctor.OK)
@@ -188,7 +188,10 @@ func TestDoctorSettings(t *testing.T) {
 			l.finds(s, "SET GLOBAL max_allowed_packet=65536", "RL131", doctor.Warn, none, "65536")
 			l.finds(s, "SET GLOBAL max_connections=20", "RL130", doctor.Warn, doctor.Options{Programs: 2}, "of 20", "2 programs of up to 10")
 			l.finds(s, "SET GLOBAL read_only=ON", "RL102", doctor.Fail, none, "read_only is ON")
+			readOnly := map[bool]string{true: "transaction_read_only", false: "tx_read_only"}[isMySQL]
+			l.finds(s, "SET GLOBAL "+readOnly+"=ON", "RL102", doctor.Warn, none, readOnly+" is ON")
 			if isMySQL {
+				l.finds(s, "ALTER SCHEMA "+l.config.DBName+" READ ONLY=1", "RL102", doctor.Fail, doctor.Options{ReadOnly: true}, "READ ONLY")
 				l.finds(s, "SET GLOBAL transaction_isolation='SERIALIZABLE'", "RL104", doctor.Warn, none, "SERIALIZABLE")
 				l.finds(s, "SET GLOBAL max_execution_time=1000", "RL107", doctor.Warn, none, "max_execution_time is 1000 (1s)")
 				l.finds(s, "ALTER INSTANCE DISABLE INNODB REDO_LOG", "RL109", doctor.Fail, none, "redo log")
@@ -205,6 +208,55 @@ func TestDoctorSettings(t *testing.T) {
 			l.strategy = VersionColumn
 			t.Run("clock", func(t *testing.T) { testDoctorClock(t, l) })
 			t.Run("refused connections", func(t *testing.T) { testDoctorRefusedConnections(t, l) })
+		})
+	}
+}
+
+// TestDoctorTries: where no lock can be taken Doctor fails, for whatever reason that is.
+func TestDoctorTries(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		s := l.store()
+		exec(t, l.db, "CREATE TRIGGER refusing BEFORE INSERT ON "+l.table()+" FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT='not here'")
+		r := examine(t, s, doctor.Options{})
+		finds(t, r, "RL163", doctor.Fail, "not here")
+		finds(t, r, "RL161", doctor.Skipped)
+		if r.Exit(false) != doctor.ExitFail {
+			t.Errorf("exit code %d", r.Exit(false))
+		}
+		exec(t, l.db, "DROP TRIGGER refusing")
+		finds(t, examine(t, s, doctor.Options{}), "RL163", doctor.OK)
+	})
+}
+
+// TestDoctorReadOnlySessions: Doctor succeeds on a server whose sessions begin read-only if and only if locks can be taken there.
+func TestDoctorReadOnlySessions(t *testing.T) {
+	t.Parallel()
+	for kind, name := range map[string]string{testserver.MySQL: "transaction_read_only", testserver.MariaDB: "tx_read_only"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := testserver.Start(t, kind)
+			newLabAt(t, kind, server.DSN(), VersionColumn)
+			for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
+				l := newLabAt(t, kind, server.DSN(), strategy)
+				l.store()
+				exec(t, l.db, "SET GLOBAL "+name+"=1")
+				results, err := l.bare().Acquire(within(t, patience), []driver.Request{request("a", time.Minute)})
+				if err == nil {
+					err = results[0].Err
+				}
+				r := examine(t, l.bare(), doctor.Options{})
+				want, exit := doctor.OK, doctor.ExitWarn
+				if err != nil {
+					want, exit = doctor.Fail, doctor.ExitFail
+				}
+				finds(t, r, "RL163", want)
+				finds(t, r, "RL102", doctor.Warn, name)
+				if r.Exit(false) != exit {
+					t.Errorf("an acquire says %v, the exit code is %d: %+v", err, r.Exit(false), r.Findings)
+				}
+				exec(t, l.db, "SET GLOBAL "+name+"=0")
+			}
 		})
 	}
 }

@@ -17,7 +17,8 @@ type Latency struct {
 	Statement   func(context.Context) error // does nothing, once
 	Skip        string                      // why no lock is taken; empty: a lock of a key of our own is
 	Forget      func(key string)            // removes what the Store keeps of that key, which nobody else has used
-	Slow, Short string                      // IDs of the findings: renewals are slow for the TTL, the TTL is short for a failover
+	Works       string                      // ID of the finding that a lock can be taken
+	Slow, Short string                      // the same: renewals are slow for the TTL, the TTL is short for a failover
 	Failover    time.Duration               // how long one takes
 }
 
@@ -39,7 +40,12 @@ func (l Latency) Measure(ctx context.Context, s driver.Store, o doctor.Options, 
 		}
 		if err != nil {
 			l.Skip = err.Error()
+			r.Add(l.Works, doctor.Fail, l.Skip)
+		} else {
+			r.Add(l.Works, doctor.OK, "yes")
 		}
+	} else {
+		r.Add(l.Works, doctor.Skipped, l.Skip)
 	}
 	if l.Skip != "" {
 		r.Add(l.Slow, doctor.Skipped, l.Skip)

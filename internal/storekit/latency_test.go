@@ -39,7 +39,7 @@ func measure(t *testing.T, s driver.Store) *doctor.Report {
 		t.Fatal(err)
 	}
 	r := doctor.New(doctor.MySQL(), o)
-	l := storekit.Latency{Slow: "RL161", Short: "RL162", Statement: func(context.Context) error { return nil }, Forget: func(string) {}}
+	l := storekit.Latency{Works: "RL163", Slow: "RL161", Short: "RL162", Statement: func(context.Context) error { return nil }, Forget: func(string) {}}
 	if err := l.Measure(t.Context(), s, o, r); err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +66,13 @@ func TestLatencyOfASlowServer(t *testing.T) {
 				c.store.Store = memory.New()
 				r := measure(t, &c.store)
 				found := r.Of("RL161")
+				works := doctor.OK
+				if c.want == doctor.Skipped {
+					works = doctor.Fail
+				}
+				if f := r.Of("RL163"); len(f) != 1 || f[0].Severity != works {
+					t.Errorf("a lock can be taken: %+v, want %v", f, works)
+				}
 				if len(found) != 1 || found[0].Severity != c.want || r.Renewal.P50 < c.renewal {
 					t.Errorf("%+v, renewal %v; want %v and %v or more", found, r.Renewal.P50, c.want, c.renewal)
 				}
