@@ -151,8 +151,10 @@ func MySQL() []Entry {
 			},
 		},
 		{
-			ID: "RL141", Title: "asynchronous replicas", Look: "sessions that receive the binary log, without semi-synchronous replication", Needs: "PROCESS",
+			ID: "RL141", Title: "replicas have what was acknowledged", Look: "sessions that receive the binary log, without semi-synchronous replication; filters of the binary log (`SHOW BINARY LOG STATUS`, `SHOW MASTER STATUS`) and of a replica (`replicate_do_db` and the like; MySQL: `performance_schema.replication_applier_global_filters`)", Needs: "PROCESS, REPLICATION CLIENT (MariaDB: BINLOG MONITOR)",
 			Verdicts: []Verdict{
+				{Fail, "a filter leaves the lock tables out, and there is a cluster or a replica", "A replica never gets the locks, whatever it acknowledges: after a failover all keys are free, and two programs hold one. Take binlog-do-db, binlog-ignore-db and the replicate filters out of the option files of all servers (CHANGE REPLICATION FILTER empties the latter on MySQL), and make the replicas anew.", ""},
+				{Info, "a filter leaves the lock tables out, and no replica is seen", "A replica that is added would never get the locks: take the filter away before.", ""},
 				{Warn, "there is one", "A replica gets a commit after it was acknowledged. If it may be promoted, a key is granted twice, and tokens go back: use semi-synchronous replication or Group Replication. If it is only read, nothing is wrong.", ""},
 			},
 		},

@@ -43,6 +43,9 @@ func (e *examination) cluster(ctx context.Context) (serves bool, err error) {
 	found := func(id string) bool {
 		return slices.ContainsFunc(risks, func(r risk) bool { return r.id == id })
 	}
+	if err := e.filters(ctx, view.Kind, e.replicas); err != nil {
+		return false, err
+	}
 	good := map[cluster.Kind][]string{
 		cluster.Group:    {"RL142", "RL146", "RL147"},
 		cluster.SemiSync: {"RL144", "RL145"},
