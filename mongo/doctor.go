@@ -89,7 +89,7 @@ func (e *examination) refused(err error, ids ...string) error {
 // admin sends a command that reads to the database admin.
 func (e *examination) admin(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 	e.s.cmd.Count()
-	return e.s.db.Client().Database("admin").RunCommand(command.NoDeadline(ctx), append(cmd, command.MaxTime(command.Left(ctx)))).Raw()
+	return command.Database(e.s.db.Client(), "admin").RunCommand(command.NoDeadline(ctx), append(cmd, command.MaxTime(command.Left(ctx)))).Raw()
 }
 
 const codeInvalidOperator = 168 // InvalidPipelineOperator

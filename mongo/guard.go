@@ -175,7 +175,7 @@ var errTooOld = mongo.CommandError{
 // client, which refuses the sessions of others.
 func (s *Store) inside(sess *mongo.Session, name string) *mongo.Collection {
 	s.cmd.Count()
-	return sess.Client().Database(s.db.Name()).Collection(name)
+	return command.Database(sess.Client(), s.db.Name()).Collection(name)
 }
 
 // insideFailed is fail for a statement in a transaction. The driver's label stays

@@ -1,6 +1,9 @@
 package mongolock
 
 import (
+	"context"
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +119,52 @@ func unfit(t *testing.T, db *mongo.Database, what, mend string, words ...string)
 	f := finds(t, examine(t, s, doctor.Options{ReadOnly: true}), "RL223", doctor.Fail, words...)
 	if f.Command != mend {
 		t.Errorf("P9: %s: Doctor's command is %q, want %q", what, f.Command, mend)
+	}
+}
+
+// TestRegistryOfTheClient: a client may have been told to encode and decode otherwise. The documents of the locks are as ever.
+func TestRegistryOfTheClient(t *testing.T) {
+	t.Parallel()
+	reg := bson.NewRegistry()
+	for _, v := range []any{int64(0), int32(0), "", true, bson.Binary{}, time.Time{}} {
+		reg.RegisterTypeEncoder(reflect.TypeOf(v), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+			return w.WriteString("otherwise")
+		}))
+		reg.RegisterTypeDecoder(reflect.TypeOf(v), bson.ValueDecoderFunc(func(bson.DecodeContext, bson.ValueReader, reflect.Value) error {
+			return errors.New("decoded otherwise")
+		}))
+	}
+	db := database(t, testserver.DSN(t, testserver.Mongo), options.Client().SetRegistry(reg).SetBSONOptions(&options.BSONOptions{IntMinSize: true, OmitEmpty: true, NilSliceAsEmpty: true, UseLocalTimeZone: true}))
+	s := open(t, db, Options{})
+	must(t, s.Check(t.Context()))
+	c := locker(t, s, rowlock.Options{})
+	lease := guarded(t, c, "k")
+	must(t, lease.Renew(t.Context()))
+	must(t, s.InTx(t.Context(), lease, func(context.Context) error { return nil }))
+	must(t, s.Once(t.Context(), lease, "run", func(context.Context) error { return nil }))
+	if marks, err := s.Marks(t.Context(), "k", 10); err != nil || len(marks) != 1 {
+		t.Errorf("Marks: %v, %v", marks, err)
+	}
+	if infos, err := s.List(t.Context(), "", "", 10); err != nil || len(infos) != 1 || infos[0].Owner == "otherwise" {
+		t.Errorf("List: %v, %v", infos, err)
+	}
+	if info, err := c.Inspect(t.Context(), "k"); err != nil || !info.Held {
+		t.Errorf("Inspect: %+v, %v", info, err)
+	}
+	_, err := s.Reap(t.Context(), time.Hour)
+	must(t, err)
+	must(t, lease.Release(t.Context()))
+	shared, err := c.TryAcquire(t.Context(), "shared", rowlock.Shared())
+	must(t, err)
+	must(t, shared.Release(t.Context()))
+	_, err = s.PutTickets(t.Context(), []driver.Ticket{{Key: "k", ID: newID()}})
+	must(t, err)
+	examine(t, s, doctor.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ready := false
+	if err := s.Watch(ctx, func() { ready = true; cancel() }, func(string) {}); !ready {
+		t.Errorf("Watch: %v", err)
 	}
 }
 

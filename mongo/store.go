@@ -96,8 +96,8 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 // the first use checks the server, see [Store.Check]. Two Stores exclude each
 // other if and only if they name the same collection of the same cluster.
 //
-// Of coll only client, database and name are used; its read preference and its
-// read and write concern are not, nor are they changed. The commands share the
+// Of coll only client, database and name are used; its read preference, its
+// read and write concern, its registry and BSON options are not, nor are they changed. The commands share the
 // connection pool of its client, at most 13 at a time and one for each running InTx
 // or Once. The pool (maxPoolSize, default 100) must allow at least 4, which the first
 // use and Check look at; one that other work keeps exhausted makes renewals late. The
@@ -113,8 +113,9 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 	if !plainName.MatchString(name) {
 		return nil, fmt.Errorf("%w: collection name %q: use 1 to 100 letters, digits and underscores, not beginning with a digit", driver.ErrInvalid, name)
 	}
+	db := command.Database(coll.Database().Client(), coll.Database().Name())
 	s := &Store{
-		db:       coll.Database(),
+		db:       db,
 		leases:   name,
 		fences:   name + "_fence",
 		runs:     name + "_runs",
@@ -122,8 +123,8 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		waits:    name + "_wait",
 		o:        o,
 		firstUse: newFirstUse(),
-		cmd:      command.New(coll.Database(), name, name+"_fence", name+"_runs", name+"_tx", name+"_wait"),
-		sessions: command.NewSessions(coll.Database().Client()),
+		cmd:      command.New(db, name, name+"_fence", name+"_runs", name+"_tx", name+"_wait"),
+		sessions: command.NewSessions(db.Client()),
 	}
 	s.fence = fence.New(s.cmd, s.sessions, s.fences)
 	s.line = line.New(s.cmd, s.waits)

@@ -8,9 +8,18 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
+
+// registry encodes as the library's documents are: a client's own may write other types.
+var registry = bson.NewRegistry()
+
+// Database is a database of the client that encodes and decodes as the driver does by itself, whatever the client was told.
+func Database(c *mongo.Client, name string) *mongo.Database {
+	return c.Database(name, options.Database().SetRegistry(registry).SetBSONOptions(&options.BSONOptions{}))
+}
 
 // Runner runs commands on one database. It is for concurrent use.
 type Runner struct {
@@ -123,7 +132,7 @@ func (r *Runner) Read(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 func (r *Runner) ReadAdmin(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 	r.statements.Add(1)
 	cmd = append(cmd[:len(cmd):len(cmd)], MaxTime(Left(ctx)))
-	return r.db.Client().Database("admin").RunCommand(mongo.NewSessionContext(NoDeadline(ctx), nil), cmd).Raw()
+	return Database(r.db.Client(), "admin").RunCommand(mongo.NewSessionContext(NoDeadline(ctx), nil), cmd).Raw()
 }
 
 // Left is the time until ctx ends, at least a millisecond, at most a minute.
