@@ -151,7 +151,7 @@ func (c *Client) waitCause(last error) error {
 // make the outcome unknown.
 func (c *Client) newRequest(key string, s settings, last pinning, waits bool) driver.Request {
 	r := driver.Request{
-		Key: key, Mode: s.Mode, Owner: s.Owner, TTL: s.TTL, Keep: s.MinHold,
+		Key: key, Mode: s.Mode, Owner: s.Owner, TTL: s.TTL, Keep: s.Keep(),
 		Guarded: s.Guarded, Pinned: last == isPinned, Apart: last == maybePinned, Client: c.number, Wants: waits,
 		Fair: s.fair,
 	}
@@ -195,7 +195,7 @@ func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r
 		}
 		c.unresolved.Add(undo.Task{
 			Hold: driver.Hold{
-				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.MinHold,
+				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.Keep(),
 				Guarded: s.Guarded, Mode: req.Mode, Slot: r.Slot, Phase: r.Phase, Undo: true,
 			},
 			Ctx:          ctx,

@@ -9,12 +9,15 @@ import (
 
 // Every runs fn once in each period, in one of all the programs that call it with the same
 // key and period, by the database's clock: a cron job without a scheduler. Each program waits
-// for the key; the one that gets it runs fn, and the key stays taken until the grant + period
+// for the key; the one that gets it runs fn, and the key stays taken until a period after fn began
 // (see [MinHold]), whether fn has returned before or its program has died. Then the programs
 // race for the next run. The first run is at once, if the last one began a period ago or more.
 //
-// So two runs never begin within a period, and never overlap as long as leases are held. A run
-// that takes longer than the period is followed by the next at once; none is made up for. A
+// So a run begins at least a period after the run before it began, whatever is late, and runs
+// never overlap as long as leases are held. Where the answer to a grant comes late (by more than
+// 20 ms, a twentieth of the period, or twice what the last one took), fn is not begun: the key is
+// given back and is free at once, whoever gets it next runs, and the Logger gets a line (Info). A
+// run that takes longer than the period is followed by the next at once; none is made up for. A
 // run begins some milliseconds after the period is over, and the next period counts from
 // there: where runs belong to times of day, use a scheduler (package gocronlock). The run of a
 // program that dies is over: the next is due at the end of its period, or of its TTL if that
@@ -52,18 +55,63 @@ func Every(ctx context.Context, l Locker, key string, period time.Duration, fn f
 	case s.MaxHold > 0 && s.MaxHold < period:
 		return fmt.Errorf("every %q: %w: MaxHold %v is under the period %v: use at least that, or none", key, ErrInvalid, s.MaxHold, period)
 	}
-	all := append(append(make([]Option, 0, len(opts)+1), opts...), MinHold(period))
+	p := punctual{usual: min(period/20, lateUsual)}
+	p.allowed = p.usual
+	all := append(append(make([]Option, 0, len(opts)+2), opts...), MinHold(period), func(s *settings) { s.Late = p.allowed })
 	for {
 		lease, err := leaseOf(ctx, "every", l, key, all)
 		if err != nil {
 			return err
 		}
-		r, open := runUnder(ctx, lease, fn)
+		begun := false
+		r, open := runUnder(ctx, lease, func(ctx context.Context, lease *Lease) error {
+			if begun = p.begins(ctx, lease); !begun {
+				return nil
+			}
+			return fn(ctx, lease)
+		})
 		if again, err := r.goOn(ctx, "every", lease, open); !again {
 			return err
+		}
+		if !begun {
+			continue
 		}
 		if r.err != nil && !errors.Is(r.ended, ErrLost) {
 			return r.withLoss()
 		}
 	}
+}
+
+// A grant tells that the key was free at some time between the attempt and its answer. A period
+// that counted from the grant would be over too early for a run that begins with a late answer. So
+// the database keeps the key for the period and as long again as a run may begin late, which is
+// little; the release, which is sent after the run has begun, says how late it was. A grant whose answer comes
+// later than that is given back, and is free at once: nothing of the period is lost with it.
+
+// lateUsual is how late a run may begin where nothing is known, in a long period.
+const lateUsual = 20 * time.Millisecond
+
+// punctual is how late runs of one call of Every may begin.
+type punctual struct {
+	usual   time.Duration
+	allowed time.Duration // for the next grant
+}
+
+// begins reports whether a run may begin now under the lease, whose period counts from here. If
+// not, the next grant may be answered as late as this one.
+func (p *punctual) begins(ctx context.Context, l *Lease) bool {
+	if l.view != nil {
+		return true // of a lease that was granted before Every was called
+	}
+	late, ok := l.g.Begins()
+	if !ok && late <= p.allowed {
+		return false // the lease has ended meanwhile
+	}
+	if !ok {
+		l.c.log.InfoContext(ctx, "a run is put off: its lease was granted too long ago", "key", l.Key(), "token", l.token, "ago", late)
+		p.allowed = max(p.allowed, 2*late)
+		return false
+	}
+	p.allowed = max(p.usual, 2*late, p.allowed/2)
+	return true
 }

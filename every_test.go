@@ -3,6 +3,8 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -92,6 +94,112 @@ func TestP24_Every(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestP24_EveryWhateverIsLate: requests and answers of all kinds come late, by times that differ, and
+// programs die under their runs: a run begins at least a period after the one before it began.
+func TestP24_EveryWhateverIsLate(t *testing.T) {
+	for name, tc := range map[string]struct{ period, most time.Duration }{
+		"as long as a period":   {4 * time.Second, 3 * time.Second},
+		"some of a period":      {20 * time.Second, time.Second},
+		"longer than a period":  {time.Second, 3 * time.Second},
+		"little, a long period": {time.Hour, 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const programs, runs = 4, 60
+				space := memory.New()
+				var log runLog
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var wg sync.WaitGroup
+				for i := range programs {
+					random := rand.New(rand.NewPCG(1, uint64(i)))
+					var mu sync.Mutex
+					late := func() time.Duration {
+						mu.Lock()
+						defer mu.Unlock()
+						if random.IntN(3) > 0 {
+							return time.Duration(random.Int64N(int64(5 * time.Millisecond)))
+						}
+						return time.Duration(random.Int64N(int64(tc.most)))
+					}
+					wg.Go(func() {
+						for ctx.Err() == nil { // a new program each time
+							f := &faultStore{Store: space}
+							f.set(func(call) verdict { return verdict{delay: late(), slow: late()} })
+							c := newClient(t, f)
+							end, kill := context.WithCancel(ctx)
+							_ = rowlock.Every(end, c, "job", tc.period, func(ctx context.Context, lease *rowlock.Lease) error {
+								if log.note(i) >= runs {
+									cancel()
+								}
+								if late() < 4*time.Millisecond {
+									return nil
+								}
+								f.set(func(call) verdict { return verdict{hang: true} }) // it dies
+								kill()
+								return nil
+							})
+							kill()
+							f.set(nil)
+						}
+					})
+				}
+				wg.Wait()
+				at, by := log.all()
+				for i := 1; i < len(at); i++ {
+					if d := at[i].Sub(at[i-1]); d < tc.period {
+						t.Errorf("P24: run %d, of program %d, began %v after the one of program %d, in a period of %v", i, by[i], d, by[i-1], tc.period)
+					}
+				}
+				t.Logf("%d runs in %.1f periods", len(at), float64(at[len(at)-1].Sub(at[0]))/float64(tc.period))
+			})
+		})
+	}
+}
+
+// TestEveryPutsOff: a grant whose answer is late is given back at once, so that nothing of the period is lost: the
+// run is that of the next grant, whose answer may be as late.
+func TestEveryPutsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		space, h := memory.New(), &logged{least: slog.LevelInfo}
+		slow := &faultStore{Store: space}
+		slow.set(func(c call) verdict {
+			if c.op == "acquire" {
+				return verdict{slow: 5 * time.Second}
+			}
+			return verdict{}
+		})
+		a, b := newClient(t, slow, logTo(h)), newClient(t, space)
+		var runs runLog
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i, c := range []*rowlock.Client{a, b} {
+			wg.Go(func() {
+				_ = rowlock.Every(ctx, c, "job", time.Hour, func(context.Context, *rowlock.Lease) error {
+					runs.note(i)
+					return nil
+				})
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		at, by := runs.all()
+		if len(at) != 1 || by[0] != 0 || at[0].Sub(start) != 10*time.Second {
+			t.Errorf("runs of %v at %v from %v on, want one of program 0 after 10 s", by, at, start)
+		}
+		time.Sleep(2 * time.Minute)
+		if at, by = runs.all(); len(at) != 2 || at[1].Sub(at[0]) < time.Hour {
+			t.Errorf("runs of %v at %v, want another an hour after the first", by, at)
+		}
+		if lines := h.lines("a run is put off: its lease was granted too long ago"); len(lines) != 1 || !strings.Contains(lines[0], "ago=5s") {
+			t.Errorf("logged: %q", lines)
+		}
+		cancel()
+		wg.Wait()
+	})
 }
 
 // TestEveryOfALongRun: runs do not overlap, and the next follows at once.

@@ -154,7 +154,10 @@ type Hold struct {
 
 	TTL     time.Duration // Renew: the hold is good for this long from the server's now
 	MaxHold time.Duration // Renew: never past the grant + MaxHold; 0: no limit. The engine shortens TTL too
-	Keep    time.Duration // Release: the key stays taken until the grant + Keep (the Request's Keep)
+
+	// Keep, of a Release, is the Request's, or less: the key stays taken until the grant + Keep. A
+	// Store may keep it for as long as the Request said.
+	Keep time.Duration
 
 	// Guarded says that a guard of this lease may be open in a transaction.
 	Guarded bool

@@ -26,6 +26,7 @@ var leading = []testCase{
 	{name: "P24_Observe", run: observe},
 	{name: "P24_ObserveForced", run: observeForced, needs: forcing},
 	{name: "P24_EveryRunsOncePerPeriod", run: every},
+	{name: "P24_EveryAfterLateAnswers", run: everyLate},
 }
 
 // oneLeads has programs that lead for a random time and resign, some by returning and some by
@@ -378,5 +379,60 @@ func every(t *testing.T, e *env) {
 	}
 	if len(all) < runs {
 		t.Errorf("P24: %d runs, want at least %d", len(all), runs)
+	}
+}
+
+// everyLate: the answers to the grants of one program come late, and what it sends does. No run
+// begins within a period of the beginning of another, whoever runs.
+func everyLate(t *testing.T, e *env) {
+	const period, late, runs = time.Second, 700 * time.Millisecond, 4
+	key := e.key(t)
+	slow, f := e.faulty(t, rowlock.Options{})
+	f.On(OpAcquire, func(ctx context.Context, _ *Call, send Send) ([]driver.Result, error) {
+		time.Sleep(late / 4)
+		results, err := send(ctx)
+		if err == nil && results[0].Status == driver.Granted {
+			time.Sleep(late)
+		}
+		return results, err
+	})
+	f.On(OpRelease, func(ctx context.Context, _ *Call, send Send) ([]driver.Result, error) {
+		time.Sleep(late / 4)
+		return send(ctx)
+	})
+	var mu sync.Mutex
+	var began []time.Time
+	ctx, end := context.WithCancel(soon(t))
+	defer end()
+	var wg sync.WaitGroup
+	run := func(c *rowlock.Client) {
+		wg.Go(func() {
+			err := rowlock.Every(ctx, c, key, period, func(context.Context, *rowlock.Lease) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if began = append(began, time.Now()); len(began) >= runs {
+					end()
+				}
+				return nil
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("every: %v", err)
+			}
+		})
+	}
+	run(slow)
+	until(t, "the slow program has the key", func() bool {
+		info, err := slow.Inspect(soon(t), key)
+		return err == nil && info.Held
+	})
+	run(e.client(t, rowlock.Options{}))
+	wg.Wait()
+	for i := 1; i < len(began); i++ {
+		if d := began[i].Sub(began[i-1]); d < period {
+			t.Errorf("P24: a run began %v after the one before, in a period of %v", d, period)
+		}
+	}
+	if len(began) < runs {
+		t.Errorf("P24: %d runs, want at least %d", len(began), runs)
 	}
 }

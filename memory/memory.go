@@ -114,6 +114,13 @@ func (t *times) until() time.Time {
 	return end
 }
 
+// keepShorter is what a release says of MinHold: less than the attempt said.
+func (t *times) keepShorter(h driver.Hold) {
+	if end := t.acquiredAt.Add(h.Keep); h.Keep > 0 && end.Before(t.keepUntil) {
+		t.keepUntil = end
+	}
+}
+
 // extend renews the hold, and says how long it goes on.
 func (t *times) extend(h driver.Hold, now time.Time) time.Duration {
 	end := now.Add(h.TTL)
@@ -256,6 +263,8 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 		r.releasedAt = now
 		if h.Undo {
 			r.keepUntil = time.Time{}
+		} else {
+			r.keepShorter(h)
 		}
 		results[i] = driver.Result{Status: driver.Released, Final: true}
 		results[i].Wanted = r.hint(now)

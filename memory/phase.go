@@ -134,6 +134,7 @@ func (r *row) releaseShare(h driver.Hold, now time.Time) driver.Result {
 		return driver.Result{Status: goneShare(r, h)}
 	}
 	p := r.phase
+	found.keepShorter(h)
 	if h.Undo || !found.keepUntil.After(now) {
 		p.end(h.ID, now)
 	} else {

@@ -19,7 +19,15 @@ type Terms struct {
 	Owner            string // as the database shows it
 	Mode             driver.Mode
 	Slots            int // of mode Slot
+
+	// Late, beside MinHold, is by how much what the hold is for may begin later than the grant;
+	// the database keeps the key for so much longer. Until Begins the key is not kept: every end
+	// of the hold frees it at once. 0: MinHold counts from the grant, whatever begins.
+	Late time.Duration
 }
+
+// Keep is for how long the database keeps the key from the grant on, also after a crash.
+func (t Terms) Keep() time.Duration { return t.MinHold + t.Late }
 
 // AnswerWithin is how long after its start an attempt may be answered for its caller to get a
 // lease. What is left of the trust then is enough for a first renewal, where a live holder
@@ -56,6 +64,8 @@ type Grant struct {
 	guarded   bool          // a guard was asked for: it never passes on
 	single    bool          // NeverHandOff
 	noRenew   bool          // of the user
+	began     bool          // Begins
+	keep      time.Duration // what the release asks for
 	cause     error         // the last failed renewal since an acknowledged one
 	release   releasing
 
@@ -94,7 +104,7 @@ func New(key string, id driver.HoldID, t Terms, began time.Duration, r driver.Re
 	return Grant{
 		Hold: driver.Hold{
 			Key: key, ID: id, Token: r.Token, Stored: r.Stored,
-			TTL: t.TTL, MaxHold: t.MaxHold, Keep: t.MinHold, Guarded: t.Guarded,
+			TTL: t.TTL, MaxHold: t.MaxHold, Keep: t.Keep(), Guarded: t.Guarded,
 			Mode: t.Mode, Slot: r.Slot, Phase: r.Phase,
 		},
 		Terms:     t,
@@ -102,6 +112,8 @@ func New(key string, id driver.HoldID, t Terms, began time.Duration, r driver.Re
 		token:     r.Token,
 		renewedAt: began,
 		noRenew:   t.NoRenew,
+		began:     t.Late == 0,
+		keep:      t.Keep(),
 		deadline:  began + t.TTL - t.Margin,
 	}
 }
@@ -210,6 +222,7 @@ func (g *Grant) endLocked(reason Reason, cause error) ending {
 // process stood still since; a renewal whose fate is unknown may prolong it yet.
 func (g *Grant) undoLocked() undo.Task {
 	t := undo.Task{Hold: g.holdLocked(), Acknowledged: true, Sent: g.answered}
+	t.Hold.Undo = !g.began
 	if g.renewals > 0 || g.cause != nil {
 		t.Sent, t.Prolonged = g.rn.store.Now(), true
 	}
@@ -254,7 +267,26 @@ func (g *Grant) holdLocked() driver.Hold {
 	h := g.Hold
 	h.Token = g.token
 	h.Guarded = h.Guarded || g.guarded
+	h.Keep = g.keep
 	return h
+}
+
+// keepStep is what the release of a hold that began late is rounded up to: few values, few
+// statements.
+const keepStep = time.Millisecond
+
+// Begins says that what the hold is for begins now, so late after the grant at the most.
+// MinHold counts from now on: the release keeps the key until then. false: that is later than
+// Terms.Late, or the grant has ended, and it must not begin.
+func (g *Grant) Begins() (late time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	late = g.rn.store.Now() - g.Began
+	if late > g.Terms.Late || g.user == nil {
+		return late, false
+	}
+	g.began, g.keep = true, g.Terms.MinHold+min((late+keepStep-1).Truncate(keepStep), g.Terms.Late)
+	return late, true
 }
 
 // BeginGuard is the first step of a guard by user: from then on the grant never passes

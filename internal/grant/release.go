@@ -135,7 +135,7 @@ func releaseAll(ctx context.Context, all []Used, patience time.Duration, async, 
 	for _, u := range all {
 		g := u.Grant
 		if g.beginRelease(ctx, u.User, patience, async) {
-			g.release.call.Q.Undo = back && g.release.call.Q.Keep > 0
+			g.release.call.Q.Undo = g.release.call.Q.Undo || back && g.release.call.Q.Keep > 0
 			going, calls = append(going, g), append(calls, &g.release.call)
 			hurried = append(hurried, g.release.call.Class != 0)
 		}
