@@ -195,3 +195,34 @@ func dateIn(t *testing.T, doc bson.Raw) string {
 	}
 	return ""
 }
+
+// TestP4_FencesAreFoundAtTheMajority: whether a new document has a fence is read as the majority has it after the grant.
+// A server that is the primary no more may not know of the fence that the next one has, and a guarded transaction of an
+// older hold goes on.
+func TestP4_FencesAreFoundAtTheMajority(t *testing.T) {
+	t.Parallel()
+	s, sent := monitored(t)
+	for name, reqs := range map[string][]driver.Request{
+		"one key":   {request("one")},
+		"two keys":  {request("two"), request("three")},
+		"a reader":  {readerOf("four")},
+		"two slots": {slotOf("five", 1), slotOf("six", 1)},
+	} {
+		before := len(sent())
+		mustAll(t, s, reqs, driver.Granted)
+		reads := 0
+		for _, c := range sent()[before:] {
+			if of, _ := c.Lookup("find").StringValueOK(); of != s.fences {
+				continue
+			}
+			reads++
+			level, _ := c.Lookup("readConcern", "level").StringValueOK()
+			if at, _, ok := c.Lookup("readConcern", "afterClusterTime").TimestampOK(); level != "majority" || !ok || at == 0 {
+				t.Errorf("P4: %s: fences are looked for with the concern %v", name, c.Lookup("readConcern"))
+			}
+		}
+		if reads == 0 {
+			t.Errorf("%s: nobody looked for its fence", name)
+		}
+	}
+}

@@ -3,10 +3,13 @@ package mongolock
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/driver"
@@ -326,5 +329,27 @@ func TestFrozenPrimary(t *testing.T) {
 	}
 	if _, err := s.Renew(t.Context(), []driver.Hold{h}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestP6_BatchIsSentOnce: an updateMany has no number, so it is not sent again where its connection broke: the undo of what
+// it takes knows of one that may still arrive.
+func TestP6_BatchIsSentOnce(t *testing.T) {
+	t.Parallel()
+	var batches atomic.Int32
+	p, s, _ := behindProxy(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if strings.Contains(e.Command.String(), "indexOfArray") {
+			batches.Add(1)
+		}
+	}}))
+	reqs := requests("k", 3)
+	freed(t, s, reqs)
+	batches.Store(0)
+	p.lose("indexOfArray")
+	if _, err := s.Acquire(patient(t), requests("k", 3)); driver.IsNotApplied(err) {
+		t.Errorf("a batch whose reply was lost: %v, want no error or an unknown outcome", err)
+	}
+	if n := batches.Load(); n != 1 {
+		t.Errorf("P6: a batch without a number was sent %d times", n)
 	}
 }

@@ -28,17 +28,29 @@ type recorder struct {
 	mu         sync.Mutex
 	statements []string
 	saw        func(context.Context) // is called before each; nil: nothing
+	stops      func(string) error    // is called before each; its error is the answer; nil: nothing
 	closed     int                   // connections
 }
 
-func (r *recorder) note(ctx context.Context, s string) {
+func (r *recorder) note(ctx context.Context, s string) error {
 	r.mu.Lock()
-	saw := r.saw
+	saw, stops := r.saw, r.stops
 	r.statements = append(r.statements, s)
 	r.mu.Unlock()
 	if saw != nil {
 		saw(ctx)
 	}
+	if stops != nil {
+		return stops(s)
+	}
+	return nil
+}
+
+// stop sets what is called before each statement, and may keep it from the server.
+func (r *recorder) stop(stops func(statement string) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stops = stops
 }
 
 // watch sets what is called before each statement, and gives the number of
@@ -88,12 +100,16 @@ type recordingConn struct {
 }
 
 func (c *recordingConn) ExecContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
-	c.rec.note(ctx, s)
+	if err := c.rec.note(ctx, s); err != nil {
+		return nil, err
+	}
 	return c.mysqlConn.ExecContext(ctx, s, args)
 }
 
 func (c *recordingConn) QueryContext(ctx context.Context, s string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
-	c.rec.note(ctx, s)
+	if err := c.rec.note(ctx, s); err != nil {
+		return nil, err
+	}
 	return c.mysqlConn.QueryContext(ctx, s, args)
 }
 
