@@ -219,3 +219,36 @@ func TestKillOfAWaitIsAwaited(t *testing.T) {
 		}
 	})
 }
+
+// TestForceReleaseEndsNoLaterHold: a reader that comes while a forced release is under way is not ended by it.
+func TestForceReleaseEndsNoLaterHold(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		var rec recorder
+		s, c := l.recorded(&rec), client{t: t, Store: l.store()}
+		before := c.gets(reader("k", time.Hour))
+		later := reader("k", time.Hour)
+		var came driver.Result
+		var once sync.Once
+		rec.stop(func(s string) error {
+			if strings.HasPrefix(strings.ReplaceAll(s, "`", ""), "UPDATE "+l.shares()+" ") { // the second of its statements
+				once.Do(func() {
+					if results, err := c.Acquire(within(t, patience), []driver.Request{later}); err == nil {
+						came = results[0]
+					}
+				})
+			}
+			return nil
+		})
+		_, err := s.ForceRelease(within(t, patience), "k")
+		must(t, err)
+		rec.stop(nil)
+		c.ends("release of what was ended by force", driver.Forced, before)
+		if came.Status != driver.Granted { // where it is one transaction nobody comes between
+			came = c.asks("a reader after a forced release", later, driver.Granted)
+		}
+		h := before
+		h.ID, h.Token, h.Stored, h.Phase = later.ID, came.Token, came.Stored, came.Phase
+		c.alive("P18: a reader that came after the forced release of its key", h)
+	})
+}
