@@ -189,7 +189,7 @@ func TestRacersOnFreshKeys(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() {
-				results, err := s.Acquire(t.Context(), []driver.Request{request(key)})
+				results, err := s.Acquire(patient(t), []driver.Request{request(key)})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -260,7 +260,7 @@ func TestBlockedByAForeignTransaction(t *testing.T) {
 	release(t, s, h)
 	unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID("k"))
 	start := time.Now()
-	if r, err := s.Acquire(t.Context(), []driver.Request{request("k")}); err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) {
+	if r, err := s.Acquire(patient(t), []driver.Request{request("k")}); err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) {
 		t.Errorf("%v, %v; want a passing error that says that nothing was applied", r, err)
 	}
 	if d := time.Since(start); d > 5*time.Second { // it would be for ever
@@ -324,7 +324,7 @@ func TestFencePinsTheKey(t *testing.T) {
 		}
 	}
 	free, pinned := request("free"), request("k")
-	results, err := s.Acquire(t.Context(), []driver.Request{pinned, free})
+	results, err := s.Acquire(patient(t), []driver.Request{pinned, free})
 	if err != nil || results[0].Status != driver.Pinned || results[1].Status != driver.Granted {
 		t.Errorf("batch: %v, %v; want pinned and granted", results, err)
 	}

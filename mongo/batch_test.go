@@ -36,7 +36,7 @@ func TestBatch(t *testing.T) {
 		if err != nil || alive[n-1].Status != driver.Alive {
 			t.Fatal(alive, err)
 		}
-		gone, err := s.Release(t.Context(), holds)
+		gone, err := s.Release(patient(t), holds)
 		if err != nil || gone[n-1].Status != driver.Released {
 			t.Fatal(gone, err)
 		}
@@ -55,7 +55,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%s: %d commands, want %d", what, fewest[what], want)
 		}
 	}
-	if _, err := s.Acquire(t.Context(), requests("x", maxBatch+1)); !driver.IsLasting(err) {
+	if _, err := s.Acquire(patient(t), requests("x", maxBatch+1)); !driver.IsLasting(err) {
 		t.Errorf("a batch that is too large: %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestMixedBatch(t *testing.T) {
 	}
 	reqs[4].Keep = 10 * time.Minute
 	reqs[5].Guarded = true
-	results, err := s.Acquire(t.Context(), reqs)
+	results, err := s.Acquire(patient(t), reqs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestRacingBatches(t *testing.T) {
 					reqs = append(reqs, request(fmt.Sprint("k", k)))
 				}
 				order = order[size:]
-				results, err := s.Acquire(t.Context(), reqs)
+				results, err := s.Acquire(patient(t), reqs)
 				if err != nil {
 					t.Errorf("P8: %v", err)
 					return
@@ -173,7 +173,7 @@ func TestP15_BlockedKeyInALargeBatch(t *testing.T) {
 		holds[i] = holdOf(fresh[i], r)
 	}
 	for try := 0; ; try++ { // a loaded server may take it for blocked
-		if _, err := s.Release(t.Context(), holds); err == nil {
+		if _, err := s.Release(patient(t), holds); err == nil {
 			break
 		} else if try == 20 {
 			t.Fatal(err)
@@ -209,12 +209,12 @@ func TestP15_BlockedKeyInALargeBatch(t *testing.T) {
 		}
 	}
 	unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID(reqs[blocked].Key))
-	step("acquire", driver.Granted, driver.Unknown, func() ([]driver.Result, error) { return s.Acquire(t.Context(), reqs) })
+	step("acquire", driver.Granted, driver.Unknown, func() ([]driver.Result, error) { return s.Acquire(patient(t), reqs) })
 	unblock()
 	mustAll(t, s, reqs, driver.Granted)
 	defer blockDocument(t, s.db.Collection(s.leases), document.KeyID(reqs[blocked].Key))()
 	step("renew", driver.Alive, driver.Unknown, func() ([]driver.Result, error) { return s.Renew(t.Context(), holds) })
-	step("release", driver.Released, driver.Unknown, func() ([]driver.Result, error) { return s.Release(t.Context(), holds) })
+	step("release", driver.Released, driver.Unknown, func() ([]driver.Result, error) { return s.Release(patient(t), holds) })
 	for what, n := range fewest {
 		if n > 8 {
 			t.Errorf("P15: %s of %d keys, one blocked: %d commands", what, maxBatch, n)
@@ -235,7 +235,7 @@ func TestP15_BlockedKeyInAnAcquire(t *testing.T) {
 			reqs = requests("k", 20)
 			start := time.Now()
 			var err error
-			results, err = s.Acquire(t.Context(), reqs)
+			results, err = s.Acquire(patient(t), reqs)
 			took, late := time.Since(start), 0
 			must(t, err)
 			for i, r := range results {
@@ -268,7 +268,7 @@ func TestP15_BlockedKeyInAnAcquire(t *testing.T) {
 		for i := range again {
 			again[i].Pinned = again[i].Key == blocked
 		}
-		if _, err := s.Acquire(t.Context(), again); err != nil {
+		if _, err := s.Acquire(patient(t), again); err != nil {
 			t.Error(err)
 		}
 		unblock()

@@ -119,16 +119,16 @@ func corruptPhases(t *testing.T, part, parts int) {
 		results, err := s.Renew(t.Context(), []driver.Hold{h})
 		settled("renew", results, err)
 		for _, q := range []driver.Request{readerOf("k"), slotOf("k", 4), waiterOf("k", 1), writerOf("k", id)} {
-			results, err = s.Acquire(t.Context(), []driver.Request{q})
+			results, err = s.Acquire(patient(t), []driver.Request{q})
 			settled("acquire of mode "+q.Mode.String(), results, err)
 			if err == nil && results[0].Status == driver.Granted {
-				results, err = s.Release(t.Context(), []driver.Hold{holdOf(q, results[0])})
+				results, err = s.Release(patient(t), []driver.Hold{holdOf(q, results[0])})
 				settled("release", results, err)
 			}
 			other := q // a key of its own, for one that a busy server did not release in time stays held
 			others++
 			q.ID, other.Key, other.ID = newID(), fmt.Sprint("other", others), newID()
-			results, err = inTime(func() ([]driver.Result, error) { return s.Acquire(t.Context(), []driver.Request{q, other}) })
+			results, err = inTime(func() ([]driver.Result, error) { return s.Acquire(patient(t), []driver.Request{q, other}) })
 			settled("acquire of two of mode "+q.Mode.String(), results, err)
 			besides("acquire", q, driver.Granted, results, err)
 			if err != nil || results[1].Status != driver.Granted {
@@ -139,11 +139,11 @@ func corruptPhases(t *testing.T, part, parts int) {
 			settled("renewal of two", results, err)
 			besides("renewal", q, driver.Alive, results, err)
 			holds[0] = driver.Hold{Key: "k", ID: q.ID, Mode: q.Mode, Slot: -1, TTL: time.Minute, Undo: true}
-			results, err = inTime(func() ([]driver.Result, error) { return s.Release(t.Context(), holds) })
+			results, err = inTime(func() ([]driver.Result, error) { return s.Release(patient(t), holds) })
 			settled("undo", results, err)
 			besides("release", q, driver.Released, results, err)
 		}
-		results, err = s.Release(t.Context(), []driver.Hold{h})
+		results, err = s.Release(patient(t), []driver.Hold{h})
 		settled("release", results, err)
 		infos, err := s.Inspect(t.Context(), []string{"k", "beside"})
 		if err != nil && !noTime(err) || err == nil && (infos[0].Left < 0 || infos[0].Readers < 0 || infos[0].FreeSlot < 0) {

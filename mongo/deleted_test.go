@@ -52,7 +52,7 @@ func TestP4_DeletedDocument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sess, ctx := pinned(t, name)
 			for range 2 { // the second finds the document that the first has made
-				if _, err := b.TryAcquire(t.Context(), name, opts...); !errors.Is(err, rowlock.ErrHeld) {
+				if _, err := b.TryAcquire(patient(t), name, opts...); !errors.Is(err, rowlock.ErrHeld) {
 					t.Errorf("P4: %v: granted while a guarded transaction of the old holder is open", err)
 				}
 			}
@@ -66,7 +66,7 @@ func TestP4_DeletedDocument(t *testing.T) {
 			for i := range 3 {
 				reqs = append(reqs, request(fmt.Sprint("b", i)))
 			}
-			results, err := s.Acquire(t.Context(), reqs)
+			results, err := s.Acquire(patient(t), reqs)
 			must(t, err)
 			for i, r := range results {
 				switch {
@@ -91,7 +91,7 @@ func TestP4_DeletedDocument(t *testing.T) {
 		_, err = s.attempt(t.Context(), o, request("died"), blockWait)
 		must(t, err)
 		expire(t, s, "died")
-		if _, err := b.TryAcquire(t.Context(), "died"); !errors.Is(err, rowlock.ErrHeld) {
+		if _, err := b.TryAcquire(patient(t), "died"); !errors.Is(err, rowlock.ErrHeld) {
 			t.Errorf("P4: %v: granted while a guarded transaction of the old holder is open", err)
 		}
 		commit(t, "died", sess, ctx)
@@ -108,7 +108,7 @@ func TestP4_DeletedDocument(t *testing.T) {
 	})
 	t.Run("InTx", func(t *testing.T) {
 		old := guarded(t, a, "intx")
-		err := s.InTx(t.Context(), old, func(ctx context.Context) error {
+		err := s.InTx(patient(t), old, func(ctx context.Context) error {
 			must(t, add(ctx, s, "intx"))
 			deleteLease(t, s, "intx")
 			release(t, s, granted(t, s, request("intx"))) // ends the session
@@ -160,7 +160,7 @@ func TestFreshKeysLookForAFence(t *testing.T) {
 		for i := range 20 {
 			reqs = append(reqs, request(fmt.Sprintf("many%d of %d", i, try)))
 		}
-		results, err := s.Acquire(t.Context(), reqs)
+		results, err := s.Acquire(patient(t), reqs)
 		must(t, err)
 		var holds []driver.Hold
 		for i, r := range results {
@@ -169,7 +169,7 @@ func TestFreshKeysLookForAFence(t *testing.T) {
 			}
 			holds = append(holds, holdOf(reqs[i], r))
 		}
-		_, err = s.Release(t.Context(), holds)
+		_, err = s.Release(patient(t), holds)
 		must(t, err)
 	})
 }

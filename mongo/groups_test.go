@@ -38,7 +38,7 @@ func TestP4_GuardOverAGroup(t *testing.T) {
 	for _, l := range leases {
 		expire(t, s, l.Key())
 		var held *rowlock.HeldError
-		if _, err := b.TryAcquire(t.Context(), l.Key()); !errors.As(err, &held) || !held.Pinned {
+		if _, err := b.TryAcquire(patient(t), l.Key()); !errors.As(err, &held) || !held.Pinned {
 			t.Errorf("P4: takeover of %q while a transaction that guards its group is open: %v, want it pinned", l.Key(), err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestP4_GuardOverAGroup(t *testing.T) {
 	next := guardedGroup(t, b, "a", "b", "c")
 	_, ctx = begin(t, s)
 	wants(t, "P4: guard after the takeover", s.Guard(ctx, leases[0], leases[1:]...), rowlock.ErrLost)
-	must(t, next.Release(t.Context()))
+	must(t, next.Release(patient(t)))
 }
 
 // TestP4_GuardOverAGroupWithALostLease is refused as a whole and names the lost one, whichever
@@ -72,10 +72,10 @@ func TestP4_GuardOverAGroupWithALostLease(t *testing.T) {
 				return s.MarkRun(ctx, leases[0], "r", leases[1:]...)
 			},
 			"InTx": func() error {
-				return s.InTx(t.Context(), leases[0], func(context.Context) error { t.Error("called"); return nil }, leases[1:]...)
+				return s.InTx(patient(t), leases[0], func(context.Context) error { t.Error("called"); return nil }, leases[1:]...)
 			},
 			"Once": func() error {
-				return s.Once(t.Context(), leases[0], "r", func(context.Context) error { t.Error("called"); return nil }, leases[1:]...)
+				return s.Once(patient(t), leases[0], "r", func(context.Context) error { t.Error("called"); return nil }, leases[1:]...)
 			},
 		} {
 			err := guard()
@@ -84,8 +84,8 @@ func TestP4_GuardOverAGroupWithALostLease(t *testing.T) {
 				t.Errorf("P4: %s of a group whose lease of %q was taken: %v", name, key, err)
 			}
 		}
-		_ = g.Release(t.Context())
-		must(t, next.Release(t.Context()))
+		_ = g.Release(patient(t))
+		must(t, next.Release(patient(t)))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestGuardOverAGroupErrors(t *testing.T) {
 	s := shared(t)
 	c := locker(t, s, rowlock.Options{})
 	lease := guarded(t, c, "a")
-	plain, err := c.Acquire(t.Context(), "b")
+	plain, err := c.Acquire(patient(t), "b")
 	must(t, err)
 	foreign := guarded(t, locker(t, open(t, s.db, Options{}), rowlock.Options{}), "c")
 	for name, tc := range map[string]struct {
@@ -130,7 +130,7 @@ func TestP4_InTxOverAGroup(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	leases := guardedGroup(t, locker(t, s, rowlock.Options{}), "b", "a").Leases()
-	must(t, s.InTx(t.Context(), leases[0], func(ctx context.Context) error {
+	must(t, s.InTx(patient(t), leases[0], func(ctx context.Context) error {
 		for name, err := range map[string]error{
 			"the other way round": s.InTx(ctx, leases[1], func(context.Context) error { return nil }, leases[0]),
 			"of the other alone":  s.InTx(ctx, leases[1], func(context.Context) error { return nil }),
@@ -141,11 +141,11 @@ func TestP4_InTxOverAGroup(t *testing.T) {
 		return add(ctx, s, "k")
 	}, leases[1]))
 	once := func() error {
-		return s.Once(t.Context(), leases[0], "r", func(ctx context.Context) error { return add(ctx, s, "k") }, leases[1])
+		return s.Once(patient(t), leases[0], "r", func(ctx context.Context) error { return add(ctx, s, "k") }, leases[1])
 	}
 	must(t, once())
 	wants(t, "P13: Once again", once(), rowlock.ErrAlreadyRan)
-	must(t, s.Once(t.Context(), leases[1], "r", func(ctx context.Context) error { return add(ctx, s, "k") }, leases[0])) // of the other key it is another run
+	must(t, s.Once(patient(t), leases[1], "r", func(ctx context.Context) error { return add(ctx, s, "k") }, leases[0])) // of the other key it is another run
 	if n := number(t, s, "k"); n != 3 {
 		t.Errorf("P13: %d effects, want 3", n)
 	}
@@ -159,7 +159,7 @@ func (j txJob) insideGroup(t *testing.T, s *Store, c *rowlock.Client, mixed bool
 		wants[1].Options = []rowlock.Option{rowlock.Shared()}
 		wants[2].Options = []rowlock.Option{rowlock.Slots(1)}
 	}
-	g, err := c.AcquireAll(t.Context(), wants, rowlock.Guarded())
+	g, err := c.AcquireAll(patient(t), wants, rowlock.Guarded())
 	must(t, err)
 	leases := g.Leases()
 	err = s.InTx(context.Background(), leases[0], func(ctx context.Context) error {
@@ -195,5 +195,5 @@ func inTxOfAKilledGroup(t *testing.T, role, key string) {
 	if n := number(t, s, "k"); n != 0 {
 		t.Errorf("P4: the dead process committed")
 	}
-	must(t, s.InTx(t.Context(), lease, func(ctx context.Context) error { return add(ctx, s, "k") }))
+	must(t, s.InTx(patient(t), lease, func(ctx context.Context) error { return add(ctx, s, "k") }))
 }

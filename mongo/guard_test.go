@@ -70,7 +70,7 @@ func TestP4_GuardedCommitAfterATakeover(t *testing.T) {
 	})
 	t.Run("after force", func(t *testing.T) {
 		old := guarded(t, a, "force")
-		if _, err := s.ForceRelease(t.Context(), "force"); err != nil {
+		if _, err := s.ForceRelease(patient(t), "force"); err != nil {
 			t.Fatal(err)
 		}
 		_, ctx := begin(t, s)
@@ -100,10 +100,10 @@ func TestP4_OpenGuardPinsTheKey(t *testing.T) {
 
 	expire(t, s, "k")
 	var held *rowlock.HeldError
-	if _, err := b.TryAcquire(t.Context(), "k"); !errors.As(err, &held) || !held.Pinned { // not guarded itself
+	if _, err := b.TryAcquire(patient(t), "k"); !errors.As(err, &held) || !held.Pinned { // not guarded itself
 		t.Errorf("P4: takeover while the transaction is open: %v, want it pinned", err)
 	}
-	if _, err := b.TryAcquire(t.Context(), "k", rowlock.Guarded()); !errors.As(err, &held) || !held.Pinned {
+	if _, err := b.TryAcquire(patient(t), "k", rowlock.Guarded()); !errors.As(err, &held) || !held.Pinned {
 		t.Errorf("P4: takeover while the transaction is open: %v, want it pinned", err)
 	}
 	must(t, sess.CommitTransaction(ctx)) // the session of a plain guard is not ended
@@ -126,7 +126,7 @@ func TestP4_WaiterComesAfterTheCommit(t *testing.T) {
 	sess, ctx := begin(t, s)
 	must(t, s.Guard(ctx, old))
 	must(t, add(ctx, s, "k"))
-	must(t, old.Release(t.Context())) // does not wait for the own transaction
+	must(t, old.Release(patient(t))) // does not wait for the own transaction
 	seen := make(chan int64, 1)
 	go func() {
 		lease, err := b.Acquire(context.Background(), "k", rowlock.Guarded())
@@ -176,7 +176,7 @@ func TestP4_GuardAfterHandingOff(t *testing.T) {
 		got <- lease
 	}()
 	waiting(t, c, 1)
-	must(t, second.Release(t.Context()))
+	must(t, second.Release(patient(t)))
 	select {
 	case third := <-got:
 		t.Fatalf("P4: granted (token %d after %d) while the transaction of the holder before is open", third.Token(), second.Token())
@@ -187,7 +187,7 @@ func TestP4_GuardAfterHandingOff(t *testing.T) {
 	if third.Token() < first.Token()+driver.TokenRange {
 		t.Errorf("P4: token %d after %d: handed off after a guard", third.Token(), second.Token())
 	}
-	must(t, s.InTx(t.Context(), third, func(ctx context.Context) error { return add(ctx, s, "k") }))
+	must(t, s.InTx(patient(t), third, func(ctx context.Context) error { return add(ctx, s, "k") }))
 	if n := number(t, s, "k"); n != 2 {
 		t.Errorf("%d of 2 commits", n)
 	}
@@ -205,7 +205,7 @@ func behind(t testing.TB, c *rowlock.Client, lease *rowlock.Lease) *rowlock.Leas
 		got <- next
 	}()
 	waiting(t, c, 1)
-	must(t, lease.Release(t.Context()))
+	must(t, lease.Release(patient(t)))
 	return <-got
 }
 
@@ -263,7 +263,7 @@ func TestP8_GuardInATransactionOlderThanItsLease(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	c := locker(t, s, rowlock.Options{})
-	must(t, guarded(t, c, "again").Release(t.Context()))
+	must(t, guarded(t, c, "again").Release(patient(t)))
 	must(t, add(t.Context(), s, "read"))
 	for _, key := range []string{"again", "first time"} {
 		for verb, guard := range map[string]func(context.Context, *rowlock.Lease) error{
@@ -293,7 +293,7 @@ func TestP8_GuardInATransactionOlderThanItsLease(t *testing.T) {
 			if err != nil || calls != 2 || lease.Err() != nil {
 				t.Errorf("P8: %s of %q: %v after %d calls, want success at the second; the lease: %v", verb, key, err, calls, lease.Err())
 			}
-			must(t, lease.Release(t.Context()))
+			must(t, lease.Release(patient(t)))
 		}
 	}
 }
@@ -303,10 +303,10 @@ func TestGuardErrors(t *testing.T) {
 	s, other := shared(t), shared(t)
 	c := locker(t, s, rowlock.Options{})
 	lease := guarded(t, c, "k")
-	plain, err := c.Acquire(t.Context(), "plain")
+	plain, err := c.Acquire(patient(t), "plain")
 	must(t, err)
 	released := guarded(t, c, "released")
-	must(t, released.Release(t.Context()))
+	must(t, released.Release(patient(t)))
 	ended, after := begin(t, s)
 	must(t, ended.AbortTransaction(after))
 	_, inside := begin(t, s)
@@ -346,15 +346,15 @@ func TestGuardErrors(t *testing.T) {
 		}
 	}
 	fail := func(context.Context) error { t.Error("fn was called"); return nil }
-	wants(t, "InTx, not Guarded", s.InTx(t.Context(), plain, fail), rowlock.ErrInvalid)
-	wants(t, "InTx, released", s.InTx(t.Context(), released, fail), rowlock.ErrReleased)
-	wants(t, "InTx, another Store", other.InTx(t.Context(), lease, fail), rowlock.ErrInvalid)
+	wants(t, "InTx, not Guarded", s.InTx(patient(t), plain, fail), rowlock.ErrInvalid)
+	wants(t, "InTx, released", s.InTx(patient(t), released, fail), rowlock.ErrReleased)
+	wants(t, "InTx, another Store", other.InTx(patient(t), lease, fail), rowlock.ErrInvalid)
 	wants(t, "InTx, ctx", s.InTx(cancelled, lease, fail), context.Canceled)
-	wants(t, "InTx, closed", closed.InTx(t.Context(), lease, fail), rowlock.ErrClosed)
-	wants(t, "InTx, nil", s.InTx(t.Context(), lease, nil), rowlock.ErrInvalid)
-	wants(t, "Once, nil", s.Once(t.Context(), lease, "run", nil), rowlock.ErrInvalid)
+	wants(t, "InTx, closed", closed.InTx(patient(t), lease, fail), rowlock.ErrClosed)
+	wants(t, "InTx, nil", s.InTx(patient(t), lease, nil), rowlock.ErrInvalid)
+	wants(t, "Once, nil", s.Once(patient(t), lease, "run", nil), rowlock.ErrInvalid)
 	for _, run := range []string{"", string(make([]byte, 256))} {
-		wants(t, "Once, bad run", s.Once(t.Context(), lease, run, fail), rowlock.ErrInvalid)
+		wants(t, "Once, bad run", s.Once(patient(t), lease, run, fail), rowlock.ErrInvalid)
 		wants(t, "MarkRun, bad run", s.MarkRun(inside, lease, run), rowlock.ErrInvalid)
 	}
 	must(t, s.Guard(inside, lease)) // nothing of all this has disturbed the transaction
@@ -391,8 +391,8 @@ func TestTransactionsOnAStandalone(t *testing.T) {
 	for verb, err := range map[string]error{
 		"Guard":   s.Guard(ctx, lease),
 		"MarkRun": s.MarkRun(ctx, lease, "run"),
-		"InTx":    s.InTx(t.Context(), lease, fn),
-		"Once":    s.Once(t.Context(), lease, "run", fn),
+		"InTx":    s.InTx(patient(t), lease, fn),
+		"Once":    s.Once(patient(t), lease, "run", fn),
 		"LockTx":  s.LockTx(ctx, "k"),
 		"WaitTx":  s.WaitTx(t.Context(), "k"),
 	} {

@@ -18,9 +18,9 @@ import (
 // asked again.
 func refused(t testing.TB, s *Store, key string, client uint32) {
 	t.Helper()
-	results, err := s.Acquire(t.Context(), []driver.Request{waiterOf(key, client)})
+	results, err := s.Acquire(patient(t), []driver.Request{waiterOf(key, client)})
 	for try := 0; try < 20 && driver.IsNotApplied(err); try++ {
-		results, err = s.Acquire(t.Context(), []driver.Request{waiterOf(key, client)})
+		results, err = s.Acquire(patient(t), []driver.Request{waiterOf(key, client)})
 	}
 	must(t, err)
 	if r := results[0]; r.Status != driver.Held || r.Left <= 0 {
@@ -176,7 +176,7 @@ func TestHintStays(t *testing.T) {
 			h.Undo = true
 			release(t, s, h)
 		case "force":
-			if i, err := s.ForceRelease(t.Context(), key); err != nil || i.Wanted.Client != 7 {
+			if i, err := s.ForceRelease(patient(t), key); err != nil || i.Wanted.Client != 7 {
 				t.Errorf("force: %+v, %v", i, err)
 			}
 		}
@@ -186,7 +186,7 @@ func TestHintStays(t *testing.T) {
 			t.Errorf("%s: listed as %+v, %v", key, infos, err)
 		}
 		// Its own client takes it back.
-		if _, err := s.ForceRelease(t.Context(), key); err != nil {
+		if _, err := s.ForceRelease(patient(t), key); err != nil {
 			t.Fatal(err)
 		}
 		granted(t, s, driver.Request{Key: key, ID: newID(), TTL: time.Minute, Client: 7})
@@ -288,7 +288,7 @@ func TestHintCommands(t *testing.T) {
 			for i := range holds {
 				holds[i].Asks = i < asks
 			}
-			results, err := s.Release(t.Context(), holds)
+			results, err := s.Release(patient(t), holds)
 			must(t, err)
 			for i, r := range results {
 				if r.Status != driver.Released || (r.Wanted.Client == 2) != holds[i].Asks {
@@ -414,7 +414,7 @@ func TestHintsBesideAGuard(t *testing.T) {
 	must(t, s.Guard(ctx, lease))
 	must(t, sess.CommitTransaction(ctx))
 	must(t, lease.Err())
-	must(t, lease.Release(t.Context()))
+	must(t, lease.Release(patient(t)))
 }
 
 // TestHintAfterALostReply: a refusal that left a hint and whose reply is lost is a refusal.
@@ -457,7 +457,7 @@ func TestHintOfARelease(t *testing.T) {
 		const blocked = 30 * time.Second
 		failCommand(t, s, "hints", "find", how, bson.E{Key: "blockTimeMS", Value: document.Millis(blocked)})
 		start := time.Now()
-		results, err := s.Release(t.Context(), holds)
+		results, err := s.Release(patient(t), holds)
 		must(t, err)
 		for _, r := range results {
 			if r.Status != driver.Released || what == "refused" && r.Wanted.Client != 0 {

@@ -17,10 +17,10 @@ func TestMarks(t *testing.T) {
 	lease := guarded(t, c, "k")
 	none := func(context.Context) error { return nil }
 	for _, run := range []string{"old", "new", "\xff\x00"} {
-		must(t, s.Once(t.Context(), lease, run, none))
+		must(t, s.Once(patient(t), lease, run, none))
 	}
-	must(t, s.Once(t.Context(), guarded(t, c, "k2"), "of another key", none))
-	must(t, s.Once(t.Context(), guarded(t, c, "K"), "of another key", none))
+	must(t, s.Once(patient(t), guarded(t, c, "k2"), "of another key", none))
+	must(t, s.Once(patient(t), guarded(t, c, "K"), "of another key", none))
 	for hours, run := range []string{1: "new", 2: "old"} {
 		if run != "" {
 			_, err := s.db.Collection(s.runs).UpdateOne(t.Context(), document.Op("_id", runID("k", run)), document.Op("$set", document.Op("at", time.Now().Add(-time.Duration(hours)*time.Hour-time.Second))))

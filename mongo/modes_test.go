@@ -162,7 +162,7 @@ func TestP16_HundredReaders(t *testing.T) {
 	if i := inspect(t, s, "k"); i.Readers != 104 {
 		t.Errorf("P18: %d readers, want 104", i.Readers)
 	}
-	_, err := s.ForceRelease(t.Context(), "k")
+	_, err := s.ForceRelease(patient(t), "k")
 	must(t, err)
 	for range 100 {
 		h := granted(t, s, readerOf("k"))
@@ -180,7 +180,7 @@ func TestP16_HundredReaders(t *testing.T) {
 	if r := acquire(t, s, request("k")); r.Status != driver.Held || !r.Shared {
 		t.Errorf("P16: a writer beside 100 readers: %+v", r)
 	}
-	results, err = patiently(func() ([]driver.Result, error) { return s.Release(t.Context(), holds) })
+	results, err = patiently(func() ([]driver.Result, error) { return s.Release(patient(t), holds) })
 	must(t, err)
 	for i, r := range results {
 		if r.Status != driver.Released {
@@ -221,7 +221,7 @@ func TestP15_ManyJoins(t *testing.T) {
 			must(t, err)
 		})
 	})
-	results, err := patiently(func() ([]driver.Result, error) { return s.Release(t.Context(), holds) })
+	results, err := patiently(func() ([]driver.Result, error) { return s.Release(patient(t), holds) })
 	must(t, err)
 	for i, r := range results {
 		if late(r) {
@@ -235,7 +235,7 @@ func TestP15_ManyJoins(t *testing.T) {
 	must(t, err)
 	anew()
 	for range 20 {
-		if results, err = s.Acquire(t.Context(), reqs); err != nil || !slices.ContainsFunc(results[1:], late) {
+		if results, err = s.Acquire(patient(t), reqs); err != nil || !slices.ContainsFunc(results[1:], late) {
 			break
 		}
 	}

@@ -29,13 +29,13 @@ func pin(t testing.TB, s *Store, prefix string, n int) (unpin func()) {
 	defer c.Close(context.Background())
 	var open []*mongo.Session
 	for i := range n {
-		lease, err := c.Acquire(t.Context(), fmt.Sprint(prefix, i), rowlock.Guarded())
+		lease, err := c.Acquire(patient(t), fmt.Sprint(prefix, i), rowlock.Guarded())
 		must(t, err)
 		sess, err := s.db.Client().StartSession()
 		must(t, err)
 		must(t, sess.StartTransaction())
 		must(t, s.Guard(mongo.NewSessionContext(t.Context(), sess), lease))
-		must(t, lease.Release(t.Context()))
+		must(t, lease.Release(patient(t)))
 		open = append(open, sess)
 	}
 	return func() {
@@ -65,7 +65,7 @@ func TestP15_PinnedKeysAreLookedAt(t *testing.T) {
 		reqs[i].Pinned = true
 	}
 	for _, some := range [][]driver.Request{reqs, reqs[:1]} {
-		results, err := s.Acquire(t.Context(), some)
+		results, err := s.Acquire(patient(t), some)
 		must(t, err)
 		for i, r := range results {
 			if r.Status != driver.Pinned {
@@ -109,7 +109,7 @@ func TestP15_ManyPinnedKeysAmongOthers(t *testing.T) {
 		doubtful := append(requests("p", n), requests("g", 4)...)
 		others := requests("k", 4)
 		sent, sure := s.Statements(), true
-		results, err := s.Acquire(t.Context(), append(slices.Clone(others), doubtful...))
+		results, err := s.Acquire(patient(t), append(slices.Clone(others), doubtful...))
 		must(t, err)
 		fewest = min(fewest, s.Statements()-sent)
 		for i, r := range results {
@@ -139,7 +139,7 @@ func TestP15_ManyPinnedKeysAmongOthers(t *testing.T) {
 		for i := range apart {
 			apart[i].Apart = true
 		}
-		results, err := s.Acquire(t.Context(), apart)
+		results, err := s.Acquire(patient(t), apart)
 		must(t, err)
 		sure := true
 		for i, r := range results {
@@ -228,9 +228,9 @@ func TestP15_PinnedKeysHaveFewConnections(t *testing.T) {
 				reqs[j].Pinned, reqs[j].Apart = i%2 == 0, i%2 == 1
 			}
 			for j := 0; j < split.Parts && i > 1; j++ { // each alone
-				_, _ = s.Acquire(t.Context(), reqs[j:j+1])
+				_, _ = s.Acquire(patient(t), reqs[j:j+1])
 			}
-			_, err := s.Acquire(t.Context(), reqs)
+			_, err := s.Acquire(patient(t), reqs)
 			must(t, err)
 		})
 	}

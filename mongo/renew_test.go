@@ -99,7 +99,7 @@ func TestLossHasAReason(t *testing.T) {
 	release(t, s, holds[1])
 	release(t, s, holds[2])
 	granted(t, s, request("k2"))
-	if _, err := s.ForceRelease(t.Context(), "k3"); err != nil {
+	if _, err := s.ForceRelease(patient(t), "k3"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.db.Collection(s.leases).DeleteOne(t.Context(), document.ByKey("k4")); err != nil {
@@ -128,7 +128,7 @@ func TestLossHasAReason(t *testing.T) {
 		t.Errorf("P5: a renewal revived a forced hold: %+v", i)
 	}
 	want[0], want[5] = driver.Released, driver.Released
-	results, err = s.Release(t.Context(), holds)
+	results, err = s.Release(patient(t), holds)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,10 +124,10 @@ func TestTurnsGiveUpAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		_, stores := waiters(t, l, 2, 1)
-		turn, err := stores[0].WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{})
+		turn, err := stores[0].WaitTurn(within(t, 4*patience), driver.Ticket{Key: "k"}, driver.Place{})
 		must(t, err)
 		defer turn.End()
-		other, err := stores[1].WaitTurn(t.Context(), driver.Ticket{Key: "another"}, driver.Place{}) // opens the session
+		other, err := stores[1].WaitTurn(within(t, 4*patience), driver.Ticket{Key: "another"}, driver.Place{}) // opens the session
 		must(t, err)
 		other.End()
 		for i := range 40 {
@@ -251,7 +251,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		s := stores[0]
 		turn := func(key string) func() {
 			t.Helper()
-			given, err := s.WaitTurn(t.Context(), driver.Ticket{Key: key}, driver.Place{})
+			given, err := s.WaitTurn(within(t, 4*patience), driver.Ticket{Key: key}, driver.Place{})
 			must(t, err)
 			return given.End
 		}

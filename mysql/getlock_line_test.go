@@ -107,7 +107,7 @@ func TestTurnsFollowTheLine(t *testing.T) {
 			}
 		}
 		l.stay(t)
-		first, err := stores[0].WaitTurn(t.Context(), tickets[0], places[0])
+		first, err := stores[0].WaitTurn(within(t, 4*patience), tickets[0], places[0])
 		must(t, err)
 		if first.Waited {
 			t.Error("the first of the line waited for its turn")
@@ -166,7 +166,7 @@ func TestTurnsBehindATicketWithoutASession(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		_, stores := waiters(t, l, 3, 1)
-		holder, err := stores[0].WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{})
+		holder, err := stores[0].WaitTurn(within(t, 4*patience), driver.Ticket{Key: "k"}, driver.Place{})
 		must(t, err)
 		place(t, stores[0])
 		ticket, at := place(t, stores[1])
@@ -205,7 +205,7 @@ func TestForUpdateFollowsTheLine(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		const programs = 5
 		clients, stores := waiters(t, l, programs, 1)
-		lease, err := clients[0].Acquire(t.Context(), "k", rowlock.Fair())
+		lease, err := clients[0].Acquire(within(t, 4*patience), "k", rowlock.Fair())
 		must(t, err)
 		var wg sync.WaitGroup
 		for i := 1; i < programs; i++ {

@@ -100,7 +100,7 @@ func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		const n = 3
 		clients, stores := waiters(t, l, n, 1)
-		lease, err := clients[0].Acquire(t.Context(), "k")
+		lease, err := clients[0].Acquire(within(t, 4*patience), "k")
 		must(t, err)
 		if l.used(t, "k") || !hasTurns(stores[0], 0) {
 			t.Error("a key that nobody waited for has a named lock")
@@ -167,7 +167,7 @@ func TestTurnOfALoneCaller(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		clients, stores := waiters(t, l, 1, 0)
 		cycle := func() {
-			lease, err := clients[0].Acquire(t.Context(), "k")
+			lease, err := clients[0].Acquire(within(t, 4*patience), "k")
 			must(t, err)
 			must(t, lease.Release(t.Context()))
 		}
@@ -199,7 +199,7 @@ func TestTurnOfALoneCaller(t *testing.T) {
 // contended lets the second client hold the key "k" with its turn, and the others nothing.
 func contended(t *testing.T, clients []*rowlock.Client, stores []*Store, opts ...rowlock.Option) *rowlock.Lease {
 	t.Helper()
-	first, err := clients[0].Acquire(t.Context(), "k")
+	first, err := clients[0].Acquire(within(t, 4*patience), "k")
 	must(t, err)
 	got := make(chan *rowlock.Lease, 1)
 	go func() {
@@ -248,7 +248,7 @@ func TestNamedLocksAreBounded(t *testing.T) {
 		var held []*rowlock.Lease
 		var waits []<-chan *rowlock.Lease
 		for i := range keys {
-			lease, err := holders[0].Acquire(t.Context(), fmt.Sprint("k", i))
+			lease, err := holders[0].Acquire(within(t, 4*patience), fmt.Sprint("k", i))
 			must(t, err)
 			held = append(held, lease)
 			waits = append(waits, begin(t, c, lease.Key()))
@@ -343,7 +343,7 @@ func TestWakeupConns(t *testing.T) {
 			if l := s.Limits(); l.Turns != (want > 0) || l.Queue != (strategy == SelectForUpdate) {
 				t.Errorf("%s, WakeupConns %d: turns %v, queue %v", strategy, n, l.Turns, l.Queue)
 			}
-			if _, err := s.WaitTurn(t.Context(), driver.Ticket{Key: "k"}, driver.Place{}); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
+			if _, err := s.WaitTurn(within(t, 4*patience), driver.Ticket{Key: "k"}, driver.Place{}); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
 				t.Errorf("%s, WakeupConns %d: WaitTurn: %v", strategy, n, err)
 			}
 			must(t, s.Close())
