@@ -66,7 +66,7 @@ func TestP22_KeepsWhatLiesBelow(t *testing.T) {
 		in := acquire(t, other, "c")
 		far := acquire(t, other, "e")
 		got := make(chan *rowlock.Group)
-		go func() { got <- all(t, c, "e", "d", "b", "c", "a") }()
+		go func() { defer close(got); got <- all(t, c, "e", "d", "b", "c", "a") }()
 		time.Sleep(2 * time.Second)
 		if held := heldKeys(t, f, "a", "b", "c", "d", "e"); !slices.Equal(held, []string{"a", "b", "c", "e"}) {
 			t.Errorf("P22: while c is waited for %v are held, want a and b, and the other's c and e", held)
@@ -150,7 +150,7 @@ func TestP22_LostWhileWaiting(t *testing.T) {
 		c, other := newClient(t, f), newClient(t, f)
 		in := acquire(t, other, "c")
 		got := make(chan *rowlock.Group)
-		go func() { got <- all(t, c, "a", "b", "c") }()
+		go func() { defer close(got); got <- all(t, c, "a", "b", "c") }()
 		time.Sleep(time.Second)
 		f.Store.Expire("a")
 		thief := acquire(t, other, "a")
@@ -365,7 +365,7 @@ func TestAcquireAllBesideItsOwnClient(t *testing.T) {
 		c := newClient(t, f)
 		in := acquire(t, c, "b")
 		got := make(chan *rowlock.Group)
-		go func() { got <- all(t, c, "a", "b", "c") }()
+		go func() { defer close(got); got <- all(t, c, "a", "b", "c") }()
 		time.Sleep(10 * time.Millisecond)
 		if calls := f.seen("acquire"); len(calls) != 2 || !slices.Equal(calls[1].keys, []string{"a"}) {
 			t.Errorf("calls while the client's own b is held: %v", calls)

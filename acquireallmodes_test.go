@@ -122,7 +122,7 @@ func TestGroupSharesAHold(t *testing.T) {
 		for _, report := range []string{"a", "b"} {
 			go func() { groups <- groupOf(t, c, reportOf(report)) }()
 		}
-		go func() { lone <- acquire(t, c, "tenant/7", rowlock.Shared()) }()
+		go func() { defer close(lone); lone <- acquire(t, c, "tenant/7", rowlock.Shared()) }()
 		time.Sleep(time.Second)
 		release(t, w)
 		a, b, l := <-groups, <-groups, <-lone

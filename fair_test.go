@@ -375,7 +375,7 @@ func TestP25_NoTicketsWithoutFair(t *testing.T) {
 		a, b := newClient(t, f), newClient(t, f)
 		two(t, a, 100*time.Millisecond, nil, nil)
 		held := make(chan *rowlock.Lease)
-		go func() { held <- acquire(t, b, "k") }()
+		go func() { defer close(held); held <- acquire(t, b, "k") }()
 		time.Sleep(time.Second)
 		if n := len(f.seen("put")) + len(f.seen("remove")); n != 0 {
 			t.Errorf("P25: %d calls about tickets", n)

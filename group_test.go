@@ -14,7 +14,9 @@ import (
 // all gets keys as a group, or ends the test.
 func all(t *testing.T, c *rowlock.Client, keys ...string) *rowlock.Group {
 	t.Helper()
-	g, err := c.AcquireAll(context.Background(), rowlock.Keys(keys...))
+	ctx, cancel := context.WithTimeout(context.Background(), long)
+	defer cancel()
+	g, err := c.AcquireAll(ctx, rowlock.Keys(keys...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,7 @@ func TestGroupContext(t *testing.T) {
 		c := newClient(t, newFaultStore())
 		outer := acquire(t, c, "outer")
 		g := all(t, c, "a", "b")
-		end, cancel := context.WithTimeout(context.Background(), time.Hour)
+		end, cancel := context.WithTimeout(context.Background(), long)
 		defer cancel()
 		ctx := g.Context(outer.Context(end))
 		for _, key := range []string{"a", "b", "outer"} {
@@ -154,7 +156,7 @@ func TestGroupIsNotHandedOff(t *testing.T) {
 				c := newClient(t, newFaultStore())
 				g := all(t, c, "a", "k")
 				got := make(chan *rowlock.Lease)
-				go func() { got <- acquire(t, c, "k") }()
+				go func() { defer close(got); got <- acquire(t, c, "k") }()
 				synctest.Wait()
 				if err := release(g); err != nil {
 					t.Fatal(err)

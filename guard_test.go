@@ -21,7 +21,7 @@ func TestP4_GuardedIsNotHandedOff(t *testing.T) {
 		c := newClient(t, f, rowlock.Options{})
 		a := acquire(t, c, "k")
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, c, "k") }()
+		go func() { defer close(got); got <- acquire(t, c, "k") }()
 		synctest.Wait()
 		h, err := rowlock.BeginGuard(a, f)
 		if err != nil || h != rowlock.HoldOf(a) {

@@ -34,10 +34,15 @@ func newClient(t *testing.T, store driver.Store, o ...rowlock.Options) *rowlock.
 	return c
 }
 
-// acquire gets key, or ends the test.
+// long bounds what a test waits for, most of them by a clock that is not real: only something wrong takes so long.
+const long = 2 * time.Hour
+
+// acquire gets key, or ends the test, or the goroutine that waits for it.
 func acquire(t *testing.T, c *rowlock.Client, key string, opts ...rowlock.Option) *rowlock.Lease {
 	t.Helper()
-	l, err := c.Acquire(context.Background(), key, opts...)
+	ctx, cancel := context.WithTimeout(context.Background(), long)
+	defer cancel()
+	l, err := c.Acquire(ctx, key, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +64,7 @@ func two(t *testing.T, c *rowlock.Client, hold time.Duration, first, second []ro
 	t.Helper()
 	a = acquire(t, c, "k", first...)
 	got := make(chan *rowlock.Lease)
-	go func() { got <- acquire(t, c, "k", second...) }()
+	go func() { defer close(got); got <- acquire(t, c, "k", second...) }()
 	synctest.Wait()
 	time.Sleep(hold)
 	if err := a.Release(context.Background()); err != nil {

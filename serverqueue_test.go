@@ -166,7 +166,7 @@ func TestTurnIsGivenUp(t *testing.T) {
 			t.Error("a client that waits no more is in the queue")
 		}
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, b, "k") }()
+		go func() { defer close(got); got <- acquire(t, b, "k") }()
 		time.Sleep(time.Second)
 		first.Release(context.Background())
 		second := <-got
@@ -195,7 +195,7 @@ func TestTurnOfOneThatStandsStill(t *testing.T) {
 		a, b := newClient(t, s), newClient(t, s)
 		first := acquire(t, a, "k")
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, b, "k") }()
+		go func() { defer close(got); got <- acquire(t, b, "k") }()
 		time.Sleep(time.Minute)
 		start := time.Now()
 		first.Release(context.Background())
@@ -316,7 +316,7 @@ func TestServerQueue(t *testing.T) {
 			t.Errorf("%d statements, %d in the queue", n, len(s.waiting))
 		}
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, b, "k", rowlock.NoRenew()) }()
+		go func() { defer close(got); got <- acquire(t, b, "k", rowlock.NoRenew()) }()
 		time.Sleep(10 * time.Minute) // many of its TTLs
 		l.Release(context.Background())
 		s.turn <- struct{}{}
@@ -344,7 +344,7 @@ func TestServerQueueHasNoPlace(t *testing.T) {
 		defer b.Close(ctx)
 		l := acquire(t, a, "k")
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, b, "k") }()
+		go func() { defer close(got); got <- acquire(t, b, "k") }()
 		time.Sleep(10 * time.Second)
 		if n := s.Statements(); n < 50 || n > 400 || s.asked.Load() == 0 {
 			t.Errorf("%d statements, asked for a place %d times", n, s.asked.Load())

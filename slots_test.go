@@ -182,7 +182,7 @@ func TestGates(t *testing.T) {
 	for name, tc := range map[string]func(t *testing.T, f *faultStore, c *rowlock.Client, reader *rowlock.Lease){
 		"it stands for as long as the writer waits": func(t *testing.T, f *faultStore, c *rowlock.Client, reader *rowlock.Lease) {
 			got := make(chan *rowlock.Lease)
-			go func() { got <- acquire(t, c, "k") }()
+			go func() { defer close(got); got <- acquire(t, c, "k") }()
 			synctest.Wait()
 			for range 100 {
 				if !gated(t, f) {

@@ -131,7 +131,7 @@ func TestReentrantGuard(t *testing.T) {
 		c := newClient(t, f)
 		l := acquire(t, c, "k")
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, c, "k") }()
+		go func() { defer close(got); got <- acquire(t, c, "k") }()
 		synctest.Wait()
 		v := view(t, c, l.Context(context.Background()))
 		if h, err := rowlock.BeginGuard(v, f); err != nil || h != rowlock.HoldOf(l) {
@@ -157,7 +157,7 @@ func TestReentrantHandoff(t *testing.T) {
 		l := acquire(t, c, "k")
 		v := view(t, c, l.Context(context.Background()))
 		got := make(chan *rowlock.Lease)
-		go func() { got <- acquire(t, c, "k") }()
+		go func() { defer close(got); got <- acquire(t, c, "k") }()
 		synctest.Wait()
 		_ = l.Release(context.Background())
 		if next := <-got; next.Token() != l.Token()+1 || !errors.Is(v.Err(), rowlock.ErrReleased) || v.Renew(context.Background()) == nil {

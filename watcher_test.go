@@ -94,7 +94,7 @@ func TestPush(t *testing.T) {
 		defer b.Close(context.Background())
 		got := func() <-chan *rowlock.Lease {
 			c := make(chan *rowlock.Lease)
-			go func() { c <- acquire(t, b, "k") }()
+			go func() { defer close(c); c <- acquire(t, b, "k") }()
 			return c
 		}
 		l := acquire(t, a, "k")
