@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
@@ -15,6 +17,10 @@ import (
 // key as any caller of Acquire does, and asks for the rest again. So it waits only for a key
 // that is larger than all that it has: callers that wait for each other cannot form a circle,
 // and each gets on.
+//
+// Where each hold needs a connection (driver.Error.NoRoom) those are one more thing that callers
+// wait for, in no order. So whoever cannot get the next one gives back all that it has, waits for
+// a random time, and begins again.
 
 // AcquireAll waits until all keys are held, and returns their leases: all of them or none.
 // It takes them in the order of their bytes, whatever their order here, so calls whose keys
@@ -26,8 +32,8 @@ import (
 // hold of "tenant/7/report". TTL, MaxHold, NoRenew and NoWait can only be
 // for all; Reentrant for none. With NoWait it is TryAcquireAll. While it waits it holds some
 // of the keys, except with MaxHold, with NoRenew, and where the store's number of holds is
-// limited (SelectForUpdate in a bounded pool): then it holds none. If one is lost meanwhile
-// it starts again. Where nobody else wants the keys all are taken by one call of the store.
+// limited (SelectForUpdate in a bounded pool): then it holds none. If one is lost meanwhile,
+// or the database has no connection left for one (SelectForUpdate), it starts again. Where nobody else wants the keys all are taken by one call of the store.
 // The leases of a group are never handed on one by one to other callers of this client.
 //
 // ctx bounds the wait, never the hold. Errors are those of Acquire. ErrInvalid also: no key,
@@ -66,6 +72,7 @@ type acquisition struct {
 	keys  []groupKey // in the order of their bytes
 	keeps bool       // holds what is below the key that it waits for
 	back  []*Lease   // given back, and maybe not answered yet
+	full  int        // how often there was no connection left for a key
 }
 
 func (c *Client) acquireAll(ctx context.Context, wants []Want, opts []Option, once bool) (*Group, error) {
@@ -148,7 +155,7 @@ func (a *acquisition) once() (*Group, error) {
 func (a *acquisition) wait() (*Group, error) {
 	for {
 		a.awaitBack()
-		most, refused := 0, -1
+		most, refused, began := 0, -1, a.c.now()
 		if !a.over() {
 			most = a.open()
 			refused = a.try(most)
@@ -167,16 +174,48 @@ func (a *acquisition) wait() (*Group, error) {
 		}
 		if refused < 0 {
 			refused = most
+		} else if driver.IsNoRoom(a.keys[refused].err) {
+			a.makeRoom(a.c.now() - began)
+			continue
 		}
 		if a.keeps {
 			a.giveBack(refused + 1)
 		} else {
 			a.giveBack(0)
 		}
-		if err := a.waitFor(&a.keys[refused]); err != nil {
+		switch err := a.waitFor(&a.keys[refused]); {
+		case driver.IsNoRoom(err) && !a.over():
+			a.makeRoom(0)
+		case err != nil:
 			a.giveBack(0)
 			return nil, err
 		}
+	}
+}
+
+// leastRoomPause and mostRoomPause bound how long makeRoom waits.
+const (
+	leastRoomPause = 50 * time.Millisecond
+	mostRoomPause  = 5 * time.Second
+)
+
+// makeRoom gives all back and waits for a random time, more after each time: others that do so
+// too are then not all at it again at once. took is how long it took to find out that there is
+// no room: so long others lack what this call had.
+func (a *acquisition) makeRoom(took time.Duration) {
+	a.giveBack(0)
+	a.awaitBack()
+	most := max(leastRoomPause, 2*took)
+	for range min(a.full, 7) {
+		most = min(2*most, mostRoomPause)
+	}
+	a.full++
+	timer := time.NewTimer(rand.N(most))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.ctx.Done():
+	case <-a.c.open.Done():
 	}
 }
 
@@ -263,12 +302,13 @@ func (a *acquisition) failed() error {
 }
 
 // waitFor waits for one key, which is larger than all that are held. If one of those is lost
-// meanwhile all are given back, and the wait is over without an error.
+// meanwhile all are given back, and the wait is over without an error. It ends too when there is
+// no connection left for the key: see makeRoom.
 func (a *acquisition) waitFor(k *groupKey) error {
 	within, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	held := newGroup(a.c, a.leases())
-	lease, err := a.c.wait(held.Context(within), k.name, k.set, false, k.watched)
+	lease, err := a.c.waitInRoom(held.Context(within), k)
 	if err == nil {
 		lease.g.NeverHandOff()
 		k.lease, k.err = lease, nil

@@ -215,6 +215,10 @@ func (k *keyEntry) fails(now bool) {
 func (k *keyEntry) noteCause(err error) {
 	for _, w := range k.waiters {
 		w.last, w.metOwn = err, false
+		if w.noRoom != nil && w.full == nil && driver.IsNoRoom(err) {
+			w.full = err
+			w.noRoom <- struct{}{}
+		}
 	}
 }
 

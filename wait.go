@@ -41,6 +41,9 @@ type waiter struct {
 	last   error // why the key could not be had last
 	metOwn bool  // that is by a hold of this client's
 
+	noRoom chan struct{} // gets a value when there is no connection left for the key; nil: the caller waits on
+	full   error         // says so
+
 	prev, next *waiter // in Client.attempts
 
 	ready chan struct{} // gets one value with lease or err
@@ -82,6 +85,19 @@ func (c *Client) wait(ctx context.Context, name string, s settings, once bool, b
 	return lease, nil
 }
 
+// waitInRoom gets the key for a caller that has others. It ends when there is no connection
+// left for it, with that error.
+func (c *Client) waitInRoom(ctx context.Context, k *groupKey) (*Lease, error) {
+	w := c.join(ctx, k.name, k.set, false, k.watched)
+	if w == nil {
+		return nil, fmt.Errorf("acquire %q: %w", k.name, ErrClosed)
+	}
+	c.mu.Lock()
+	w.noRoom = make(chan struct{}, 1)
+	c.mu.Unlock()
+	return c.await(ctx, k.name, w)
+}
+
 // await waits for the answer to w, or until ctx or the client ends.
 func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, error) {
 	var left error
@@ -96,6 +112,12 @@ func (c *Client) await(ctx context.Context, name string, w *waiter) (*Lease, err
 	case <-c.open.Done():
 		if c.leave(w) {
 			left = ErrClosed
+		} else {
+			<-w.ready
+		}
+	case <-w.noRoom:
+		if c.leave(w) {
+			left = w.full
 		} else {
 			<-w.ready
 		}

@@ -236,7 +236,7 @@ type Info struct {
 	Held   bool          // not free: held, or kept by MinHold after its release
 	Kept   bool          // released, but MinHold keeps it from everybody for Left
 	Pinned bool          // free by its expiry or granted, but an open transaction of the old holder must end first
-	Owner  string        // the holder's, or the last one's
+	Owner  string        // the holder's, or the last one's; empty of a key that is Held: not known (SelectForUpdate, while the next holder is being granted the key)
 	Hold   HoldID        // of a key that is Held: names the hold, in the row and in log lines; zero: not known, or of a phase
 	Token  int64         // of the last grant, as the row has it (Result.Stored); a lease's own may be larger: see rowlock.Lease.Token
 	Since  time.Time     // when it was granted; zero if not known

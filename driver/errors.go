@@ -38,6 +38,11 @@ type Error struct {
 	// release or an undo as it was, because it names its hold.
 	Silent bool
 
+	// NoRoom: the store has no connection left that the hold needs (see HoldLimiter). It is tried
+	// again while the caller waits; but who waits for the last of several keys gives the others
+	// back, because another may wait for the connections that those have.
+	NoRoom bool
+
 	Err error
 }
 
@@ -55,6 +60,12 @@ func IsLasting(err error) bool {
 func IsSilent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Silent
+}
+
+// IsNoRoom reports whether err says that the store has no connection left for a hold.
+func IsNoRoom(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.NoRoom
 }
 
 // IsNotApplied reports whether err proves that nothing was changed.

@@ -192,6 +192,8 @@ func probe(t row.Layout) string {
 	force := ""
 	if t.Guard != nil {
 		force = " FORCE INDEX (guard)"
+	} else if t.Index != "" {
+		force = " FORCE INDEX (" + t.Index + ")"
 	}
 	return "SELECT " + strings.Join(t.Columns, ",") + " FROM " + t.Table + force + " LIMIT 0"
 }

@@ -62,10 +62,12 @@ CREATE TABLE IF NOT EXISTS rowlock_session (
   UNIQUE KEY guard (token, name)
 ) ENGINE=InnoDB;
 
--- SelectForUpdate: the row that a session locks. It is never updated.
+-- SelectForUpdate: the row that a session locks, and when it was granted the key its entry in the index held. It is never
+-- updated.
 CREATE TABLE IF NOT EXISTS rowlock_session_row (
   name VARBINARY(255) NOT NULL,
-  PRIMARY KEY (name)
+  PRIMARY KEY (name),
+  KEY held (name)
 ) ENGINE=InnoDB;
 
 -- VersionColumn: the readers and slots of a key, beside its row. slot is the number of a slot, or 2^63 and more for a

@@ -52,6 +52,15 @@ type blockedError struct{ cause error }
 func (blockedError) Error() string        { return ErrBlocked.Error() }
 func (blockedError) Is(target error) bool { return target == ErrBlocked }
 
+// NoConnection reports whether the server, or the user's account, has no connection left.
+func NoConnection(err error) bool {
+	switch Number(err) {
+	case 1040, 1203, 1226:
+		return true
+	}
+	return false
+}
+
 // Number is the server's error number, or 0 for an error that is not the server's.
 func Number(err error) uint16 {
 	var blocked blockedError

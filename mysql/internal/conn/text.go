@@ -106,6 +106,14 @@ func (t *Text) Uint(n uint64) *Text {
 	return t
 }
 
+// Near adds that what an expression gives is within slack of n. A statement with marks gets one value.
+func (t *Text) Near(expression string, n, slack int64) *Text {
+	if t.marks {
+		return t.Add("ABS(" + expression + "-").mark(n).Add(")<=" + strconv.FormatInt(slack, 10))
+	}
+	return t.Add(expression + " BETWEEN ").Int(n - slack).Add(" AND ").Int(n + slack)
+}
+
 // In adds (a,b,…).
 func (t *Text) In(n int, one func(int)) *Text {
 	t.Add("(")

@@ -5,6 +5,7 @@ type Layout struct {
 	Table   string // quoted
 	Columns []string
 	Guard   []string // the columns of its index named guard; nil: none is needed
+	Index   string   // the name of another that the statements name; empty: none
 }
 
 // Layout is what the strategy needs of its tables, that of the keys first.

@@ -109,7 +109,7 @@ func (f *ForUpdate) acquireOne(ctx context.Context, r driver.Request) driver.Res
 		case lost && !a.sent && try < 3 && ctx.Err() == nil && f.life.Err() == nil:
 			continue
 		}
-		return driver.Result{Err: a.fail(lost, err)}
+		return driver.Result{Err: f.noRoom(a.fail(lost, err))}
 	}
 }
 

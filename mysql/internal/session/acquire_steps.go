@@ -67,7 +67,7 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 			}
 			a.wanted = p.wanted
 			if left := p.remains(); left > 0 || refused == len(refusedPauses) || waitedForTable(sent) {
-				return driver.Result{Status: driver.Held, Left: left, Owner: p.owner, Shared: p.phase}, nil
+				return driver.Result{Status: driver.Held, Left: left, Owner: p.holder(), Shared: p.phase}, nil
 			}
 			if !conn.Pause(ctx, refusedPauses[refused]) {
 				return driver.Result{}, ctx.Err()
@@ -280,10 +280,10 @@ func (a *acquisition) whyUnwritten(ctx context.Context) (result driver.Result, d
 // confirm is (4).
 func (a *acquisition) confirm(ctx context.Context) (mine bool, err error) {
 	found, err := conn.Query(ctx, a.session, 0, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
-		var hold sql.RawBytes
-		var wanted, now conn.Int
-		err = rows.Scan(&hold, &wanted, &now)
-		a.wanted = row.HintOf(wanted.N, now.N)
+		var hold, entry sql.RawBytes
+		var wanted conn.Int
+		err = rows.Scan(&hold, &wanted, &entry)
+		a.wanted = row.HintOf(wanted.N, a.token/1024) // (3) made the token of its time
 		return string(hold) == string(a.r.ID[:]), err
 	})
 	return len(found) == 1 && found[0], err

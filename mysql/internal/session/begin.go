@@ -101,7 +101,7 @@ func (b *beginning) readUnlocked(ctx context.Context) (result driver.Result, fou
 			}
 			left := p.remains()
 			if b.wanted, refused = p.wanted, refused+1; left > 0 || refused == len(refusedPauses) || waitedForTable(sent) {
-				return driver.Result{Status: driver.Held, Left: left, Owner: p.owner}, false, nil
+				return driver.Result{Status: driver.Held, Left: left, Owner: p.holder()}, false, nil
 			}
 			if !conn.Pause(ctx, refusedPauses[refused]) {
 				return result, false, ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -18,6 +19,7 @@ type ForUpdate struct {
 	lease *row.Table // the lease rows, with readers and slots; of exclusive holds only the statements that do not take a key are used
 
 	Sessions  *conn.Pool
+	full      atomic.Int64  // until when no idle session is kept, as a Unix time in nanoseconds; see noRoom
 	attempts  chan struct{} // one for each acquire under way
 	undoing   chan struct{} // one for each undo on a connection for releases
 	lookFirst *lookFirst
@@ -73,7 +75,7 @@ func (f *ForUpdate) Limits() driver.Limits {
 func (f *ForUpdate) Layout() []row.Layout {
 	tables := f.lease.Layout()
 	tables[0].Columns = append(tables[0].Columns, "kept_until", "conn_id", "server", "started")
-	return append(tables, row.Layout{Table: f.Rows, Columns: []string{"name"}})
+	return append(tables, row.Layout{Table: f.Rows, Columns: []string{"name"}, Index: "held"})
 }
 
 // Close ends all sessions, and with them what they hold.

@@ -34,7 +34,7 @@ func FuzzSessionStatements(f *testing.F) {
 		s.Add(fu.waitRow(v.Key), v.Key)
 		s.Add(fu.createLease(v.Key), v.Key)
 		s.Add(fu.createRow(v.Key), v.Key)
-		s.Add(fu.whose(v.Key), v.Key, v.Key)
+		s.Add(fu.whose(v.Key), v.Key, v.Key, v.Key)
 		s.Add(fu.beat(v.Key), v.Key)
 		s.Add(fu.confirm(v.Key), v.Key)
 		s.Add(fu.revoke(v.Key, v.ID), v.Key, id)

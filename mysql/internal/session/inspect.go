@@ -19,8 +19,9 @@ type state struct {
 	session uint64        // CONNECTION_ID of the last grant's session
 	run     conn.Run      // in which that was; see run.go
 	lockable,
-	locked,
-	elsewhere bool // nobody has it locked here, but a hold of another run may be trusted
+	locked, // by whichever session
+	confirmed, // by one that was granted the key: the lease row tells of it
+	elsewhere bool // none that was granted it has it locked here, but a hold of another run may be trusted
 }
 
 // read asks first whose rows are locked and then reads the lease rows, all without
@@ -40,7 +41,7 @@ func (f *ForUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (
 	found, err := conn.Query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
 		var r row.Scan
 		var kept conn.Int
-		if err = rows.Scan(append(r.Columns(), &kept, &s.session, &s.run.Server, &s.run.Started, &s.lockable)...); err != nil {
+		if err = rows.Scan(append(r.Columns(), &kept, &s.session, &s.run.Server, &s.run.Started, &s.lockable, &s.confirmed)...); err != nil {
 			return s, err
 		}
 		s.Row, s.kept, s.badKept = r.Row(), conn.Micros(kept.N), kept.Off
@@ -52,7 +53,8 @@ func (f *ForUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (
 	states := make(map[string]state, len(found))
 	for _, s := range found {
 		s.locked = s.lockable && !free[s.Key]
-		if s.Live && !s.locked && !s.InPhase && s.ID != (driver.HoldID{}) {
+		s.confirmed = s.confirmed && s.locked
+		if s.Live && !s.confirmed && !s.InPhase && s.ID != (driver.HoldID{}) {
 			if s.elsewhere, err = elsewhere(ctx, c, s.run, s.Left); err != nil {
 				return nil, err
 			}
@@ -72,16 +74,21 @@ func (s state) granted() bool {
 const neverMicros = 24 * 3600 * 1_000_000
 
 // Info is the state in words of package driver. Left of a held key is that of the
-// lease row, which each renewal moves; 0 while an acquire is between its steps.
+// lease row, which each renewal moves. While an acquire is between its steps the key is
+// held, but the lease row tells of the hold before: all that is known is its token.
 func (s state) Info() driver.Info {
-	i := driver.Info{Key: s.Key, Owner: s.Owner, Token: max(s.Token, 0), Wanted: s.Wanted}
 	if !s.granted() {
 		return driver.Info{Key: s.Key, Held: s.locked, Wanted: s.Wanted}
+	}
+	i := driver.Info{Key: s.Key, Owner: s.Owner, Token: max(s.Token, 0), Wanted: s.Wanted}
+	if s.locked && !s.confirmed && !s.elsewhere && !s.InPhase && s.kept <= 0 {
+		i.Held, i.Owner = true, ""
+		return i
 	}
 	i.Since = time.UnixMicro(s.SinceMicros).UTC()
 	switch {
 	case s.InPhase: // who has it stands elsewhere: see row.Infos
-	case s.locked, s.elsewhere:
+	case s.confirmed, s.elsewhere:
 		i.Held, i.Left, i.Hold = true, max(s.Left, s.kept, 0), s.ID
 	case s.kept > 0:
 		i.Held, i.Kept, i.Left, i.Hold = true, true, s.kept, s.ID

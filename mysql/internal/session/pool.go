@@ -53,6 +53,12 @@ func newSessions(f *ForUpdate) *conn.Pool {
 		Holds:   true,
 		Later:   true,
 		IdleFor: idleSession,
+		IdleMost: func() int {
+			if time.Now().UnixNano() < f.full.Load() {
+				return 0
+			}
+			return math.MaxInt
+		},
 		Room: func(open int) error {
 			if most, room := f.room(); open >= room {
 				return &driver.Error{NotApplied: true, Err: fmt.Errorf("%w: the pool allows %d, %d of them for keys, which are all in use: SetMaxOpenConns to more",
@@ -66,13 +72,32 @@ func newSessions(f *ForUpdate) *conn.Pool {
 // errNoRoom: the program's pool is too small for one more session.
 var errNoRoom = errors.New("mysql: strategy for-update needs a connection for each held key")
 
+// fullFor is for how long no idle session is kept after there was no connection left: those of others who wait for one may
+// be the idle ones of this Store.
+const fullFor = 5 * time.Second
+
 // session takes one without any lock.
 func (f *ForUpdate) session(ctx context.Context, ttl time.Duration) (*conn.Conn, error) {
 	c, err := f.Sessions.GetFor(ctx, ttl)
 	if errors.Is(err, conn.ErrPoolBusy) {
-		err = &driver.Error{NotApplied: true, Err: fmt.Errorf("%w: %w", errNoRoom, err)}
+		err = fmt.Errorf("%w: %w", errNoRoom, err)
 	}
-	return c, err
+	return c, f.noRoom(err)
+}
+
+// noRoom marks an error which says that there is no connection left for a session, or beside it. Idle sessions are closed then.
+func (f *ForUpdate) noRoom(err error) error {
+	if !errors.Is(err, errNoRoom) && !conn.NoConnection(err) {
+		return err
+	}
+	f.full.Store(time.Now().Add(fullFor).UnixNano())
+	f.Sessions.CloseIdle()
+	marked := driver.Error{NotApplied: true}
+	if known := (*driver.Error)(nil); errors.As(err, &known) {
+		marked = *known
+	}
+	marked.NoRoom, marked.Err = true, err
+	return &marked
 }
 
 // rollBack frees what a session has locked; where that fails it is not used again.

@@ -52,7 +52,7 @@ func (f *ForUpdate) AcquireWait(ctx context.Context, r driver.Request, begin fun
 		lost := n.Broken
 		n.Put()
 		if err != nil {
-			return driver.Result{Err: a.fail(lost, err)}
+			return driver.Result{Err: f.noRoom(a.fail(lost, err))}
 		}
 		return result
 	}

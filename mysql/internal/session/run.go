@@ -23,8 +23,8 @@ import (
 // ofThisRun is the part of (3) that refuses while the hold of another run may be trusted.
 func ofThisRun(r conn.Run) conn.Statement {
 	return func(t *conn.Text) {
-		t.Add(" AND (released_at IS NOT NULL OR expires_at<=" + row.Now + " OR server IS NULL OR server=").Key(r.Server).
-			Add(" AND TIMESTAMPDIFF(SECOND,'1970-01-01',started) BETWEEN ").Int(r.Started - conn.RunSlack).Add(" AND ").Int(r.Started + conn.RunSlack).Add(")")
+		t.Add(" AND (released_at IS NOT NULL OR expires_at<="+row.Now+" OR server IS NULL OR server=").Key(r.Server).
+			Add(" AND ").Near("TO_SECONDS(started) -62167219200", r.Started, conn.RunSlack).Add(")")
 	}
 }
 

@@ -28,7 +28,7 @@ func (f *ForUpdate) lockRow(key string) string {
 }
 
 func (f *ForUpdate) locksRow(key, reads, how string) string {
-	return conn.NewText(300).Add("SELECT (SELECT "+reads+" FROM ", f.lease.Name, " AS l WHERE l.name=r.name) FROM ", f.Rows, " AS r WHERE r.name=").
+	return conn.NewText(300).Add("SELECT(SELECT "+reads+" FROM ", f.lease.Name, " WHERE name=r.name)FROM ", f.Rows, "r WHERE name=").
 		Key(key).Add(" " + how).String()
 }
 
@@ -80,10 +80,12 @@ func granted(r *driver.Request, session uint64, run conn.Run, queued bool) conn.
 
 // whose is what the lease row says now: its token, for how long the hold and MinHold
 // last, whose it is or was, the hint, and the run in which it was written. And whether another session has the row's lock: if it
-// can be locked shared none has, and a refused attempt has met a probe.
+// can be locked shared none has, and a refused attempt has met a probe. And whether that session was granted the key: see
+// confirm.
 func (f *ForUpdate) whose(key string) string {
 	return conn.NewText(800).Add("SELECT token,IF(released_at IS NULL,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",expires_at),0),IFNULL(TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until),0),owner,"+
-		"wanted,"+row.NowMicros+","+runColumns+",(SELECT 1 FROM ", f.Rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
+		"wanted,"+row.NowMicros+","+runColumns+",(SELECT 1 FROM ", f.Rows, " WHERE name=").Key(key).Add(" ", shared, ") IS NULL,").
+		Add("(SELECT 1 FROM ", f.Rows, " FORCE INDEX (held) WHERE name=").Key(key).Add(" ", shared, ") IS NULL FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
 // beat is the heartbeat: the server's wait_timeout starts anew, and the answer
@@ -92,9 +94,11 @@ func (f *ForUpdate) beat(key string) string {
 	return conn.NewText(200).Add("SELECT hold FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
-// confirm is (4): the heartbeat, and the hint, which costs no more.
+// confirm is (4): the heartbeat, and the hint, which costs no more. It locks the entry of the row in the index held too.
+// A read that finds this free and the row locked has met a session that was granted nothing yet: the lease row tells of
+// somebody else, who has released the key.
 func (f *ForUpdate) confirm(key string) string {
-	return conn.NewText(200).Add("SELECT hold,wanted,"+row.NowMicros+" FROM ", f.lease.Name, " WHERE name=").Key(key).String()
+	return conn.NewText(250).Add("SELECT hold,wanted,(SELECT 1 FROM ", f.Rows, "FORCE KEY(held) WHERE name=l.name FOR UPDATE)FROM ", f.lease.Name, "l WHERE name=").Key(key).String()
 }
 
 // revoke takes back what (3) wrote for a hold: MinHold keeps the key no longer.
@@ -118,11 +122,11 @@ func (f *ForUpdate) unlocked(keys []string, mode string) string {
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).Add(" ", mode).String()
 }
 
-// states reads the lease rows, and whether there is a row to lock at all. The rest of
-// MinHold is NULL where kept_until is no time.
+// states reads the lease rows, and whether there is a row to lock at all, and whether a session that was granted the key has
+// it locked: see confirm. The rest of MinHold is NULL where kept_until is no time.
 func (f *ForUpdate) states(keys []string) string {
 	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(row.Columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),"+runColumns+",EXISTS(SELECT 1 FROM ",
-		f.Rows, " AS r WHERE r.name=l.name) FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
+		f.Rows, " AS r WHERE r.name=l.name),(SELECT 1 FROM ", f.Rows, " FORCE INDEX (held) WHERE name=l.name ", shared, ") IS NULL FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).String()
 }
 
