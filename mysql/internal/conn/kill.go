@@ -66,6 +66,30 @@ func (d *DB) KillSession(ctx context.Context, id uint64, server string, heard ti
 	return d.killFrom(ctx, ctl, id, server, "QUERY", heard, true)
 }
 
+// Gone reports whether the server has no session any more with the number of target, whoever ended it. It needs no KILL, and
+// no old control connection: after a restart of the server the session is gone too. The user's own sessions are shown without a
+// privilege. Behind a proxy a number says nothing.
+func (d *DB) Gone(ctx context.Context, target *Conn) bool {
+	if d.CannotKill.Load() {
+		return false
+	}
+	ctl, err := d.Control.Get(ctx)
+	if err != nil {
+		return false
+	}
+	defer ctl.Put()
+	if ctl.Server != target.Server {
+		return false
+	}
+	text := fmt.Sprintf("SELECT CONNECTION_ID()=%d AND NOT EXISTS(SELECT 1 FROM information_schema.processlist WHERE id=%d)", ctl.ID, target.ID)
+	for range looks {
+		if found, err := Query(ctx, ctl, 0, text, ScanOne[bool]); err != nil || len(found) != 1 || !found[0] {
+			return false
+		}
+	}
+	return true
+}
+
 // killFrom sends the KILL on the control connection ctl. A session is ended only if
 // it is seen to run a statement on the lock tables, or nothing; but shown false says
 // that what runs in it may be the caller's.

@@ -116,5 +116,5 @@ func (f *ForUpdate) endSession(ctx context.Context, session *conn.Conn) (ended, 
 	ctx, cancel := context.WithTimeout(ctx, conn.KillWait)
 	defer cancel()
 	err := f.db.Kill(ctx, session, "CONNECTION", session.Heard)
-	return err == nil, err == nil || conn.Number(err) == conn.ErNoSuchThread
+	return err == nil, err == nil || conn.Number(err) == conn.ErNoSuchThread || f.db.Gone(ctx, session)
 }

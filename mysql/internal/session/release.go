@@ -88,7 +88,7 @@ func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	}
 	h.ended = true
 	n := h.session
-	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true}
+	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true, granted: true}
 	died := n.Broken // a heartbeat found it dead
 	var err error
 	if !died {

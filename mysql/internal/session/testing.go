@@ -86,5 +86,11 @@ func (s Steps) Write(ctx context.Context) (driver.Result, error) { return s.a.wr
 // Confirm is (4).
 func (s Steps) Confirm(ctx context.Context) (bool, error) { return s.a.confirm(ctx) }
 
+// Fail notes that the session was lost in one of them, as an acquire does.
+func (s Steps) Fail(err error) error {
+	s.Session.Put()
+	return s.a.fail(true, err)
+}
+
 // Run makes all steps.
 func (s Steps) Run(ctx context.Context) (driver.Result, error) { return s.a.run(ctx) }

@@ -18,6 +18,7 @@ type failure struct {
 	keeps   bool       // the lease row may say that MinHold keeps the key, or to another run that it is held
 	gated   bool       // its gate may stand in a phase of the key
 	written bool       // (3) was answered: it cannot arrive any more
+	granted bool       // the session had the key: once nobody has, it cannot get it any more
 	until   time.Time
 }
 
@@ -69,6 +70,8 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 		} else if locked, err := f.locked(ctx, q.Key); err != nil || locked {
 			// Whoever has the row: wait_timeout ends the session, see release.
 			return driver.Result{Err: conn.MaybeApplied(f.lease.What("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
+		} else if x.granted {
+			n = nil
 		}
 	}
 	if keeps {
