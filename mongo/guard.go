@@ -23,7 +23,9 @@ import (
 // given together as more: all are guarded by one command, or none is.
 //
 // Begin the transaction after the acquire: its snapshot is made by its first
-// statement, and one from before the acquire gives ErrConflict. Commit it with the
+// statement, and one from before the acquire gives ErrConflict. Two in a row in one
+// session give it without the driver's label, so that WithTransaction ends: a transaction
+// that acquires its own lease after it has read would never succeed. Commit it with the
 // write concern majority (that of the client unless options.Transaction sets one):
 // with w:1 a commit that was acknowledged can be rolled back in an election, and the
 // guard and the mark of a run with it.
@@ -39,7 +41,7 @@ import (
 //     also comes when the client has not noticed yet.
 //   - ErrConflict: the server has aborted the transaction because of another one,
 //     or cannot be reached, or the transaction is older than the lease; run it again. The driver's error with its label
-//     TransientTransactionError is wrapped, so [mongo.Session.WithTransaction] does.
+//     TransientTransactionError is wrapped, so [mongo.Session.WithTransaction] does; see above for the exception.
 //   - ErrInvalid: no session in ctx, no transaction begun in it, a lease of another
 //     Store, one without rowlock.Guarded(), or nil.
 //   - ErrNotSupported on a standalone server, ErrClosed, ctx's or the driver's.
@@ -110,10 +112,11 @@ func (s *Store) guard(ctx context.Context, sess *mongo.Session, leases storekit.
 	if matched != int64(len(hs.All)) {
 		outdated, old := s.behind(ctx, leases, hs)
 		if old {
-			return fmt.Errorf("mongo: %s: %w: %w", what, driver.ErrConflict, errTooOld)
+			return fmt.Errorf("mongo: %s: %w: %w", what, driver.ErrConflict, s.tooOld.met(sess))
 		}
 		return fmt.Errorf("mongo: %s: %w", what, s.outdated(ctx, leases, outdated))
 	}
+	s.tooOld.over(sess)
 	if err := leases.Err(); err != nil { // the answer may have taken long
 		return fmt.Errorf("mongo: %s: %w", what, err)
 	}
@@ -163,12 +166,6 @@ func (s *Store) behind(ctx context.Context, leases storekit.Leases, hs storekit.
 		return hs.First, false
 	}
 	return h, !missing
-}
-
-// errTooOld has the label with which the driver begins a transaction again.
-var errTooOld = mongo.CommandError{
-	Message: "the transaction has read before its lease was acquired: run it again, and begin the transaction after the acquire",
-	Labels:  []string{transientLabel},
 }
 
 // inside is a collection as a transaction in sess needs it: of the session's own

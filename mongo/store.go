@@ -69,6 +69,7 @@ type Store struct {
 	sessions   *command.Sessions
 	txSessions fence.Sessions // in which InTx and Once run
 	fence      *fence.Fences
+	tooOld     tooOld
 	line       *line.Line // the tickets of those who wait in order
 	gates      gates
 	limits     struct{ renew, release, acquire, numbered command.Limit }
