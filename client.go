@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/internal/clock"
 	"github.com/rowlock/rowlock/internal/grant"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/numbers"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -113,7 +113,7 @@ func New(store driver.Store, o Options) (*Client, error) {
 		now:     now,
 		keys:    make(map[keyID]*keyEntry),
 		givenUp: make(map[keyID]int),
-		number:  1 + rand.Uint32N(driver.MaxClient),
+		number:  numbers.Client(),
 		done:    make(chan struct{}),
 		doneAll: make(chan struct{}),
 	}

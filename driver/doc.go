@@ -78,7 +78,7 @@
 //     it where it is (a Store that removes released rows keeps one with a hint that
 //     is not over), and nothing else touches it. One exception: a client that was granted
 //     the key by a queue of the server, after a wait, cannot see which clients wait behind
-//     it; a Store may then leave the hint of client 1, which is no client's number. A hint that is lost, late or left by a
+//     it; a Store may then leave the hint of client 1 ([QueueClient]), which is no client's number. A hint that is lost, late or left by a
 //     client that died costs a little time and nothing else.
 //
 //  14. A Store logs nothing and does not retry for long: errors come back raw,

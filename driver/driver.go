@@ -42,7 +42,7 @@ type Request struct {
 	// Guarded says that the lease will be used in guarded transactions.
 	Guarded bool
 
-	// Client is the number of the client that asks, from 1 to MaxClient: a grant clears
+	// Client is the number of the client that asks, from MinClient to MaxClient: a grant clears
 	// that client's own hint on the key, and no other's. 0: it has none.
 	Client uint32
 
@@ -280,6 +280,13 @@ const (
 	// so that it changes as one: when it ends, in milliseconds since 1970, times
 	// MaxClient + 1, plus the client.
 	MaxClient = 1<<21 - 1
+
+	// MinClient is the smallest.
+	MinClient = QueueClient + 1
+
+	// QueueClient is no client's number: it is that of a hint for whoever waits in a queue of
+	// the server (rule 13).
+	QueueClient = 1
 )
 
 // Limits says what a Store can do. It is constant.

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/numbers"
 )
 
 // Latency is what the Doctor of a Store measures of it.
@@ -61,7 +61,7 @@ func (l Latency) steps(ctx context.Context, s driver.Store, o doctor.Options, r 
 	key := "rowlock.doctor." + rand.Text()
 	defer l.Forget(key)
 	var commits, renewals []time.Duration
-	client := mathrand.Uint32N(driver.MaxClient) + 1
+	client := numbers.Client()
 	for range o.Samples + 1 {
 		q := driver.Request{Key: key, Owner: "rowlock doctor", TTL: max(o.TTL, s.Limits().MinTTL), Client: client}
 		_, _ = rand.Read(q.ID[:])

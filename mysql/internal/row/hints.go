@@ -36,7 +36,7 @@ const (
 // queue, if it had to be waited for, leaves this hint, in the statement that is sent
 // anyway, instead of none: the holder gives the key back when its tenure is over. Where
 // nobody stood there that costs it a cycle or two until the hint ends.
-const QueueClient = 1
+const QueueClient = driver.QueueClient
 
 var (
 	// hintStands reports whether a row has a hint, of whomever.
