@@ -163,6 +163,10 @@ func TestUIRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer taken.Close()
+	if page, err := net.Listen("tcp", "127.0.0.1:8990"); err == nil { // the default; else another program has it
+		defer page.Close()
+	}
+	must(t, os.WriteFile(filepath.Join(folder, "cert"), []byte("none"), 0o600))
 	for args, want := range map[string]string{
 		"--listen " + taken.Addr().String():   "another program listens there: choose another port",
 		"--listen 0.0.0.0:0":                  "--users FILE",
@@ -174,6 +178,7 @@ func TestUIRefuses(t *testing.T) {
 		"--users " + folder + "/none":         "no such file",
 		"--tls-cert x":                        "go together",
 		"--refresh 1ms":                       "at least 100ms",
+		"--tls-cert " + folder + "/cert --tls-key " + folder + "/cert": "--tls-cert and --tls-key: tls: ",
 	} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "rowlock"), append([]string{"ui"}, strings.Fields(args)...)...)
 		cmd.Env = append(cmd.Environ(), "ROWLOCK_DB="+address)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -65,18 +66,18 @@ func (q *query) ui(prefix string, f uiFlags) error {
 	if (f.cert == "") != (f.key == "") {
 		return invalid("--tls-cert and --tls-key go together")
 	}
-	listener, err := ui.Listen(f.listen, users != nil)
-	if err != nil {
-		return notListening(f.listen, err)
+	if f.cert != "" {
+		if _, err := tls.LoadX509KeyPair(f.cert, f.key); err != nil {
+			return invalid("--tls-cert and --tls-key: %w", err)
+		}
 	}
-	defer listener.Close()
-	address := listener.Addr().(*net.TCPAddr)
-	if !address.IP.IsLoopback() && f.cert == "" && !f.insecure {
+	ip := addressOf(f.listen)
+	if users != nil && !ip.IsLoopback() && f.cert == "" && !f.insecure {
 		return invalid("--listen %s: other machines reach it, and passwords would travel without TLS: add --tls-cert and --tls-key, or --insecure where a proxy in front has TLS", f.listen)
 	}
 	o := ui.Options{Prefix: prefix, Refresh: time.Duration(f.refresh), Hosts: f.hosts, Logger: q.logger()}
-	if !address.IP.IsUnspecified() {
-		o.Hosts = append(o.Hosts, address.IP.String())
+	if !ip.IsUnspecified() {
+		o.Hosts = append(o.Hosts, ip.String())
 	}
 	if f.free {
 		o.MayFree = ui.User
@@ -86,14 +87,34 @@ func (q *query) ui(prefix string, f uiFlags) error {
 		return err
 	}
 	defer page.Close()
+	listener, err := ui.Listen(f.listen, users != nil) // when all else is right
+	if err != nil {
+		return notListening(f.listen, err)
+	}
+	defer listener.Close()
 	handler, link := q.protect(page, users, f)
 	scheme := "http"
 	if f.cert != "" {
 		scheme = "https"
 	}
 	// Not by print: a password that is part of the link by chance would be taken out of it.
-	fmt.Fprintf(q.cmd.OutOrStdout(), "the page is at %s://%s/%s\n", scheme, address, link)
+	fmt.Fprintf(q.cmd.OutOrStdout(), "the page is at %s://%s/%s\n", scheme, listener.Addr(), link)
 	return q.serve(listener, handler, page, f)
+}
+
+// addressOf is the address of host:port on which ui.Listen listens; that of every network if there is none.
+func addressOf(listen string) net.IP {
+	host, _, err := net.SplitHostPort(listen)
+	switch {
+	case err != nil || host == "":
+		return net.IPv6unspecified
+	case strings.EqualFold(host, "localhost"):
+		return net.IPv4(127, 0, 0, 1)
+	}
+	if address, err := net.ResolveIPAddr("ip", host); err == nil && address.IP != nil {
+		return address.IP
+	}
+	return net.IPv6unspecified
 }
 
 // notListening is the error of an address on which the page cannot be.
