@@ -220,6 +220,10 @@ func readTables(ctx context.Context, c *conn.Conn, tables []row.Layout, advice s
 		case conn.ErNoTable:
 			return fmt.Errorf("%w: table %s is missing in this database: %s: %w", driver.ErrSchema, t.Table, advice, err)
 		case conn.ErNoIndex:
+			if t.Guard == nil {
+				return fmt.Errorf("%w: table %s lacks the index %s, or the server does not use it: ALTER TABLE %s ADD KEY %s (name), or ALTER INDEX %s VISIBLE (on MariaDB NOT IGNORED): %w",
+					driver.ErrSchema, t.Table, t.Index, t.Table, t.Index, t.Index, err)
+			}
 			return fmt.Errorf("%w: table %s: the server does not use the unique index guard: ALTER TABLE %s ALTER INDEX guard VISIBLE (on MariaDB NOT IGNORED): %w", driver.ErrSchema, t.Table, t.Table, err)
 		case conn.ErNoColumn:
 			return fmt.Errorf("%w: table %s was made by another version of rowlock, or by somebody else: %s: %w", driver.ErrSchema, t.Table, advice, err)

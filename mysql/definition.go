@@ -37,6 +37,7 @@ var (
 	createLine  = regexp.MustCompile("^CREATE TABLE IF NOT EXISTS (\\w+) \\($")
 	columnLine  = regexp.MustCompile(`^(\w+) +([A-Z]+(?:\(\d+\))?(?: UNSIGNED)?) +(NOT NULL|NULL)$`)
 	primaryLine = regexp.MustCompile(`^PRIMARY KEY \((.*)\)$`)
+	keyLine     = regexp.MustCompile(`^KEY \w+ \(.*\)$`) // the reads name it, and fail where it is missing
 	guardLine   = regexp.MustCompile(`^UNIQUE KEY guard \((.*)\)$`)
 )
 
@@ -59,7 +60,7 @@ func definitions(prefix string) ([]definition, error) {
 				d.guard = strings.Split(m[1], ", ")
 			} else if m := columnLine.FindStringSubmatch(line); m != nil {
 				d.columns = append(d.columns, column{m[1], m[2], m[3] == "NULL"})
-			} else if !strings.HasPrefix(line, ")") {
+			} else if !keyLine.MatchString(line) && !strings.HasPrefix(line, ")") {
 				return nil, fmt.Errorf("mysql: a migration file has the line %q, which Check cannot read", line)
 			}
 		}
