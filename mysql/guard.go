@@ -169,25 +169,42 @@ func (s *Store) guarding(ctx context.Context, leases storekit.Leases) (storekit.
 // transaction ends. in is what stands before the names of tables in its session. false: one of the
 // entries is not there any more.
 func (s *Store) lock(ctx context.Context, tx Tx, in string, hs storekit.Holds) (locked bool, err error) {
+	locked, _, err = s.lockAndAsk(ctx, tx, in, hs, "")
+	return locked, err
+}
+
+// lockAndAsk is lock, which also asks for the value of an expression; empty: for none.
+func (s *Store) lockAndAsk(ctx context.Context, tx Tx, in string, hs storekit.Holds, ask string) (locked bool, said string, err error) {
 	var reads []conn.Statement
 	for _, h := range hs.All {
 		l, _ := s.strategy.Guards(h)
 		reads = append(reads, l.GuardReads(h, len(hs.All) == 1, func(table string) string { return in + table })...)
 	}
+	want := len(reads)
+	if ask != "" {
+		reads = append(reads, func(t *conn.Text) { t.Add("SELECT ", ask) })
+	}
 	s.db.Statements.Add(1)
 	rows, err := tx.QueryContext(ctx, allOf(reads))
 	if err != nil {
-		return false, txError(err)
+		return false, "", txError(err)
 	}
 	defer rows.Close()
 	found := 0
 	for rows.Next() {
-		found++
+		if found++; ask != "" { // it is the last
+			if err := rows.Scan(&said); err != nil {
+				return false, "", err
+			}
+		}
 	}
 	if err := rows.Err(); err != nil {
-		return false, txError(err)
+		return false, "", txError(err)
 	}
-	return found == len(reads), txError(rows.Close())
+	if ask != "" {
+		found--
+	}
+	return found == want, said, txError(rows.Close())
 }
 
 // allOf is one statement for several reads. Each names one entry of a unique index; a

@@ -66,6 +66,7 @@ func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx cont
 
 // run calls fn. Its error is marked where the transaction can be run again.
 func (t *transaction) run(fn func(context.Context, *sql.Tx) error) error {
+	t.c.Used = true
 	err := fn(t.work, t.tx)
 	if err == nil {
 		return nil

@@ -34,6 +34,7 @@ type transaction struct {
 	free   context.CancelFunc
 	open   bool // end has something to do
 	stale  bool // the server is not the primary any more, or may not be
+	left   bool // another function has left something on the connection
 }
 
 const (
@@ -92,7 +93,10 @@ func (s *Store) begin(ctx context.Context, leases storekit.Leases, run string) (
 		}
 		// A connection that rested may have died, or its server is not the primary any
 		// more, and nothing has happened yet.
-		again := (t.c.Broken || t.stale) && try < 3 && t.work.Err() == nil
+		again := (t.c.Broken || t.stale || t.left) && try < 3 && t.work.Err() == nil
+		if t.left {
+			try-- // each is closed
+		}
 		t.end()
 		if again {
 			continue
@@ -128,7 +132,15 @@ func (t *transaction) start() (err error) {
 	if err := noXA(t.work, t.tx); err != nil {
 		return t.judge(err)
 	}
-	locked, err := t.s.lock(t.work, t.tx, "", t.holds)
+	ask := ""
+	if t.c.Used {
+		ask = t.c.StillText(t.tables()...)
+	}
+	locked, said, err := t.s.lockAndAsk(t.work, t.tx, "", t.holds, ask)
+	n := conn.Number(err)
+	if t.left = conn.OfSession(err) || t.c.Used && (conn.SchemaErrors[n] || n == conn.ErNoDatabase || err == nil && !t.c.Still(said)); t.left {
+		return cmp.Or(err, errNotLocked)
+	}
 	switch {
 	case err != nil:
 		return t.judge(err)
@@ -141,6 +153,17 @@ func (t *transaction) start() (err error) {
 		err = fmt.Errorf("%w: the driver of the pool prepares every statement, because its connections have no ExecContext, and MySQL prepares no SAVEPOINT: use mysqllock.Open, or a driver that passes ExecerContext on: %w", driver.ErrNotSupported, err)
 	}
 	return err
+}
+
+// tables are those that the transaction's own statements read.
+func (t *transaction) tables() []string {
+	list := []string{t.s.names.run}
+	for _, l := range t.s.strategy.Layout() {
+		if l.Guard != nil {
+			list = append(list, l.Table)
+		}
+	}
+	return list
 }
 
 // exec sends a statement of ours beside those of fn. (Not by the sql.Conn, which
@@ -258,9 +281,9 @@ func (t *transaction) end() {
 	}
 	t.free()
 	if t.stale {
-		t.c.Broken = true
 		t.s.db.Moved()
 	}
+	t.c.Broken = t.c.Broken || t.stale || t.left
 	t.c.Put()
 }
 

@@ -37,6 +37,9 @@ type Conn struct {
 
 	Silence    time.Duration // after it the server ends the connection (wait_timeout); 0: not set
 	Repeatable bool          // its transactions are at REPEATABLE READ
+	Used       bool          // a function of the caller's had it; see still.go
+
+	schema, temporary string // as the look read them
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
@@ -124,7 +127,8 @@ func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh 
 	if err := d.inHome(ctx, seen.schema, fresh, seen.foldsCase); err != nil {
 		return err
 	}
-	if !d.own && (!seen.temporary.Valid || seen.temporary.Int64 > 0) {
+	c.schema, c.temporary = string(seen.schema), seen.temporary.String
+	if !d.own && seen.temporary.String != "0" {
 		if err := d.dropTemporary(ctx, c); err != nil {
 			return err
 		}
@@ -140,9 +144,9 @@ func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh 
 // seen is what the look at a session tells, beside what is noted in the Conn.
 type seen struct {
 	settings  string
-	schema    schema
+	schema    schema // in hex
 	foldsCase bool
-	temporary sql.NullInt64 // 0: no temporary table was made in the session
+	temporary sql.NullString // 0: no temporary table was made in the session
 }
 
 // look is the one look at a new connection. Out of a program's pool it may have locks by name, which it never gives back.
@@ -156,7 +160,7 @@ func (d *DB) look(ctx context.Context, c *Conn, of []setting) (s seen, err error
 		text += ", " + RunColumns
 		into = append(into, &run.Server, &run.Started)
 	}
-	if !d.own {
+	if !d.own || c.pool.Kind == Transaction {
 		text += ", " + temporaryText + ", RELEASE_ALL_LOCKS()"
 		into = append(into, &s.temporary, new(sql.NullInt64))
 	}

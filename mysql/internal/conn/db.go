@@ -87,7 +87,7 @@ func NewDB(o DBOptions) *DB {
 		slowSem: make(chan struct{}, 1), inspectSem: make(chan struct{}, 1), cullSem: make(chan struct{}, 1),
 	}
 	if o.Database != "" {
-		home := schema(o.Database)
+		home := schemaOf(o.Database)
 		d.home.Store(&home)
 	}
 	d.life, d.end = context.WithCancel(context.Background())

@@ -143,19 +143,26 @@ func wrong(found string, refused map[string]error) error {
 	return u
 }
 
-// schema is the default database of a session, by its name in UTF-8; empty: it has none.
+// schema is the name of a session's default database in hex of UTF-8, whatever the session's character set; empty: it
+// has none.
 type schema string
 
-// schemaText reads it, whatever the session's character set.
 const schemaText = "HEX(CONVERT(DATABASE() USING utf8mb4))"
+
+func schemaOf(name string) schema { return schema(strings.ToUpper(hex.EncodeToString([]byte(name)))) }
 
 // Scan implements sql.Scanner.
 func (s *schema) Scan(v any) error {
 	var text sql.NullString
 	err := text.Scan(v)
-	b, bad := hex.DecodeString(text.String)
-	*s = schema(b)
-	return errors.Join(err, bad)
+	*s = schema(text.String)
+	return err
+}
+
+// name is it as it is written.
+func (s schema) name() string {
+	b, _ := hex.DecodeString(string(s))
+	return string(b)
 }
 
 // inHome is nil if the session is in the database of the lock tables: that of the DSN, or the default one of the
@@ -173,10 +180,10 @@ func (d *DB) inHome(ctx context.Context, is schema, fresh, foldsCase bool) error
 		d.home.CompareAndSwap(nil, &found)
 		home = d.home.Load()
 	}
-	if is == *home || foldsCase && strings.EqualFold(string(is), string(*home)) {
+	if is == *home || foldsCase && strings.EqualFold(is.name(), home.name()) {
 		return nil
 	}
-	return &unfit{why: fmt.Sprintf("the session's default database is %q, not %q, in which the lock tables are", string(is), string(*home))}
+	return &unfit{why: fmt.Sprintf("the session's default database is %q, not %q, in which the lock tables are", is.name(), home.name())}
 }
 
 // mostAsked bounds how many connections are taken out of a program's pool at once to learn its default database.
@@ -221,8 +228,10 @@ func (d *DB) defaultSchema(ctx context.Context, is schema) schema {
 
 // temporaryText tells whether a temporary table was ever made in the session: on MySQL not exactly, where it counts all
 // definitions of tables that the session was the first to read.
-const temporaryText = "(SELECT VARIABLE_VALUE FROM /*!80000 performance_schema.session_status WHERE VARIABLE_NAME='Opened_table_definitions' */" +
-	" /*M!100600 information_schema.SESSION_STATUS WHERE VARIABLE_NAME='Com_create_temporary_table' */)"
+const temporaryText = "(/*!80000 SELECT VARIABLE_VALUE FROM performance_schema.session_status WHERE VARIABLE_NAME='Opened_table_definitions' */ /*M!100600 " +
+	madeTemporary + " */)"
+
+const madeTemporary = "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME='Com_create_temporary_table'"
 
 // dropTemporary drops temporary tables with the names of ours, which would be read and written in their place. It needs no
 // privilege, and is not logged if there is none.

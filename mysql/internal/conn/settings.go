@@ -63,7 +63,8 @@ const (
 	all         = own | transaction
 )
 
-// list is everything on which a statement depends.
+// list is everything on which a statement depends. A string is _latin1: MySQL does not understand one that
+// character_set_connection made UTF-16.
 //
 // The lock waits are a second bound, for where KILL is refused: a statement that waits for another transaction (or
 // for a change of the table's definition) ends after a second with 1205, undone. Why the isolation levels: see
@@ -82,12 +83,12 @@ var list = []setting{
 	{name: "max_sort_length", to: "1024", of: own, why: "keys of 255 bytes are put in order"},
 	{name: "foreign_key_checks", to: "1", of: own, why: "with unique_checks off MariaDB locks a table that is empty"},
 	{name: "unique_checks", to: "1", of: own, why: "a key has one row"},
-	{name: "time_zone", to: "'SYSTEM'", of: own, why: "the age of a transaction is shown in it"},
+	{name: "time_zone", to: "_latin1'SYSTEM'", of: own, why: "the age of a transaction is shown in it"},
 	{name: "character_set_client", to: "utf8mb4", of: own, why: "the server reads statements in it"},
 	{name: "character_set_connection", to: "utf8mb4", of: own, why: "the server converts strings to it"},
 	{name: "character_set_results", to: "utf8mb4", of: own, why: "the server converts answers to it"},
 
-	{name: "sql_mode", to: "'ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", on: onlyMySQL, of: own, why: "the default"},
+	{name: "sql_mode", to: "_latin1'ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", on: onlyMySQL, of: own, why: "the default"},
 	{name: "transaction_isolation", to: "2", is: "REPEATABLE-READ", on: onlyMySQL, of: single, why: "see isolation.go"},
 	{name: "transaction_isolation", to: "1", is: "READ-COMMITTED", on: onlyMySQL, of: session | transaction, why: "see isolation.go"},
 	{name: "transaction_read_only", to: "0", on: onlyMySQL, of: all, why: "nothing could be written"},
@@ -95,7 +96,7 @@ var list = []setting{
 	{name: "use_secondary_engine", to: "OFF", on: onlyMySQL, of: own, why: "FORCED refuses tables that are in InnoDB only"},
 	{name: "range_optimizer_max_mem_size", to: "8388608", on: onlyMySQL, of: own, why: "a batch that has too little of it locks all rows"},
 
-	{name: "sql_mode", to: "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", on: onlyMariaDB, of: own, why: "EMPTY_STRING_IS_NULL and ORACLE give statements another meaning"},
+	{name: "sql_mode", to: "_latin1'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", on: onlyMariaDB, of: own, why: "EMPTY_STRING_IS_NULL and ORACLE give statements another meaning"},
 	{name: "tx_isolation", to: "2", is: "REPEATABLE-READ", on: onlyMariaDB, of: single, why: "see isolation.go"},
 	{name: "tx_isolation", to: "1", is: "READ-COMMITTED", on: onlyMariaDB, of: session | transaction, why: "see isolation.go"},
 	{name: "tx_read_only", to: "0", on: onlyMariaDB, of: all, why: "nothing could be written"},
@@ -132,7 +133,7 @@ func (s *setting) want() string {
 	case s.is != "":
 		return s.is
 	}
-	return strings.Trim(s.to, "'")
+	return strings.Trim(strings.TrimPrefix(s.to, "_latin1"), "'")
 }
 
 // settingsOf are those of a kind, and wait_timeout where the server is to end the connection after so much silence.
