@@ -93,7 +93,7 @@ var list = []setting{
 	{name: "transaction_isolation", to: "1", is: "READ-COMMITTED", on: onlyMySQL, of: session | transaction, why: "see isolation.go"},
 	{name: "transaction_read_only", to: "0", on: onlyMySQL, of: all, why: "nothing could be written"},
 	{name: "max_execution_time", to: "0", on: onlyMySQL, of: own, why: "the library bounds its statements itself"},
-	{name: "use_secondary_engine", to: "OFF", on: onlyMySQL, of: own, why: "FORCED refuses tables that are in InnoDB only"},
+	{name: "use_secondary_engine", to: "OFF", rare: true, on: onlyMySQL, of: own, why: "FORCED refuses tables that are in InnoDB only"},
 	{name: "range_optimizer_max_mem_size", to: "8388608", on: onlyMySQL, of: own, why: "a batch that has too little of it locks all rows"},
 
 	{name: "sql_mode", to: "_latin1'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", on: onlyMariaDB, of: own, why: "EMPTY_STRING_IS_NULL and ORACLE give statements another meaning"},
@@ -104,7 +104,7 @@ var list = []setting{
 	{name: "max_session_mem_used", to: "9223372036854775807", on: onlyMariaDB, of: own, why: "a batch needs more than the least"},
 	{name: "in_predicate_conversion_threshold", to: "0", on: onlyMariaDB, of: own, why: "a batch would become a join, which locks other rows"},
 	{name: "optimizer_max_sel_arg_weight", to: "32000", on: onlyMariaDB, of: own, why: "a batch that has too little of it locks all rows"},
-	{name: "query_cache_type", to: "OFF", on: onlyMariaDB, of: own, why: "an answer is the table's of now"},
+	{name: "query_cache_type", to: "OFF", rare: true, on: onlyMariaDB, of: own, why: "an answer is the table's of now"},
 	{name: "system_versioning_asof", to: "DEFAULT", on: onlyMariaDB, of: own, why: "a row is read as it is now"},
 	// MariaDB has timeouts of its own for a transaction that is idle, which would end a hold.
 	{name: "idle_transaction_timeout", to: "0", on: onlyMariaDB, of: session, why: "it would end a hold"},
