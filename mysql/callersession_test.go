@@ -26,7 +26,7 @@ type callerSession struct {
 
 const otherTables = "lock tables of another database"
 
-func set(names ...string) (cases []callerSession) {
+func setting(names ...string) (cases []callerSession) {
 	for _, n := range names {
 		cases = append(cases, callerSession{name: n, setUp: []string{"SET SESSION " + n}})
 	}
@@ -41,7 +41,7 @@ func only(kind string, cases []callerSession) []callerSession {
 }
 
 func callerSessions() (all []callerSession) {
-	all = append(all, set(
+	all = append(all, setting(
 		"autocommit=0", "completion_type=CHAIN", "sql_select_limit=0", "sql_select_limit=1", "sql_safe_updates=1", "max_join_size=1", "sql_big_selects=0",
 		"div_precision_increment=0", "timestamp=1", "timestamp=2000000000", "time_zone='+13:00'", "time_zone='-12:00'",
 		"collation_connection=utf8mb4_bin", "character_set_connection=utf16", "character_set_results=utf16", "character_set_results=NULL",
@@ -52,9 +52,9 @@ func callerSessions() (all []callerSession) {
 		"sql_mode='HIGH_NOT_PRECEDENCE,IGNORE_SPACE,REAL_AS_FLOAT,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION'",
 		"optimizer_switch='index_merge=off,index_condition_pushdown=off,materialization=off,semijoin=off,mrr=off'",
 	)...)
-	all = append(all, only(testserver.MySQL, set("max_execution_time=60000", "transaction_isolation='SERIALIZABLE'", "transaction_isolation='READ-UNCOMMITTED'",
+	all = append(all, only(testserver.MySQL, setting("max_execution_time=60000", "transaction_isolation='SERIALIZABLE'", "transaction_isolation='READ-UNCOMMITTED'",
 		"sql_require_primary_key=1", "windowing_use_high_precision=0", "range_optimizer_max_mem_size=1", "use_secondary_engine=OFF"))...)
-	all = append(all, only(testserver.MariaDB, set("max_statement_time=60", "tx_isolation='SERIALIZABLE'", "tx_isolation='READ-UNCOMMITTED'", "sql_mode='ORACLE'",
+	all = append(all, only(testserver.MariaDB, setting("max_statement_time=60", "tx_isolation='SERIALIZABLE'", "tx_isolation='READ-UNCOMMITTED'", "sql_mode='ORACLE'",
 		"sql_mode='EMPTY_STRING_IS_NULL'", "sql_mode='EMPTY_STRING_IS_NULL,TIME_ROUND_FRACTIONAL,SIMULTANEOUS_ASSIGNMENT'", "sql_mode='MSSQL'", "sql_mode='DB2'",
 		"system_versioning_asof='2001-01-01 00:00:00'", "join_cache_level=0", "use_stat_tables='NEVER'", "check_constraint_checks=0"))...)
 	copied := []string{"INSERT INTO {other}.{table} SELECT * FROM {db}.{table}", "INSERT INTO {other}.rowlock_tx SELECT * FROM {db}.rowlock_tx"}

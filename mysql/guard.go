@@ -100,8 +100,6 @@ func (s *Store) guard(ctx context.Context, tx Tx, leases storekit.Leases, run st
 		err = fmt.Errorf("%w: %w", errXA, err)
 	case err == nil && !locked:
 		err = s.whyNot(ctx, hs)
-	default:
-		err = sessionError(err)
 	}
 	if err == nil {
 		err = leases.Err() // one may have ended meanwhile
@@ -187,7 +185,7 @@ func (s *Store) lockAndAsk(ctx context.Context, tx Tx, in string, hs storekit.Ho
 	s.db.Statements.Add(1)
 	rows, err := tx.QueryContext(ctx, allOf(reads))
 	if err != nil {
-		return false, "", txError(err)
+		return false, "", sessionError(txError(err))
 	}
 	defer rows.Close()
 	found := 0

@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"database/sql"
 	sqldriver "database/sql/driver"
 	"fmt"
 	"reflect"
@@ -40,7 +41,7 @@ func guardable(ctx context.Context, tx Tx) error {
 // nobody's: it changes nothing, and its error says in which state the session is. A transaction
 // that go-sql-driver has begun is none, and costs no question.
 func noXA(ctx context.Context, tx Tx) error {
-	if ordinary(reflect.ValueOf(tx)) {
+	if ordinary(reflect.ValueOf(tx), false, 16) {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, "XA END x'726f776c6f636b3a20697320746869732058413f'")
@@ -58,16 +59,18 @@ func noXA(ctx context.Context, tx Tx) error {
 var errXA = fmt.Errorf("%w: it is an XA transaction, whose guard would end at XA PREPARE: use an ordinary transaction, or LockTx", driver.ErrNotSupported)
 
 var (
+	sqlTx       = reflect.TypeFor[sql.Tx]()
 	driverTx    = reflect.TypeFor[sqldriver.Tx]()
 	mysqlDriver = reflect.TypeFor[mysql.MySQLError]().PkgPath()
 )
 
 // ordinary reports whether go-sql-driver has begun the transaction, by START TRANSACTION. It is
-// looked for in the fields of the handle that can commit and roll back: those of *sqlx.Tx, of
-// *sql.Tx, and of the transactions of drivers that wrap another, for example to trace it.
-func ordinary(v reflect.Value) bool {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if v.Type().Implements(driverTx) && v.Kind() == reflect.Pointer && v.Type().Elem().PkgPath() == mysqlDriver {
+// looked for in what the handle embeds and can commit and roll back, as *sqlx.Tx does with *sql.Tx,
+// and below *sql.Tx, in the driver, in any such field, where drivers wrap another, for example to
+// trace it. deep bounds the look.
+func ordinary(v reflect.Value, below bool, deep int) bool {
+	for ; deep > 0 && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface); deep-- {
+		if v.Kind() == reflect.Pointer && v.Type().Elem().PkgPath() == mysqlDriver && v.Type().Implements(driverTx) {
 			return true
 		}
 		v = v.Elem()
@@ -75,8 +78,9 @@ func ordinary(v reflect.Value) bool {
 	if v.Kind() != reflect.Struct {
 		return false
 	}
+	below = below || v.Type() == sqlTx
 	for i := range v.NumField() {
-		if v.Type().Field(i).Type.Implements(driverTx) && ordinary(v.Field(i)) {
+		if f := v.Type().Field(i); (below || f.Anonymous) && f.Type.Implements(driverTx) && ordinary(v.Field(i), below, deep) {
 			return true
 		}
 	}

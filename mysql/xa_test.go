@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -235,6 +236,44 @@ type plainDriver struct{ sqldriver.Connector }
 func (d plainDriver) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	c, err := d.Connector.Connect(ctx)
 	return struct{ sqldriver.Conn }{c}, err
+}
+
+// nestedTx is a transaction in another, or in itself.
+type nestedTx struct {
+	*nestedTx
+	Tx
+	local *sql.Tx // not the one that its statements go to
+}
+
+func (nestedTx) Commit() error   { return nil }
+func (nestedTx) Rollback() error { return nil }
+
+// TestOrdinary: which handles need no question.
+func TestOrdinary(t *testing.T) {
+	l := newLab(t, testserver.MySQL, VersionColumn)
+	tx := l.beginAt(t, sql.LevelDefault)
+	x, err := sqlx.NewDb(l.db, "mysql").Beginx()
+	must(t, err)
+	defer x.Rollback()
+	itself := &nestedTx{Tx: tx}
+	itself.nestedTx = itself
+	var sent []string
+	for _, c := range []struct {
+		name string
+		tx   Tx
+		want bool
+	}{
+		{"*sql.Tx", tx, true},
+		{"*sqlx.Tx", x, true},
+		{"a type that embeds *sql.Tx", askedTx{tx, &sent}, true},
+		{"a type that has a *sql.Tx beside", &nestedTx{local: tx}, false},
+		{"a type that embeds itself", itself, false},
+		{"a type that hides what it is", bareTx{tx}, false},
+	} {
+		if got := ordinary(reflect.ValueOf(c.tx), false, 16); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
 }
 
 // TestDriverThatPreparesAll: MySQL prepares no SAVEPOINT, so InTx and Once refuse such a driver, with the reason, before they
