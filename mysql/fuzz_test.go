@@ -12,10 +12,11 @@ import (
 
 // FuzzStatements: see sqltest.Fuzz.
 func FuzzStatements(f *testing.F) {
-	tx := &txLock{table: "`app`.`rowlock_tx`"}
+	tx := &txLock{s: &Store{names: newNames("rowlock")}, table: "`app`.`rowlock_tx`"}
 	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
 		s.Add(tx.insert([]string{v.Key, v.Other}), v.Key, v.Other)
 		s.Add(tx.statement([]string{v.Key, v.Other}, " NOWAIT"), v.Key, v.Other)
+		s.Add(tx.statement([]string{v.Key}, ""), v.Key)
 		return s
 	})
 }

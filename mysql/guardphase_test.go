@@ -20,7 +20,9 @@ func (c client) guardHold(l *lab, level sql.IsolationLevel, holds ...driver.Hold
 	if st.lost != nil {
 		return tx, false
 	}
-	locked, err := c.lock(within(c.t, patience), tx, st.database, hs)
+	in, err := inDatabase(within(c.t, patience), tx, st.database)
+	must(c.t, err)
+	locked, err := c.lock(within(c.t, patience), tx, in, hs)
 	must(c.t, err)
 	return tx, locked
 }
