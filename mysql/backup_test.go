@@ -121,7 +121,7 @@ func TestMigrateDuringBackup(t *testing.T) {
 				l := newLabAt(t, kind, server.DSN(), VersionColumn)
 				l.store()
 				b := l.backup(t, stage...)
-				if err := l.bare().Migrate(within(t, patience)); err != nil {
+				if err := l.bare().Migrate(within(t, 20*time.Second)); err != nil {
 					t.Errorf("%v: all tables are there: %v", stage, err)
 				}
 				if stage[0] == "LOCK INSTANCE FOR BACKUP" {
