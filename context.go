@@ -7,8 +7,18 @@ import "context"
 // the clock, as Lease.Err does. No goroutine is started.
 //
 // The context of a function of [Do] also ends when its client is closed, with the cause
-// ErrClosed, while the lease is still held.
-func (l *Lease) Context(parent context.Context) context.Context { return l.newContext(parent) }
+// ErrClosed, while the lease is still held. That of a nil Lease has ended.
+func (l *Lease) Context(parent context.Context) context.Context {
+	if l == nil {
+		if parent == nil {
+			parent = context.Background()
+		}
+		ctx, cancel := context.WithCancelCause(parent)
+		cancel(errNilLease)
+		return ctx
+	}
+	return l.newContext(parent)
+}
 
 func (l *Lease) newContext(parent context.Context) *leaseContext {
 	if parent == nil {

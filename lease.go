@@ -81,8 +81,13 @@ func (l *Lease) ends(err error, handedOff bool) bool {
 // Renewed implements grant.User.
 func (u *user) Renewed(now time.Duration) { (*Lease)(u).logLongHold(now) }
 
-// Key is what is held.
-func (l *Lease) Key() string { return l.g.Hold.Key }
+// Key is what is held; empty of a nil Lease, as Acquire returns it beside an error.
+func (l *Lease) Key() string {
+	if l == nil {
+		return ""
+	}
+	return l.g.Hold.Key
+}
 
 // Token is the fencing token: positive, and larger than that of every earlier
 // hold of the key. Hand it to a resource that refuses smaller ones than it has seen.
@@ -90,22 +95,30 @@ func (l *Lease) Key() string { return l.g.Hold.Key }
 // Info.Token is what the database has: the lease's, or less. It is less for a hold
 // that was handed off inside the program, and with the strategy UniqueInsert of package
 // mysqllock, whose rows have a provisional one. Whether a lease or a log line is that
-// of a row its hold ID tells: Info.Hold, hold in log lines.
-func (l *Lease) Token() int64 { return l.token }
+// of a row its hold ID tells: Info.Hold, hold in log lines. Of a nil Lease it is 0.
+func (l *Lease) Token() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.token
+}
 
 // Slot is the number of the place that a lease of [Slots] has: 0 to n-1, and no other live hold
 // of the key has it. It can be used as the number of a worker, a shard or a port. A client gets
 // the one that it had last, if that is free. Without Slots it is -1.
 func (l *Lease) Slot() int {
-	if l.g.Hold.Mode != driver.Slot {
+	if l == nil || l.g.Hold.Mode != driver.Slot {
 		return -1
 	}
 	return l.g.Hold.Slot
 }
 
 // Until is the trust deadline by the wall clock, for display: it moves with every
-// renewal. After the end it is the last one. To know whether the lease is held, ask Err.
+// renewal. After the end it is the last one, of a nil Lease the zero time. To know whether the lease is held, ask Err.
 func (l *Lease) Until() time.Time {
+	if l == nil {
+		return time.Time{}
+	}
 	return time.Now().Add(l.g.Deadline() - l.c.now())
 }
 
@@ -120,8 +133,11 @@ func (l *Lease) Left() time.Duration {
 }
 
 // Done is closed when the hold ends, released or lost. In a process that was
-// frozen it is closed as soon as the process runs again; Err knows at once.
+// frozen it is closed as soon as the process runs again; Err knows at once. Of a nil Lease it is closed.
 func (l *Lease) Done() <-chan struct{} {
+	if l == nil {
+		return closedDone
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done == nil {

@@ -2,7 +2,10 @@ package rowlock_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rowlock/rowlock"
@@ -62,4 +65,50 @@ func TestMisuse(t *testing.T) {
 		misuse.Answer("a released lease", released.Renew(ctx), rowlock.ErrReleased),
 		misuse.Answer("a closed client", fails(closed.Acquire(ctx, "k")), rowlock.ErrClosed, `acquire "k"`),
 	)
+}
+
+// TestNilLease: what Acquire and AcquireAll return beside an error can be asked: it is over, and a method is no panic.
+func TestNilLease(t *testing.T) {
+	var l *rowlock.Lease
+	var g *rowlock.Group
+	if l.Key() != "" || l.Token() != 0 || l.Slot() != -1 || !l.Until().IsZero() || l.Left() != 0 || g.Leases() != nil {
+		t.Errorf("a nil Lease has %q, token %d, slot %d, until %v", l.Key(), l.Token(), l.Slot(), l.Until())
+	}
+	for _, parent := range []context.Context{nil, t.Context()} {
+		for what, ctx := range map[string]context.Context{"lease": l.Context(parent), "group": g.Context(parent)} {
+			if !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), rowlock.ErrInvalid) {
+				t.Errorf("the context of a nil %s: %v, cause %v", what, ctx.Err(), context.Cause(ctx))
+			}
+		}
+	}
+	for what, done := range map[string]<-chan struct{}{"lease": l.Done(), "group": g.Done()} {
+		select {
+		case <-done:
+		default:
+			t.Errorf("Done of a nil %s is open", what)
+		}
+	}
+	if !errors.Is(l.Err(), rowlock.ErrInvalid) || !errors.Is(g.Err(), rowlock.ErrInvalid) || l.Release(t.Context()) != nil || g.Release(t.Context()) != nil {
+		t.Errorf("Err %v, %v", l.Err(), g.Err())
+	}
+}
+
+// TestNoAnswerWithinTheTTL: an attempt that only its TTL bounds is no end of the caller's context, who has none.
+func TestNoAnswerWithinTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := newClient(t, f, rowlock.Options{})
+		f.set(on("acquire", verdict{hang: true}))
+		_, err := c.TryAcquire(context.Background(), "k")
+		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the TTL") || strings.Contains(err.Error(), "deadline") {
+			t.Errorf("TryAcquire: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := c.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within the TTL") {
+			t.Errorf("Acquire: %v", err)
+		}
+		f.set(nil)
+		time.Sleep(2 * time.Minute)
+	})
 }

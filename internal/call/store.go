@@ -65,7 +65,14 @@ type Answers struct {
 
 // Acquire sends one call, whose answer is worth waiting for patience.
 func (s *Store) Acquire(reqs []driver.Request, patience time.Duration) Answers {
-	return send(s, s.acquire, reqs, patience, "acquire", "requests")
+	a := send(s, s.acquire, reqs, patience, "acquire", "requests")
+	if s.life.Err() == nil {
+		a.Err = withinTTL(a.Err)
+		for i := range a.Results {
+			a.Results[i].Err = withinTTL(a.Results[i].Err)
+		}
+	}
+	return a
 }
 
 // Renew sends one call.

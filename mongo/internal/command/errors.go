@@ -225,6 +225,9 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 	case concern != 0:
 		advice = ": applied on the primary, but not acknowledged by the majority"
 	}
+	if ctx.Err() == nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled)) {
+		cause = notCallers{cause}
+	}
 	e.NotApplied = e.NotApplied || undone(err)
 	var doubt *doubtful
 	if errors.As(err, &doubt) {
@@ -245,6 +248,20 @@ type brief struct{ error }
 
 func (b brief) Error() string { return Brief(b.error) }
 func (b brief) Unwrap() error { return b.error }
+
+// notCallers is an error of a context that was the driver's: of a search for a server, or of its time-out. The caller's has
+// not ended, so it does not match a context's errors; everything else of it stays.
+type notCallers struct{ cause error }
+
+func (n notCallers) Error() string { return n.cause.Error() }
+
+// Is implements errors.Is.
+func (n notCallers) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(n.cause, target)
+}
+
+// As implements errors.As.
+func (n notCallers) As(target any) bool { return errors.As(n.cause, target) }
 
 // list is a, b and c.
 func list(names []string) string {
