@@ -152,7 +152,7 @@ type plainSession struct {
 
 // open opens one more.
 func (e *examination) open(ctx context.Context) (*plainSession, error) {
-	sc, err := e.s.db.SQL.Conn(ctx)
+	sc, err := e.s.db.Plain(ctx)
 	if err != nil {
 		return nil, err
 	}

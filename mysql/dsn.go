@@ -2,8 +2,11 @@ package mysqllock
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -42,5 +45,26 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w: it has the form %s", driver.ErrInvalid, err, dsnForm)
 	}
+	for _, name := range slices.Sorted(maps.Keys(config.Params)) {
+		if foreignParameter(name) {
+			return nil, fmt.Errorf("%w: the parameter %q of the DSN is another driver's, this one would send it as SET %s=%s: leave it out (TLS is tls=true, or the name of a registered tls.Config)",
+				driver.ErrInvalid, name, name, config.Params[name])
+		}
+	}
 	return config, nil
+}
+
+// camelCase is how no variable of a server is written, but a parameter of JDBC, PDO or Doctrine is.
+var camelCase = regexp.MustCompile(`[a-z][A-Z]|[^A-Za-z0-9_.@]`)
+
+// foreignNames are parameters of other drivers that look like variables.
+var foreignNames = []string{
+	"ssl", "ssl_ca", "ssl_cert", "ssl_key", "ssl_mode", "sslmode", "sslaccept", "sslca", "sslcert", "sslidentity", "sslkey", "sslpassword", "sslrootcert",
+	"connection_limit", "pool_timeout", "pool_size", "socket_timeout", "statement_cache_size", "application_name", "encrypt", "schema", "socket",
+	"unix_socket", "driver", "pooling", "reconnect", "encoding",
+}
+
+// foreignParameter reports whether a parameter that go-sql-driver does not know, and so sends as a SET, is another driver's.
+func foreignParameter(name string) bool {
+	return camelCase.MatchString(name) || slices.Contains(foreignNames, strings.ToLower(name))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
@@ -195,4 +196,51 @@ func (w lockedWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.w.Write(b)
+}
+
+// TestPoolUsedUpAtFirst is TestPoolUsedUp for what a program calls before anything else, and for callers that have less time
+// than a store waits for a connection.
+func TestPoolUsedUpAtFirst(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		l.store()
+		for _, most := range []time.Duration{conn.OpenWait / 4, 3 * conn.OpenWait} {
+			for name, call := range map[string]func(context.Context, *Store, *sql.Tx) error{
+				"Check":   func(ctx context.Context, s *Store, _ *sql.Tx) error { return s.Check(ctx) },
+				"Migrate": func(ctx context.Context, s *Store, _ *sql.Tx) error { return s.Migrate(ctx) },
+				"Cluster": func(ctx context.Context, s *Store, _ *sql.Tx) error { _, err := s.Cluster(ctx); return err },
+				"Doctor": func(ctx context.Context, s *Store, _ *sql.Tx) error {
+					_, err := s.Doctor(ctx, doctor.Options{})
+					return err
+				},
+				"LockTx": func(ctx context.Context, s *Store, tx *sql.Tx) error { return s.LockTx(ctx, tx, "k") },
+				"List":   func(ctx context.Context, s *Store, _ *sql.Tx) error { _, err := s.List(ctx, "", "", 1); return err },
+				"Reap":   func(ctx context.Context, s *Store, _ *sql.Tx) error { _, err := s.Reap(ctx, 48*time.Hour); return err },
+				"Marks":  func(ctx context.Context, s *Store, _ *sql.Tx) error { _, err := s.Marks(ctx, "k", 1); return err },
+				"ForceRelease": func(ctx context.Context, s *Store, _ *sql.Tx) error {
+					_, err := s.ForceRelease(ctx, "k")
+					return err
+				},
+				"Inspect": func(ctx context.Context, s *Store, _ *sql.Tx) error {
+					_, err := s.Inspect(ctx, []string{"k"})
+					return err
+				},
+			} {
+				t.Run(fmt.Sprint(name, most), func(t *testing.T) {
+					t.Parallel()
+					pool, s, _ := l.sharedPool(t, 16, Options{})
+					tx, err := pool.BeginTx(within(t, time.Minute), nil)
+					must(t, err)
+					defer tx.Rollback()
+					for pool.Stats().InUse < 16 {
+						c, err := pool.Conn(within(t, time.Minute))
+						must(t, err)
+						defer c.Close()
+					}
+					if err := call(within(t, most), s, tx); err == nil || !strings.Contains(err.Error(), "no connection of the pool was free (16 of 16 in use)") {
+						t.Errorf("%v: does not name the pool and its numbers", err)
+					}
+				})
+			}
+		}
+	})
 }

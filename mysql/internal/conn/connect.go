@@ -43,6 +43,9 @@ func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 	return nil, busy
 }
 
+// Plain takes a connection out of the pool as it is, for Doctor. One that is used up is waited for as a step does.
+func (d *DB) Plain(ctx context.Context) (*sql.Conn, error) { return d.take(ctx, OpenWait) }
+
 // Explain is an error if one of the Store's pools waits for a connection: of a program's pool
 // that is used up, or of a server that does not greet. Otherwise it is nil. Nothing is sent.
 func (d *DB) Explain() error {

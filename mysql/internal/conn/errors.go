@@ -89,6 +89,9 @@ func Classify(what string, err error) error {
 	if why != nil {
 		hint = why.advice
 	}
+	if what == "connect" && ofParameter[Number(err)] {
+		hint = "the server refused a parameter of the DSN: go-sql-driver sends those that it does not know as SET: leave out what is another driver's (useSSL, sslmode, serverVersion), and correct what is misspelt"
+	}
 	e := &driver.Error{Lasting: why != nil, NotApplied: undone(err), Silent: errors.Is(err, ErrSilent)}
 	switch {
 	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrLeft), errors.Is(err, sqldriver.ErrBadConn):
@@ -112,6 +115,9 @@ func Classify(what string, err error) error {
 	}
 	return e
 }
+
+// ofParameter are the answers to a SET that was made of a parameter of the DSN. While a connection is made nothing else is sent.
+var ofParameter = map[uint16]bool{1064: true, ErNoVariable: true, 1229: true, 1231: true, 1232: true, 1238: true, 1621: true}
 
 func loginImpossible(err error) bool {
 	for _, e := range []error{mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrUnknownPlugin, mysql.ErrOldProtocol} {
