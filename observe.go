@@ -26,10 +26,10 @@ type Leader struct {
 	Owner string
 
 	// Token is the term, as the database has it (Info.Token): it never falls. The leader's own
-	// lease may have a larger one, up to the next term's: see Lease.Token. A term with a smaller
-	// one than was seen is left out: tokens fall where the server's clock was set back after
-	// the key's row was reaped, and UniqueInsert's rows may differ by the time that an attempt
-	// waited in the server, at most a few seconds.
+	// lease may have a larger one, up to the next term's: see Lease.Token. A later term whose
+	// row has a smaller one gets the number after the last, about a second later: rows of
+	// UniqueInsert have the time at which the attempt began, which may have waited in the server, and tokens
+	// fall where the server's clock was set back after the key's row was reaped.
 	Token int64
 
 	Since time.Time     // when the term began (with Shared or Slots: the oldest hold), by the database's clock; zero: not known
@@ -136,6 +136,9 @@ type observedKey struct {
 	wanted   uint64        // the one for which somebody waits; one that was sent: nobody
 
 	leader  Leader        // the state of the newest term
+	terms   []storedTerm  // the last ones that were told, as the database has them
+	older   storedTerm    // what the last answers said, with a smaller token; zero: they had none
+	olderAt time.Duration // when it was first said
 	at      time.Duration // when it was told
 	freeAt  time.Duration // when it was first told that nobody leads, since somebody did
 	failure error         // why the last probe had no answer; nil: it had
@@ -321,12 +324,27 @@ func (o *observedKey) note(info driver.Info, err error, now time.Duration) (news
 	after := Leader{
 		Key: o.name, Held: info.Held && !info.Kept, Owner: info.Owner, Token: info.Token, Since: info.Since, Left: info.Left,
 	}
-	if after.Token < before.Token {
-		if after.Held || after.Token > 0 {
+	stored := storedTerm{info.Hold, info.Token}
+	gone := info.Token == 0 && !info.Held // the row is, and with it the last term's name
+	later := info.Token > before.Token || len(o.terms) == 0
+	if !later && !gone && !o.shows(stored) {
+		if !o.insists(stored, now) {
 			return news // an older term: who answered was behind
 		}
-		after = before // the row is gone, and with it the last term's name
+		if later = after.Held; later {
+			after.Token = before.Token + 1
+		}
+	} else {
+		o.older = storedTerm{}
+	}
+	switch {
+	case later:
+		o.terms = append(o.terms[max(0, len(o.terms)-maxTerms+1):], stored)
+	case gone, !after.Held && !o.shows(stored):
+		after = before
 		after.Held = false
+	default:
+		after.Token = before.Token
 	}
 	if info.InPhase() {
 		after.Owner = "" // there may be many, who come and go
