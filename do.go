@@ -26,8 +26,9 @@ import (
 //
 //	ctx, cancel := context.WithTimeout(ctx, time.Hour) // of the wait and of the job
 //	defer cancel()
-//	err := rowlock.Do(ctx, locks, "report", job, rowlock.NoWait(), rowlock.MinHold(10*time.Minute))
-//	if errors.Is(err, rowlock.ErrHeld) { return nil } // another has it, or had it within the last 10 minutes
+//	err := rowlock.Do(ctx, locks, "report", job, rowlock.NoWait(),
+//		rowlock.MinHold(9*time.Minute)) // the tick is every 10 minutes: a bit less
+//	if errors.Is(err, rowlock.ErrHeld) { return nil } // another has it, or had it at this tick
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if err := checkRun(ctx, "do", l, key, fn); err != nil {
 		return err

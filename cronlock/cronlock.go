@@ -55,7 +55,7 @@ func Wrap(logger cron.Logger, l rowlock.Locker, key string, opts ...rowlock.Opti
 }
 
 // Period is an option that sets the TTL and the MinHold by the shortest time between two
-// runs of the job. The TTL is d, at least 1 s and at most 30 s: a program that is killed
+// runs of the job. The TTL is 0.8 of d, at least 1 s and at most 30 s: a program that is killed
 // in the job costs at most one further run, where d is a second or more. The MinHold is
 // d/2, at most 30 s: clocks may be that far apart. Options after it override either. A d
 // that is not positive is an error that matches rowlock.ErrInvalid, which the logger gets

@@ -21,7 +21,7 @@ import (
 //
 //	gocronlock.NewLocker(locks, gocronlock.Period(time.Minute))
 //
-// Two times matter, and both must be shorter than that period. The lock of a job is
+// Two times matter, and both should be shorter than that period. The lock of a job is
 // kept for at least MinHold from its grant, by the database's clock, because gocron
 // unlocks as soon as the job has ended and the schedulers' clocks differ: a late one
 // would find a short job's lock free again, and run it a second time. And when a
@@ -44,7 +44,7 @@ func NewLocker(l rowlock.Locker, opts ...rowlock.Option) gocron.Locker {
 }
 
 // Period is an option for NewLocker that sets the TTL and the MinHold by the shortest
-// time between two runs of any job that uses the Locker. The TTL is d, at least 1 s
+// time between two runs of any job that uses the Locker. The TTL is 0.8 of d, at least 1 s
 // and at most 30 s: a process that is killed in a job costs at most one further run of
 // it, where d is a second or more. The MinHold is d/2, at most 30 s: clocks may be
 // that far apart. Options after it override either. A d that is not positive is an

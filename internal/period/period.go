@@ -30,13 +30,14 @@ func Before(opts []rowlock.Option) []rowlock.Option {
 	return append([]rowlock.Option{rowlock.MinHold(minHold), rowlock.TTL(ttl)}, opts...)
 }
 
-// Option sets the TTL and the MinHold by the shortest time between two runs of a job. One
+// Option sets the TTL and the MinHold by the shortest time between two runs of a job: both are shorter than that, so that the
+// next run is not lost to a program that died at the beginning of the one before. One
 // that is not positive is refused when the option is used.
 func Option(d time.Duration) rowlock.Option {
 	if d <= 0 {
 		return rowlock.TTL(d)
 	}
-	return both(rowlock.TTL(min(max(d, shortest), longest)), rowlock.MinHold(min(d/2, longest)))
+	return both(rowlock.TTL(min(max(d/5*4, shortest), longest)), rowlock.MinHold(min(d/2, longest)))
 }
 
 // both is one option that sets what two do. (What S stands for has no name outside of
