@@ -110,6 +110,9 @@ func (p *punctual) begins(ctx context.Context, l *Lease) bool {
 	if !ok {
 		l.c.log.InfoContext(ctx, "a run is put off: its lease was granted too long ago", "key", l.Key(), "token", l.token, "ago", late)
 		p.allowed = max(p.allowed, 2*late)
+		l.c.store.Work.Do(func() { // the release may take as long
+			l.g.Release(ctx, (*user)(l), max(l.c.opts.ReleaseWait, 4*late), false)
+		})
 		return false
 	}
 	p.allowed = max(p.usual, 2*late, p.allowed/2)

@@ -1,12 +1,14 @@
 package mysqllock
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
@@ -169,6 +171,50 @@ func TestInfoNamesTheHold(t *testing.T) {
 		must(t, lease.Release(ctx))
 		if info, err = p.Inspect(ctx, "a"); err != nil || info.Hold != (driver.HoldID{}) {
 			t.Errorf("a free key: %+v, %v", info, err)
+		}
+	})
+}
+
+// TestForceReleaseOfReaders: the holds of a phase are ended by a second statement. Where a stranger's
+// transaction keeps that waiting, the answer says what the first one has done: whose holds it ended, and
+// no ErrChanged. On MariaDB the first one waits too, and nothing is done.
+func TestForceReleaseOfReaders(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, l *lab) {
+		for _, aimed := range []bool{true, false} {
+			key := fmt.Sprint("read ", aimed)
+			c := client{t: t, Store: l.store()}
+			reader := request(key, time.Hour)
+			reader.Mode = driver.Shared
+			hold := c.grant(reader)
+			tx, err := l.db.Begin()
+			must(t, err)
+			defer tx.Rollback()
+			var n int
+			must(t, tx.QueryRow("SELECT COUNT(*) FROM (SELECT * FROM "+l.shares()+" WHERE name=? FOR UPDATE) AS x", key).Scan(&n))
+			if n != 1 {
+				t.Fatalf("%d rows of readers are locked", n)
+			}
+			seen, err := c.Inspect(within(t, patience), []string{key})
+			must(t, err)
+			var before driver.Info
+			if aimed {
+				before, err = c.ForceReleaseIf(within(t, time.Minute), seen[0])
+			} else {
+				before, err = c.ForceRelease(within(t, time.Minute), key)
+			}
+			must(t, tx.Rollback())
+			after, failed := c.Inspect(within(t, patience), []string{key})
+			must(t, failed)
+			renewed, failed := c.Renew(within(t, patience), []driver.Hold{hold})
+			must(t, failed)
+			alive := renewed[0].Status == driver.Alive
+			switch {
+			case err == nil && (!before.Held || before.Readers != 1 || after[0].Held || alive):
+				t.Errorf("aimed %v: %+v, and afterwards held %v, the reader alive %v: want what it ended", aimed, before, after[0].Held, alive)
+			case err != nil && (errors.Is(err, driver.ErrChanged) || !after[0].Held || !alive || l.kind == testserver.MySQL):
+				t.Errorf("aimed %v: %v, and afterwards held %v, the reader alive %v", aimed, err, after[0].Held, alive)
+			}
 		}
 	})
 }

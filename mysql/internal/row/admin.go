@@ -150,12 +150,17 @@ func (r Row) Is(seen *driver.Info) bool {
 // Force writes the guard's index entry, so it waits for an open guarded
 // transaction like a takeover and is bounded like one; between its tries it waits
 // by asking. The holds of a phase are ended by a second statement, also by a force that
-// comes after one which got no further. With seen it ends that hold or phase only.
+// comes after one which got no further. With seen it ends that hold or phase only. The first
+// statement frees the key: what becomes of the second does not change the answer.
 func (l *Table) Force(ctx context.Context, key string, seen *driver.Info) (info driver.Info, err error) {
+	freed := false
 	err = Insist(ctx, l.db, func(bound time.Duration) (guarded bool, err error) {
 		err = l.db.Slow(ctx, func(c *conn.Conn) error {
 			if c.Left() {
 				return conn.ErrLeft
+			}
+			if freed {
+				return EndShares(ctx, l, c, bound, key)
 			}
 			infos, rows, err := l.infos(ctx, c, []string{key})
 			if err != nil {
@@ -192,16 +197,25 @@ func (l *Table) Force(ctx context.Context, key string, seen *driver.Info) (info 
 			if n, err := res.RowsAffected(); seen != nil && (err != nil || n == 0) {
 				return errors.Join(err, ErrChanged)
 			}
+			freed = true
 			if !r.InPhase && r.ID != (driver.HoldID{}) {
 				return nil
 			}
-			// A renewal finds out by itself that the phase is over; this ends the hold at once.
-			_, err = c.Exec(ctx, bound, ForcedShares(l, key).Literal())
-			return err
+			return EndShares(ctx, l, c, bound, key)
 		})
 		return guarded, err
 	})
+	if freed {
+		return info, nil
+	}
 	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, l.Name), err)
+}
+
+// EndShares is the second statement of a forced release: it ends the holds of a phase at once.
+// Where it is not answered their renewals find out by themselves that the phase is over.
+func EndShares(ctx context.Context, l *Table, c *conn.Conn, bound time.Duration, key string) error {
+	_, err := c.Exec(ctx, bound, ForcedShares(l, key).Literal())
+	return err
 }
 
 // Guarded reports whether a guard is open on the row: it locks the entry in the

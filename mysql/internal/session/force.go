@@ -26,10 +26,17 @@ const forceWait = 1200 * time.Millisecond
 // ends the session, at most a TTL (in whole seconds) after its last heartbeat.
 func (f *ForUpdate) Force(ctx context.Context, key string, seen *driver.Info) (info driver.Info, err error) {
 	var before state
+	freed := false
 	err = row.Insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
-		before, info, guarded, err = f.raise(ctx, key, seen, bound)
+		if freed {
+			return false, f.db.Slow(ctx, func(c *conn.Conn) error { return row.EndShares(ctx, f.lease, c, bound, key) })
+		}
+		before, info, guarded, freed, err = f.raise(ctx, key, seen, bound)
 		return guarded, err
 	})
+	if freed {
+		err = nil // what becomes of the rest does not change the answer
+	}
 	if err == nil && before.locked && !before.InPhase {
 		err = f.endHolder(ctx, before)
 	}
@@ -37,8 +44,8 @@ func (f *ForUpdate) Force(ctx context.Context, key string, seen *driver.Info) (i
 }
 
 // raise writes the lease row, if it still is as it was read, and gives the state before.
-// guarded: an open guard is in the way.
-func (f *ForUpdate) raise(ctx context.Context, key string, seen *driver.Info, bound time.Duration) (before state, info driver.Info, guarded bool, err error) {
+// guarded: an open guard is in the way. freed: it was written, also where err is that of what comes then.
+func (f *ForUpdate) raise(ctx context.Context, key string, seen *driver.Info, bound time.Duration) (before state, info driver.Info, guarded, freed bool, err error) {
 	err = f.db.Slow(ctx, func(c *conn.Conn) error {
 		if c.Left() {
 			return conn.ErrLeft
@@ -81,13 +88,13 @@ func (f *ForUpdate) raise(ctx context.Context, key string, seen *driver.Info, bo
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, conn.ErrBlocked) // it changed: once more
 		}
+		freed = true
 		if s.InPhase || s.ID == (driver.HoldID{}) { // or a force before got no further
-			// A renewal finds out by itself that the phase is over; this ends the holds at once.
-			_, err = c.Exec(ctx, bound, row.ForcedShares(f.lease, key).Literal())
+			return row.EndShares(ctx, f.lease, c, bound, key)
 		}
-		return err
+		return nil
 	})
-	return before, info, guarded, err
+	return before, info, guarded, freed, err
 }
 
 // endHolder waits until the row is free, or another's, and ends the session of a
