@@ -68,7 +68,7 @@ func (s *Server) cluster(p program, dir string) error {
 		m.way = &galera{list: m.list, library: p.galera, dir: dir}
 	}
 	for i, one := range m.list {
-		if s.kind == MySQLGroup3 || s.kind == MariaDBGalera3 {
+		if s.kind == MariaDBGalera3 {
 			port, err := freePort()
 			if err != nil {
 				return err

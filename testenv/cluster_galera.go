@@ -32,7 +32,7 @@ func (g *galera) arguments(i int, m *member, all []*member) []string {
 		"--wsrep-on=ON", "--wsrep-provider=" + g.library, "--wsrep-cluster-name=rowlock-testenv",
 		"--wsrep-cluster-address=" + g.address(all), "--wsrep-node-address=" + m.peerAddr(), fmt.Sprintf("--wsrep-node-name=n%d", i),
 		"--wsrep-sst-method=testenv", "--wsrep-slave-threads=2", "--wsrep-sync-wait=0",
-		"--wsrep-provider-options=gcache.size=64M;evs.suspect_timeout=PT3S;evs.inactive_timeout=PT8S;evs.keepalive_period=PT0.5S",
+		"--wsrep-provider-options=gmcast.listen_addr=tcp://" + m.peerAddr() + ";gcache.size=64M;evs.suspect_timeout=PT3S;evs.inactive_timeout=PT8S;evs.keepalive_period=PT0.5S",
 	}
 }
 

@@ -38,6 +38,7 @@ func TestCluster(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			data := t.TempDir()
 			t.Setenv("ROWLOCK_TEST_DATA", data)
+			onlyLoopback(t)
 			begin := time.Now()
 			s := startCluster(t, kind)
 			t.Logf("%s %s after %v", kind, s.Version(), time.Since(begin).Round(100*time.Millisecond))

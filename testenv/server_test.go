@@ -19,6 +19,7 @@ func TestServer(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			data := t.TempDir()
 			t.Setenv("ROWLOCK_TEST_DATA", data)
+			onlyLoopback(t)
 			s := start(t, kind)
 			c := connect(t, s)
 

@@ -22,7 +22,7 @@ type mutation struct {
 }
 
 var (
-	promise = regexp.MustCompile(`^(P([1-9]|1[0-9]|2[0-7])|fairness|cost)$`) // fairness and cost are measured, not promised
+	promise = regexp.MustCompile(`^(P([1-9]|1[0-9]|2[0-7])|fairness|cost|answers)$`) // fairness and cost are measured, and answers are for people: not promised
 	changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 )
 
@@ -69,7 +69,7 @@ func (m *mutation) check() error {
 	case m.title == "" || m.bug == "" || len(m.tests) == 0:
 		return fmt.Errorf("%s: Title, Bug and Test are needed", m.name)
 	case len(m.breaks) == 0 || slices.ContainsFunc(m.breaks, func(p string) bool { return !promise.MatchString(p) }):
-		return fmt.Errorf("%s: Breaks %q: name promises, P1 to P27, or fairness, or cost", m.name, m.breaks)
+		return fmt.Errorf("%s: Breaks %q: name promises, P1 to P27, or fairness, cost or answers", m.name, m.breaks)
 	case len(m.paths) == 0:
 		return fmt.Errorf("%s: the diff changes no file", m.name)
 	}
