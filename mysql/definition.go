@@ -34,7 +34,7 @@ func nullability(null bool) string {
 }
 
 var (
-	createLine  = regexp.MustCompile("^CREATE TABLE IF NOT EXISTS (\\w+) \\($")
+	createLine  = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS (\w+) \($`)
 	columnLine  = regexp.MustCompile(`^(\w+) +([A-Z]+(?:\(\d+\))?(?: UNSIGNED)?) +(NOT NULL|NULL)$`)
 	primaryLine = regexp.MustCompile(`^PRIMARY KEY \((.*)\)$`)
 	keyLine     = regexp.MustCompile(`^KEY \w+ \(.*\)$`) // the reads name it, and fail where it is missing
