@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rowlock/rowlock/internal/unit"
 )
+
+// shortestPeriod is the shortest of Every.
+const shortestPeriod = 20 * time.Millisecond
 
 // Every runs fn once in each period, in one of all the programs that call it with the same
 // key and period, by the database's clock: a cron job without a scheduler. Each program waits
@@ -35,7 +40,7 @@ import (
 // fn returned, what fn returned ends nothing, as with Lead: the next run is that of the next
 // period.
 //
-// period is positive, at most a year, and the same in all programs: each grant counts its own.
+// period is at least 20 ms, at most a year, and the same in all programs: each grant counts its own.
 // The options are those of Acquire; NoWait and MinHold are ErrInvalid, and so is a MaxHold
 // below the period. ForceRelease ends the period: the next run begins within about a minute.
 //
@@ -46,6 +51,8 @@ func Every(ctx context.Context, l Locker, key string, period time.Duration, fn f
 		return err
 	}
 	switch s := settingsOf(opts); {
+	case unit.Check("the period is", period, shortestPeriod) != nil:
+		return fmt.Errorf("every %q: %w: %w", key, ErrInvalid, unit.Check("the period is", period, shortestPeriod))
 	case period <= 0 || period > longest:
 		return fmt.Errorf("every %q: %w: the period is %v: use a positive time up to %v", key, ErrInvalid, period, longest)
 	case s.noWait:

@@ -9,9 +9,11 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/unit"
 )
 
-// Options configures a Client. The zero value is good.
+// Options configures a Client. The zero value is good. A duration above 0 and below 1ms
+// (ReapInterval: 1s) is ErrInvalid: a number without a unit is nanoseconds.
 type Options struct {
 	// TTL is how long the database grants a hold without renewal: after a crash
 	// the key is free again within TTL. Default 30s. The client renews at a third
@@ -90,6 +92,7 @@ const (
 	minMargin           = 5 * time.Millisecond
 	defaultReleaseWait  = 3 * time.Second
 	defaultReapInterval = time.Hour
+	minReapInterval     = time.Second
 	reapGrace           = 24 * time.Hour
 
 	// maxOwner is the longest owner, in bytes.
@@ -99,8 +102,32 @@ const (
 	longest = 366 * 24 * time.Hour
 )
 
+// checkUnits checks that durations have a unit.
+func (o Options) checkUnits() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"Margin", o.Margin, unit.Least},
+		{"MaxHold", o.MaxHold, unit.Least},
+		{"ReleaseWait", o.ReleaseWait, unit.Least},
+		{"Handoff", o.Handoff, unit.Least},
+		{"LongHold", o.LongHold, unit.Least},
+		{"ReapInterval", o.ReapInterval, minReapInterval},
+	} {
+		if err := unit.Check(d.name, d.value, d.least); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
+	return nil
+}
+
 // fill sets the defaults and checks what the user set.
 func (o Options) fill(lim driver.Limits) (Options, error) {
+	if err := o.checkUnits(); err != nil {
+		return o, err
+	}
 	if o.TTL == 0 {
 		o.TTL = max(defaultTTL, lim.MinTTL)
 	}
@@ -164,7 +191,7 @@ func TTL(d time.Duration) Option { return func(s *settings) { s.TTL = d } }
 // MinHold keeps the key taken until d after the grant, by the database's clock,
 // whether the holder releases it before or crashes: at most one hold in d,
 // whatever the clocks of the programs say. The next Acquire waits for it, the next
-// TryAcquire gets ErrHeld. At most MaxHold. The grant itself is renewed as usual:
+// TryAcquire gets ErrHeld. At least 1ms, at most MaxHold. The grant itself is renewed as usual:
 // a holder that works for longer than d keeps the key for as long as it works.
 func MinHold(d time.Duration) Option { return func(s *settings) { s.MinHold = d } }
 
@@ -281,6 +308,11 @@ func marginOf(ttl, margin time.Duration) time.Duration {
 
 func (s settings) check(margin time.Duration, lim driver.Limits) error {
 	margin = marginOf(s.TTL, margin)
+	for _, err := range [...]error{unit.Check("MinHold", s.MinHold, unit.Least), unit.Check("MaxHold", s.MaxHold, unit.Least)} {
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
 	switch {
 	case s.TTL < lim.MinTTL || s.TTL <= 0:
 		return fmt.Errorf("%w: TTL %v: this store needs at least %v", ErrInvalid, s.TTL, lim.MinTTL)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/unit"
 )
 
 // Severity says how bad a finding is. A larger one is worse.
@@ -128,6 +129,11 @@ func (o Options) Fill(table []Entry) (Options, error) {
 	}
 	if o.TTL < 0 || o.Failover < 0 {
 		return o, fmt.Errorf("%w: doctor: TTL is %v and Failover %v: neither can be negative", driver.ErrInvalid, o.TTL, o.Failover)
+	}
+	for _, err := range [...]error{unit.Check("TTL", o.TTL, unit.Least), unit.Check("Failover", o.Failover, unit.Least), unit.Check("OldTransaction", o.OldTransaction, unit.Least)} {
+		if err != nil {
+			return o, fmt.Errorf("%w: doctor: %w", driver.ErrInvalid, err)
+		}
 	}
 	if o.OldTransaction < 0 {
 		return o, fmt.Errorf("%w: doctor: OldTransaction is %v: use 1s or more", driver.ErrInvalid, o.OldTransaction)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/unit"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -76,13 +77,16 @@ func (s *Store) LockTxNoWait(ctx context.Context, tx Tx, keys ...string) error {
 	return s.lockTx(ctx, ctx, tx, keys, (*txLock).noWait)
 }
 
-// LockTxWait is LockTx that waits for at most d, which is above zero: then the error
+// LockTxWait is LockTx that waits for at most d, which is at least 1 ms: then the error
 // matches rowlock.ErrHeld. The transaction goes on; it may have some of the keys
 // until it ends. A key that is free it gets however short d is: what the Store does before on a
 // connection of its own may take two seconds longer.
 func (s *Store) LockTxWait(ctx context.Context, tx Tx, d time.Duration, keys ...string) error {
 	if d <= 0 {
 		return fmt.Errorf("mysql: lock keys in a transaction: %w: wait of %v: use more than 0, or LockTxNoWait", driver.ErrInvalid, d)
+	}
+	if err := unit.Check("wait of", d, unit.Least); err != nil {
+		return fmt.Errorf("mysql: lock keys in a transaction: %w: %w", driver.ErrInvalid, err)
 	}
 	limit, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

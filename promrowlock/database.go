@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/unit"
 )
 
 // Lister lists keys: a *rowlock.Client, or a Store of mysqllock or mongolock.
@@ -70,6 +71,10 @@ func NewDBCollector(l Lister, o DBOptions) (*DBCollector, error) {
 		return nil, fmt.Errorf("promrowlock: %w: %d prefixes: use at most %d", rowlock.ErrInvalid, len(o.Prefixes), maxPrefixes)
 	case o.MaxKeys < 0:
 		return nil, fmt.Errorf("promrowlock: %w: MaxKeys %d: use a positive number, or 0 for %d", rowlock.ErrInvalid, o.MaxKeys, defaultMaxKeys)
+	case unit.Check("Timeout", o.Timeout, unit.Least) != nil:
+		return nil, fmt.Errorf("promrowlock: %w: %w", rowlock.ErrInvalid, unit.Check("Timeout", o.Timeout, unit.Least))
+	case unit.Check("MaxAge", o.MaxAge, unit.Least) != nil:
+		return nil, fmt.Errorf("promrowlock: %w: %w", rowlock.ErrInvalid, unit.Check("MaxAge", o.MaxAge, unit.Least))
 	case o.Timeout < 0:
 		return nil, fmt.Errorf("promrowlock: %w: Timeout %v: use a positive time, or 0 for %v", rowlock.ErrInvalid, o.Timeout, defaultTimeout)
 	}

@@ -32,9 +32,9 @@ func Before(opts []rowlock.Option) []rowlock.Option {
 
 // Option sets the TTL and the MinHold by the shortest time between two runs of a job: both are shorter than that, so that the
 // next run is not lost to a program that died at the beginning of the one before. One
-// that is not positive is refused when the option is used.
+// below a millisecond is refused when the option is used.
 func Option(d time.Duration) rowlock.Option {
-	if d <= 0 {
+	if d < time.Millisecond { // not positive, or a number without a unit
 		return rowlock.TTL(d)
 	}
 	return both(rowlock.TTL(min(max(d/5*4, shortest), longest)), rowlock.MinHold(min(d/2, longest)))
