@@ -2,18 +2,12 @@ package rowlock_test
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/testdb"
-	"github.com/rowlock/rowlock/internal/testserver"
-	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
 // saidStore says of every key what it is told to.
@@ -78,66 +72,5 @@ func TestP24_ObserveATermWithASmallerToken(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestP24_ObserveTheTermOfALateAttempt: UniqueInsert. The row of a term has a token a millisecond below the one before, as an attempt leaves
-// it that began earlier and waited for the row.
-func TestP24_ObserveTheTermOfALateAttempt(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
-		t.Run(kind, func(t *testing.T) {
-			config := testdb.MySQL(t, kind)
-			store, err := mysqllock.Open(config.FormatDSN(), mysqllock.Options{Strategy: mysqllock.UniqueInsert})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close()
-			if err := store.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c := testdb.Client(t, store, 0)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			first := acquire(t, c, "k", rowlock.Owner("A"))
-			info, err := c.Inspect(ctx, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var last rowlock.Leader
-			wrote := false
-			for leader, err := range c.Observe(ctx, "k") {
-				if err != nil {
-					t.Logf("observe: %v", err)
-					continue
-				}
-				if leader.Token < last.Token || leader.Held && leader.Owner != last.Owner && leader.Token == last.Token {
-					t.Errorf("P24: term %d of %s after %d of %s", leader.Token, leader.Owner, last.Token, last.Owner)
-				}
-				switch last = leader; {
-				case leader.Owner == "B":
-					return
-				case leader.Held:
-					go first.Release(context.Background())
-				case !wrote && last.Token > 0:
-					wrote = true
-					insert(t, config.FormatDSN(), info.Token-1000*driver.TokenRange)
-				}
-			}
-			t.Errorf("P24: the term of B was never observed, the last was %+v", last)
-		})
-	}
-}
-
-// insert writes the row of a hold of "k" by B, with that token.
-func insert(t *testing.T, dsn string, token int64) {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	_, err = db.Exec(fmt.Sprintf("INSERT INTO rowlock_unique (name,hold,owner,token,acquired_at,expires_at) VALUES ('k',RANDOM_BYTES(16),'B',%d,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6)+INTERVAL 1 HOUR)", token))
-	if err != nil {
-		t.Fatal(err)
 	}
 }
