@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (e *examination) lacking(ctx context.Context, table string, columns []strin
 		if e.o.ReadOnly || !e.writable {
 			text = "EXPLAIN " + text
 		}
-		err := e.impatiently(ctx, func() error { _, err := e.sessions[0].ask(ctx, text); return err })
+		err := e.impatiently(ctx, func() error { return e.try(ctx, text) })
 		switch conn.Number(err) {
 		case conn.ErDatabaseDenied, conn.ErTableDenied:
 			denied = append(denied, needs.privilege)
@@ -70,6 +71,17 @@ func (e *examination) lacking(ctx context.Context, table string, columns []strin
 		lacking = fmt.Sprintf("%s on table %s: denied", strings.Join(denied, ", "), table)
 	}
 	return lacking, tries, nil
+}
+
+// try sends a statement on a connection of the Store's, whose settings are those of its statements, whatever the server's or
+// the DSN's are.
+func (e *examination) try(ctx context.Context, text string) error {
+	return conn.DetachedErr(ctx, e.s.db, "doctor", func(ctx context.Context) error {
+		return e.s.db.Slow(ctx, func(c *conn.Conn) error {
+			_, err := conn.Query(ctx, c, 0, text, func(*sql.Rows) (bool, error) { return true, nil })
+			return err
+		})
+	})
 }
 
 // otherTables looks at those of runs and of LockTx, which locks do not need.

@@ -100,10 +100,11 @@ func (f *ForUpdate) noRoom(err error) error {
 	return &marked
 }
 
-// rollBack frees what a session has locked; where that fails it is not used again.
+// rollBack frees what a session has locked; where that fails it is not used again. completion_type was set when the session
+// was made, and only statements of ours are sent on it: so the short text means the same as conn.Rollback, in each cycle.
 func rollBack(ctx context.Context, session *conn.Conn) error {
 	session.Locks = false
-	_, err := session.Exec(ctx, 0, conn.Rollback)
+	_, err := session.Exec(ctx, 0, "ROLLBACK")
 	if err != nil {
 		session.Broken = true
 	}
