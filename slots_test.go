@@ -87,7 +87,8 @@ func TestSlotsAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if took := f.Now() - began; took != 4*time.Second {
+		// Whoever was refused by a hold that is just being given back tries once more within milliseconds.
+		if took := f.Now() - began; took < 4*time.Second || took > 4*time.Second+20*time.Millisecond {
 			t.Errorf("20 holds of a second in 5 slots took %v", took)
 		}
 		free(t, f, "k")

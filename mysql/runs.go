@@ -85,8 +85,8 @@ func (s *Store) mark(ctx context.Context, tx Tx, in, at string, h driver.Hold, r
 // notMarked says why a mark was not written: because it is there, or because something on the table that is not
 // rowlock's, such as a CHECK constraint, refuses it, about which IGNORE is silent.
 func (s *Store) notMarked(ctx context.Context, tx Tx, table, key, run string) error {
-	found, err := conn.Collect(ctx, tx, conn.NewText(300).Add("SELECT 1 FROM ", table, " FORCE INDEX (PRIMARY) WHERE name=").Key(key).
-		Add(" AND run=").Key(run).Add(" LIMIT 1 LOCK IN SHARE MODE").String(), conn.ScanOne[int])
+	found, err := conn.Collect(ctx, tx, conn.NewText(300).Add("SELECT name FROM ", table, " FORCE INDEX (PRIMARY) WHERE name=").Key(key).
+		Add(" AND run=").Key(run).Add(" LIMIT 1 LOCK IN SHARE MODE").String(), conn.ScanKey)
 	switch {
 	case err != nil:
 		return sessionError(txError(err))
