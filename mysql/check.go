@@ -172,6 +172,9 @@ func checkTables(ctx context.Context, c *conn.Conn, layout []row.Layout, defined
 		if !needed && found[d.table].engine == "" {
 			continue
 		}
+		if found[d.table].isForeign(d) {
+			return fmt.Errorf("%w: table %s was made by somebody else: %s", driver.ErrSchema, d.table, advice)
+		}
 		if err := found[d.table].check(d); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func TestP1_OnlyTheServersClock(t *testing.T) {
 				l := *l
 				l.t = t
 				then := func(seconds int) client {
-					return client{t: t, Store: l.bare(fmt.Sprintf("timestamp=%d", at+seconds))}
+					return client{t: t, Store: storeAt(t, l.config, l.options(), int64(at+seconds))}
 				}
 				c := then(0)
 				h := c.granted(name, time.Minute)

@@ -208,9 +208,9 @@ func TestLockTxWait(t *testing.T) {
 		if n != 1 {
 			t.Error("the transaction was undone by a wait that ended")
 		}
-		must(t, s.LockTxWait(ctx, l.begin(), 1, "x")) // no time to wait, and no need
-		if err := s.LockTxWait(ctx, l.begin(), 1, "x"); !errors.Is(err, rowlock.ErrHeld) {
-			t.Errorf("a wait of a nanosecond: %v", err)
+		must(t, s.LockTxWait(ctx, l.begin(), time.Millisecond, "x")) // no time to wait, and no need
+		if err := s.LockTxWait(ctx, l.begin(), time.Millisecond, "x"); !errors.Is(err, rowlock.ErrHeld) {
+			t.Errorf("a wait of a millisecond: %v", err)
 		}
 		if err := s.LockTxWait(ctx, l.begin(), 0, "a"); !errors.Is(err, rowlock.ErrInvalid) {
 			t.Errorf("a wait of 0: %v", err)

@@ -86,7 +86,7 @@ func (c *cutter) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.HasSuffix(b[:n], []byte("\x03COMMIT")) { // COM_QUERY
+		if bytes.Contains(b[:n], []byte("\x03COMMIT")) { // COM_QUERY
 			if x := c.next.Swap(nil); x != nil {
 				lost.Store(x)
 				stay = x.stay

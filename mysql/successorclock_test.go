@@ -1,7 +1,6 @@
 package mysqllock
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -16,10 +15,8 @@ func TestP3_SuccessorClockBehind(t *testing.T) {
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	strategies := []Strategy{VersionColumn, UniqueInsert}
-	take := func(dsn string, strategy Strategy) int64 {
+	take := func(s *Store) int64 {
 		t.Helper()
-		s, err := Open(dsn, Options{Strategy: strategy})
-		must(t, err)
 		defer func() { must(t, s.Close()) }()
 		c := (&lab{t: t}).programOn(t, s, rowlock.Options{}).Client
 		lease, err := c.Acquire(within(t, patience), "a")
@@ -27,14 +24,18 @@ func TestP3_SuccessorClockBehind(t *testing.T) {
 		must(t, lease.Release(within(t, patience)))
 		return lease.Token()
 	}
-	behind := fmt.Sprintf("?timestamp=%d", time.Now().Add(-3*time.Second).Unix()) // before what the first primary grants
+	behind := time.Now().Add(-3 * time.Second).Unix() // before what the first primary grants
 	before := map[Strategy]int64{}
 	for _, strategy := range strategies {
-		before[strategy] = take(l.MemberDSNs()[0], strategy)
+		s, err := Open(l.MemberDSNs()[0], Options{Strategy: strategy})
+		must(t, err)
+		before[strategy] = take(s)
 	}
 	l.Switch(1)
+	successor, err := parseDSN(l.MemberDSNs()[1])
+	must(t, err)
 	for _, strategy := range strategies {
-		after := take(l.MemberDSNs()[1]+behind, strategy)
+		after := take(storeAt(t, successor, Options{Strategy: strategy}, behind))
 		switch rises := after > before[strategy]; {
 		case strategy == VersionColumn && !rises:
 			t.Errorf("P3: token %d after %d", after, before[strategy])

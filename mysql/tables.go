@@ -119,6 +119,11 @@ func (is *made) check(d definition) error {
 	return nil
 }
 
+// isForeign reports whether a table has columns, and none of ours.
+func (is *made) isForeign(d definition) bool {
+	return len(is.columns) > 0 && !slices.ContainsFunc(d.columns, func(c column) bool { _, ours := is.columns[c.name]; return ours })
+}
+
 func (is *made) checkColumns(d definition, m *misfit) {
 	ours := make(map[string]bool)
 	for _, want := range d.columns {
