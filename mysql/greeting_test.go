@@ -79,36 +79,35 @@ func TestAServerThatNeverSpeaks(t *testing.T) {
 		"Cluster": func(s *Store, ctx context.Context) error { _, err := s.Cluster(ctx); return err },
 		"use":     func(s *Store, ctx context.Context) error { _, err := s.Inspect(ctx, []string{"k"}); return err },
 	}
+	var waiting sync.WaitGroup // all at once: each waits for half a minute
+	defer waiting.Wait()
 	for name, call := range calls {
 		for pool, own := range map[string]bool{"Open": true, "New": false} {
-			t.Run(name+"/"+pool+"/no end", func(t *testing.T) {
-				t.Parallel()
-				s := store(t, own, Options{})
+			name := name + ", " + pool
+			endless, bounded := store(t, own, Options{}), store(t, own, Options{})
+			waiting.Go(func() {
 				done := make(chan error, 1)
-				go func() { done <- call(s, context.Background()) }()
+				go func() { done <- call(endless, context.Background()) }()
 				select {
 				case err := <-done:
 					if !errors.Is(err, conn.ErrNoGreeting) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stands still") || own && !strings.Contains(err.Error(), addr) {
-						t.Errorf("%v, want the address and the cause", err)
+						t.Errorf("%s, without an end: %v, want the address and the cause", name, err)
 					}
 				case <-time.After(10 * conn.GreetingWait):
-					t.Error("no answer")
+					t.Errorf("%s, without an end: no answer", name)
 				}
 			})
-			t.Run(name+"/"+pool+"/an end", func(t *testing.T) {
-				t.Parallel()
-				s := store(t, own, Options{})
+			waiting.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 				defer cancel()
-				err := call(s, ctx)
+				err := call(bounded, ctx)
 				if !errors.Is(err, context.DeadlineExceeded) || own && (!strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "stands still")) || !own && err.Error() == "context deadline exceeded" {
-					t.Errorf("%v, want the end of the context, the address and the cause", err)
+					t.Errorf("%s: %v, want the end of the context, the address and the cause", name, err)
 				}
 			})
 		}
 	}
 	t.Run("Acquire", func(t *testing.T) {
-		t.Parallel()
 		var mu sync.Mutex
 		var log bytes.Buffer
 		s := store(t, true, Options{})

@@ -201,7 +201,7 @@ func (w lockedWriter) Write(b []byte) (int, error) {
 // TestPoolUsedUpAtFirst is TestPoolUsedUp for what a program calls before anything else, and for callers that have less time
 // than a store waits for a connection.
 func TestPoolUsedUpAtFirst(t *testing.T) {
-	everywhere(t, func(t *testing.T, l *lab) {
+	onServers(t, func(t *testing.T, l *lab) {
 		l.store()
 		for _, most := range []time.Duration{conn.OpenWait / 4, 3 * conn.OpenWait} {
 			for name, call := range map[string]func(context.Context, *Store, *sql.Tx) error{
@@ -242,5 +242,5 @@ func TestPoolUsedUpAtFirst(t *testing.T) {
 				})
 			}
 		}
-	})
+	}, VersionColumn)
 }
