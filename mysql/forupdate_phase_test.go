@@ -276,7 +276,7 @@ func TestP19_ReaderInTheQueue(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
 		a := client{t: t, Store: l.store()}
-		b, at := l.beforeFirst("AS r WHERE r.name=")
+		b, at := l.beforeFirst("`r WHERE name=")
 		readerOrSlot(func(name string, ask func(string) driver.Request) {
 			w := a.granted(name, time.Minute)
 			asks := make(chan struct{})
