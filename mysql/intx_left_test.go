@@ -19,10 +19,10 @@ func TestInTxOnWhatAFunctionLeft(t *testing.T) {
 		p := l.program(t, rowlock.Options{})
 		other := l.otherSchema(t)
 		for _, left := range append(leftInASession(l, other), sessionState{name: "nothing"}) {
+			if left.never { // it ends the transaction
+				continue
+			}
 			t.Run(left.name, func(t *testing.T) {
-				if left.never {
-					t.Skip("it ends the transaction")
-				}
 				lease := p.lock(t, left.name)
 				t.Cleanup(func() { _ = lease.Release(ctx) })
 				var ids [3]int
