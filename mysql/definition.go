@@ -82,8 +82,8 @@ func takes(is, want string) bool {
 	least, _ := strconv.Atoi(w[2])
 	switch w[1] {
 	case "varbinary":
-		if n, ok := map[string]int{"tinyblob": 1<<8 - 1, "blob": 1<<16 - 1, "mediumblob": 1 << 24, "longblob": 1 << 32}[i[1]]; ok {
-			return n >= least
+		if n, ok := map[string]int64{"tinyblob": 1<<8 - 1, "blob": 1<<16 - 1, "mediumblob": 1 << 24, "longblob": 1 << 32}[i[1]]; ok {
+			return n >= int64(least)
 		}
 		return i[1] == "varbinary" && length >= least
 	case "binary": // a longer one fills the value up, and then it is another value
