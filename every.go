@@ -50,9 +50,10 @@ func Every(ctx context.Context, l Locker, key string, period time.Duration, fn f
 	if err := checkRun(ctx, "every", l, key, fn); err != nil {
 		return err
 	}
+	if err := unit.Check("the period is", period, shortestPeriod); err != nil {
+		return fmt.Errorf("every %q: %w: %w", key, ErrInvalid, err)
+	}
 	switch s := settingsOf(opts); {
-	case unit.Check("the period is", period, shortestPeriod) != nil:
-		return fmt.Errorf("every %q: %w: %w", key, ErrInvalid, unit.Check("the period is", period, shortestPeriod))
 	case period <= 0 || period > longest:
 		return fmt.Errorf("every %q: %w: the period is %v: use a positive time up to %v", key, ErrInvalid, period, longest)
 	case s.noWait:
