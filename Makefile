@@ -1,5 +1,5 @@
 # Every target works on a fresh clone with Go alone: nothing is installed. Servers come from the command testenv
-# (testenv/README.md), built into .cache. The exception is model, which needs Spin and a C compiler.
+# (dev/testenv/README.md), built into .cache. The exception is model, which needs Spin and a C compiler.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,13 +13,17 @@ TESTENV := $(TOOLS)/testenv
 each = rc=0; for m in $(MODULES); do ( cd "$$m"; export GOWORK=off; \
 	[ -n "$$(go list ./... 2>/dev/null)" ] || exit 0; echo "== $$m"; $(1) ) || rc=1; done; exit $$rc
 
+comma := ,
+
 .PHONY: help
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: testenv ## the flash sale example on real servers
-	@cd examples && $(TESTENV) run -- go run ./flashsale $(ARGS)
+demo: ## a flash sale on real servers: without a lock, with each kind of lock, holders killed and frozen (ARGS=-short)
+	@dev/build dev/testenv ./cmd/testenv $(TESTENV)
+	@dev/build examples ./flashsale $(TOOLS)/flashsale
+	@$(TESTENV) run --servers mysql,mongo$(if $(findstring -mariadb,$(ARGS)),$(comma)mariadb) -- $(TOOLS)/flashsale $(ARGS)
 
 .PHONY: test
 test: testenv ## every test of every module, with the race detector, on real servers
@@ -41,24 +45,29 @@ race: test ## the same: tests always run with the race detector
 
 .PHONY: bench
 bench: testenv ## every number beside its floors and peers; SHORT=1: in a few minutes (ARGS="-only N1")
-	@cd bench && GOWORK=off go build -o $(TOOLS)/bench .
+	@cd dev/bench && GOWORK=off go build -o $(TOOLS)/bench .
 	@$(TESTENV) run -- $(TOOLS)/bench $(if $(SHORT),-short) $(ARGS)
+
+.PHONY: charts
+charts: ## the figures of docs/performance.md again, from the tables in dev/bench/results; measures nothing
+	@cd dev/bench && GOWORK=off go build -o $(TOOLS)/bench .
+	@$(TOOLS)/bench -redraw docs
 
 .PHONY: gobench
 gobench: testenv ## the Go benchmarks of engine and backends (SHORT=1: each once BENCH=regexp BENCHTIME=1s)
-	@$(TESTENV) run -- go test $(if $(SHORT),-short) -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),$(if $(SHORT),1x,1s))' . ./memory ./mysql/... ./mongo/...
+	@$(TESTENV) run -- go test $(if $(SHORT),-short) -run '^$$' -bench '$(or $(BENCH),.)' -benchtime '$(or $(BENCHTIME),$(if $(SHORT),1x,1s))' . ./enginetest ./memory ./mysql/... ./mongo/...
 
 # Its own copy of time.Now lets the clients' wall clocks be stepped; where Go's is not as expected it goes without.
 .PHONY: verify
 verify: ## faults, histories and checkers on every server; SHORT=1: in five minutes (ARGS="-servers mysql -duration 1h")
 	@mkdir -p $(TOOLS)
-	@cd verify && export GOWORK=off; if go run ./wallclock $(TOOLS)/wallclock; then \
+	@cd dev/verify && export GOWORK=off; if go run ./wallclock $(TOOLS)/wallclock; then \
 		go build -overlay $(TOOLS)/wallclock/overlay.json -tags wallclock -o $(TOOLS)/verify .; else go build -o $(TOOLS)/verify .; fi
 	@$(TOOLS)/verify $(if $(SHORT),-short) $(ARGS)
 
 .PHONY: model
 model: ## the formal models of the protocol, every state (SHORT=1 STORY=1 MODEL=names; needs spin and gcc)
-	@verify/model/run $(if $(SHORT),-short) $(if $(STORY),-story) $(MODEL)
+	@dev/verify/model/run $(if $(SHORT),-short) $(if $(STORY),-story) $(MODEL)
 
 # Go's fuzzer fails now and then, without a failing input, when its time is over in the middle of one: then once more.
 .PHONY: fuzz
@@ -76,7 +85,7 @@ fuzz: ## each fuzz test in turn, without servers (FUZZTIME=20s; SHORT=1: 3s each
 
 .PHONY: mutations
 mutations: $(if $(SHORT),,testenv) ## deliberate bugs, and whether a test catches each (SHORT=1 MUTATION=names ARGS=-base)
-	@cd verify && GOWORK=off go build -o $(TOOLS)/mutations ./mutations
+	@cd dev/verify && GOWORK=off go build -o $(TOOLS)/mutations ./mutations
 	@$(if $(SHORT),,$(TESTENV) run --) $(TOOLS)/mutations $(if $(SHORT),-short) $(ARGS) $(MUTATION)
 
 .PHONY: lint
@@ -94,14 +103,20 @@ build: $(TOOLS)/systems ## every module on its own; that it and its tests compil
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 DIST = $(CURDIR)/dist
 
+# Beside the programs: the licences of what is in them, packages of Debian where there is dpkg-deb, and a file for an image.
 .PHONY: dist
-dist: ## the program rowlock for Linux, macOS and Windows, into dist/ (PLATFORMS="linux/amd64 …" DIST=folder)
+dist: $(TOOLS)/licenses ## the program rowlock for Linux, macOS and Windows, .deb, licences and Dockerfile, into dist/ (PLATFORMS="linux/amd64 …" DIST=folder)
+	@mkdir -p $(abspath $(DIST)) && cp .ci/dist/Dockerfile $(abspath $(DIST))/
+	@cd cmd/rowlock && GOWORK=off $(TOOLS)/licenses $(PLATFORMS) >$(abspath $(DIST))/rowlock-licences.txt
 	@cd cmd/rowlock && export GOWORK=off CGO_ENABLED=0; version=$$(git describe --tags --always --dirty 2>/dev/null || echo unknown); \
 	for platform in $(PLATFORMS); do \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		out=$(abspath $(DIST))/rowlock-$$GOOS-$$GOARCH; [ $$GOOS != windows ] || out=$$out.exe; \
 		go build -trimpath -ldflags "-s -w -X github.com/rowlock/rowlock/cmd/rowlock/rowlockcli.Version=$$version" -o $$out . || exit 1; \
 		echo $$out; \
+		[ $$GOOS = linux ] && command -v dpkg-deb >/dev/null || continue; \
+		$(CURDIR)/.ci/dist/deb $$out $(abspath $(DIST))/rowlock-licences.txt $$GOARCH "$$version" $$out.deb; \
+		echo $$out.deb; \
 	done
 
 .PHONY: shots
@@ -110,7 +125,7 @@ shots: testenv ## the pictures of the page in docs/img, of a real page about loc
 	@$(TESTENV) run --servers mysql -- $(TOOLS)/shots -out docs/img
 
 .PHONY: dashboard
-dashboard: testenv ## the picture of the Grafana dashboard in docs/img: real programs and servers, faults, a real Prometheus; 3 minutes (ARGS="-out x.png")
+dashboard: testenv ## the pictures of the Grafana dashboard in docs/img: real programs and servers, faults, a real Prometheus; 3 minutes (ARGS="-out folder")
 	@cd observability && GOWORK=off go build -o $(TOOLS)/dashboard ./dashboard
 	@$(TESTENV) run --servers mysql,mongo -- $(TOOLS)/dashboard $(ARGS)
 
@@ -123,7 +138,7 @@ release: ## try a version end to end: a program outside of the repository gets a
 # Linux machine runs both kinds of program.
 .PHONY: test-386
 test-386: ## the engine's tests as a 32-bit program (Linux on amd64)
-	@GOARCH=386 CGO_ENABLED=0 GOWORK=off go test -count=1 . ./driver ./memory ./internal/...
+	@GOARCH=386 CGO_ENABLED=0 GOWORK=off go test -count=1 . ./enginetest ./driver ./memory ./internal/...
 
 # Tests that are known to fail: see .ci/expected-red.
 .PHONY: expected-red
@@ -137,7 +152,7 @@ tidy: ## go mod tidy in every module
 .PHONY: testenv
 testenv:
 	@mkdir -p $(TOOLS)
-	@cd testenv && GOWORK=off go build -o $(TESTENV) ./cmd/testenv
+	@cd dev/testenv && GOWORK=off go build -o $(TESTENV) ./cmd/testenv
 
 # The tools have a module of their own, which nothing else requires.
 $(TOOLS)/gotestsum $(TOOLS)/staticcheck &: .ci/tools/go.mod .ci/tools/go.sum
@@ -152,3 +167,7 @@ $(TOOLS)/reruns: $(wildcard .ci/tools/reruns/*.go)
 $(TOOLS)/systems: $(wildcard .ci/tools/systems/*.go) .ci/tools/go.mod
 	@mkdir -p $(TOOLS)
 	@cd .ci/tools && GOWORK=off go build -o $(TOOLS)/ ./systems
+
+$(TOOLS)/licenses: $(wildcard .ci/tools/licenses/*.go) .ci/tools/go.mod
+	@mkdir -p $(TOOLS)
+	@cd .ci/tools && GOWORK=off go build -o $(TOOLS)/ ./licenses

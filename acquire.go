@@ -2,15 +2,10 @@ package rowlock
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/grant"
-	"github.com/rowlock/rowlock/internal/logs"
-	"github.com/rowlock/rowlock/internal/undo"
+	"github.com/rowlock/rowlock/internal/keys"
 )
 
 // Acquire waits until key is held and returns its lease. The lease is renewed in
@@ -43,7 +38,7 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	if s.noWait {
 		c.awaitOwnRelease(ctx, key, s.Mode)
 	}
-	l, err := c.wait(ctx, key, s, s.noWait, w)
+	l, err := c.wait(ctx, s.ask(key), s.noWait, w)
 	if err == nil {
 		l.noteCallSite()
 	}
@@ -57,7 +52,7 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 // ErrInvalid, ErrClosed, ErrSchema, ctx's, the database's own; or ErrReleasing: a hold which this
 // client gave back is in the way, because its Release did not wait any longer for the answer, or
 // one that an earlier attempt left behind, whose undo is not answered: try again. ctx bounds the wait for the answer: an attempt whose connection turned out to be dead is no answer,
-// and is made again. It does not queue behind the waiters of Acquire.
+// and is made again. It does not wait for others: while any wait for the key it is a *HeldError, even if nobody has the key in that moment.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	s, err := c.prepare(ctx, key, opts)
 	if err != nil {
@@ -71,7 +66,7 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	}
 	w := c.watch(ctx, key, s, true)
 	c.awaitOwnRelease(ctx, key, s.Mode)
-	l, err := c.wait(ctx, key, s, true, w)
+	l, err := c.wait(ctx, s.ask(key), true, w)
 	if err == nil {
 		l.noteCallSite()
 	}
@@ -79,26 +74,47 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	return l, err
 }
 
-// asyncWait is how long an attempt waits for a release of its own client at most.
-const asyncWait = 3 * time.Second
+// ask is what settings ask for of a key.
+func (s *settings) ask(key string) keys.Ask {
+	return keys.Ask{Key: key, Terms: s.Terms, Fair: s.fair, StandsBy: s.standsBy}
+}
 
-// awaitOwnRelease waits for the releases of key that callers of this client did not wait
-// for: the attempt would find its own client's hold. (One of Acquire that waits is woken
-// by the answer.)
+// wait gets a key for one caller.
+func (c *Client) wait(ctx context.Context, a keys.Ask, once bool, by *watched) (*Lease, error) {
+	w := c.table.Join(by.caller(ctx, a), once)
+	if w == nil {
+		return nil, fmt.Errorf("acquire %q: %w", a.Key, ErrClosed)
+	}
+	lease, refused, err := c.leaseFor(ctx, a.Key, w)
+	if refused != nil && once {
+		err = toldOf(a.Key, c.table.WhoHas(ctx, a.ID(), a.Slots, refused))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", a.Key, err)
+	}
+	return lease, nil
+}
+
+// leaseFor is the lease, or the error, that the caller gets for whom w waits for key. refused: the error is this, as the store said it.
+func (c *Client) leaseFor(ctx context.Context, key string, w *keys.Waiter) (lease *Lease, refused *keys.Refusal, err error) {
+	got, ended, err := c.table.Await(ctx, w)
+	switch {
+	case ended:
+		return nil, nil, waitError(ctx, c.waitCause(toldOf(key, err)))
+	case err != nil:
+		return nil, keys.Refused(err), toldOf(key, err)
+	}
+	lease = leaseOfUser(got.User)
+	c.logs.Step(ctx, "acquired", &lease.g.Hold, lease.token)
+	c.startReaping()
+	return lease, nil, nil
+}
+
+// awaitOwnRelease waits for the releases of key that callers of this client did not wait for: an attempt that is made once
+// would find its own client's hold.
 func (c *Client) awaitOwnRelease(ctx context.Context, key string, m driver.Mode) {
-	if !c.opts.ReleaseAsync {
-		return
-	}
-	var grants []*grant.Grant
-	c.mu.Lock()
-	for _, k := range c.entries(key) {
-		if k != nil && excludes(k.id.mode, m) {
-			grants = append(grants, k.grants...)
-		}
-	}
-	c.mu.Unlock()
-	for _, g := range grants {
-		g.AwaitRelease(ctx, asyncWait)
+	if c.opts.ReleaseAsync {
+		c.table.AwaitReleases(ctx, keys.ID{Name: key, Mode: m})
 	}
 }
 
@@ -144,110 +160,4 @@ func (c *Client) waitCause(last error) error {
 		return e.Explain()
 	}
 	return last
-}
-
-// newRequest is one attempt for key. No caller's context reaches the store: a
-// session or transaction in it would pull the statement in, and its end would
-// make the outcome unknown.
-func (c *Client) newRequest(key string, s settings, last pinning, waits bool) driver.Request {
-	r := driver.Request{
-		Key: key, Mode: s.Mode, Owner: s.Owner, TTL: s.TTL, Keep: s.Keep(),
-		Guarded: s.Guarded, Pinned: last == isPinned, Apart: last == maybePinned, Client: c.number, Wants: waits,
-		Fair: s.fair,
-	}
-	if s.Mode == driver.Slot {
-		r.Slots, r.Slot = s.Slots, c.lastSlot(key)
-	}
-	rand.Read(r.ID[:]) // never fails
-	return r
-}
-
-// outcome reads the answer to an attempt: a lease, a *HeldError, or another error
-// after which the attempt was undone if it may have been applied. ctx is the caller's,
-// for what is logged.
-func (c *Client) outcome(ctx context.Context, req *driver.Request, s settings, r driver.Result, sent, got time.Duration) (*Lease, error) {
-	switch r.Status {
-	case driver.Granted:
-		if err := badGrant(req, r); err != nil {
-			r.Err = &driver.Error{Lasting: true, Err: fmt.Errorf("the store granted %q %w, which is out of range", req.Key, err)}
-			break
-		}
-		if got < sent+s.AnswerWithin() {
-			return c.hold(&granted{grant: grant.New(req.Key, req.ID, s.Terms, sent, r)}, r.Wanted)
-		}
-		r.Err = fmt.Errorf("the grant came after %v, too late for a TTL of %v", got-sent, s.TTL)
-	case driver.Held:
-		if req.Fair && r.Ahead > 0 {
-			return nil, &HeldError{Key: req.Key, Waiting: r.Ahead, aheadLeft: r.Left}
-		}
-		return nil, &HeldError{Key: req.Key, Owner: r.Owner, Left: r.Left, Shared: r.Shared}
-	case driver.Pinned:
-		held := &HeldError{Key: req.Key, Owner: r.Owner, Pinned: true, Shared: r.Shared}
-		if r.Apart && !req.Apart {
-			return nil, &unsureError{held}
-		}
-		return nil, held
-	}
-	if !driver.IsNotApplied(r.Err) {
-		c.report.Unknown.Fail(ctx, 1, logs.Attrs(req.Key, req.Mode, "hold", req.ID, "err", r.Err)...)
-		if req.Mode == driver.Slot && r.Status != driver.Granted {
-			r.Slot = -1 // not known
-		}
-		c.unresolved.Add(undo.Task{
-			Hold: driver.Hold{
-				Key: req.Key, ID: req.ID, Token: r.Token, Stored: r.Stored, TTL: s.TTL, Keep: s.Keep(),
-				Guarded: s.Guarded, Mode: req.Mode, Slot: r.Slot, Phase: r.Phase, Undo: true,
-			},
-			Ctx:          ctx,
-			Acknowledged: r.Status == driver.Granted,
-			Sent:         got,
-		})
-	}
-	if r.Err == nil {
-		r.Err = errNoAnswer
-	}
-	return nil, r.Err
-}
-
-// badGrant is what is wrong with the numbers of a grant.
-func badGrant(req *driver.Request, r driver.Result) error {
-	switch {
-	case r.Token <= 0 || r.Token > driver.MaxToken:
-		return fmt.Errorf("with token %d", r.Token)
-	case req.Mode == driver.Exclusive:
-	case r.Phase <= 0 || r.Phase > driver.MaxToken:
-		return fmt.Errorf("in a phase with token %d", r.Phase)
-	case req.Mode == driver.Slot && (r.Slot < 0 || r.Slot >= req.Slots):
-		return fmt.Errorf("with slot %d of %d", r.Slot, req.Slots)
-	}
-	return nil
-}
-
-// errNoAnswer stands for an unknown outcome without a cause.
-var errNoAnswer = errors.New("the database gave no usable answer")
-
-// granted is a grant with the lease of its first user.
-type granted struct {
-	grant grant.Grant
-	lease Lease
-}
-
-// hold makes the lease of a grant. If the client was closed meanwhile the grant is given
-// back.
-func (c *Client) hold(new *granted, hint driver.Hint) (*Lease, error) {
-	g, l := &new.grant, &new.lease
-	l.c, l.g, l.token, l.began = c, g, g.Hold.Token, g.Began
-	c.renewer.Add(g, (*user)(l)) // before closed is read: Close ends what it finds here
-	c.mu.Lock()
-	closed := c.closed
-	c.grantBegan(g, hint)
-	if !closed {
-		c.startReaping()
-	}
-	c.mu.Unlock()
-	if closed {
-		g.EndUnwanted((*user)(l))
-		return nil, ErrClosed
-	}
-	return l, nil
 }

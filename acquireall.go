@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/keys"
 )
 
 // AcquireAll asks for all its keys at once. Where some are refused it keeps what it got below
@@ -128,25 +129,26 @@ func (a *acquisition) once() (*Group, error) {
 			return g, nil
 		}
 	}
-	var held, failed error
-	var refused groupKey
-	for _, k := range a.keys {
+	var failed error
+	var refused *groupKey
+	for i := range a.keys {
+		k := &a.keys[i]
 		switch {
 		case k.lease != nil && failed == nil:
 			if lost := k.lease.Err(); lost != nil { // before all were held
 				failed = fmt.Errorf("acquire all: %w", lost)
 			}
-		case errors.Is(k.err, ErrHeld) && held == nil:
-			held, refused = k.err, k
+		case k.refused != nil && !k.refused.OwnRelease && refused == nil:
+			refused = k
 		case k.err != nil && failed == nil:
 			failed = k.err
 		}
 	}
 	a.giveBack(0)
 	a.awaitBack()
-	if held != nil {
-		held = a.c.nameHolder(a.ctx, keyID{refused.name, refused.set.Mode}, refused.set.Slots, refusal(held))
-		return nil, fmt.Errorf("acquire %q: %w", refused.name, held)
+	if refused != nil {
+		named := a.c.table.WhoHas(a.ctx, keys.ID{Name: refused.name, Mode: refused.set.Mode}, refused.set.Slots, refused.refused)
+		return nil, fmt.Errorf("acquire %q: %w", refused.name, toldOf(refused.name, named))
 	}
 	return nil, failed
 }
@@ -226,16 +228,8 @@ func (a *acquisition) over() bool { return a.ctx.Err() != nil || a.c.isClosed() 
 // caller of this client has in a mode that excludes this one, or waits for in the same mode, or
 // that this client leaves to another program for a moment, is waited for as Acquire does.
 func (a *acquisition) open() int {
-	c := a.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
 	for i, k := range a.keys {
-		if k.lease != nil {
-			continue
-		}
-		id := keyID{k.name, k.set.Mode}
-		if e := c.keys[id]; e != nil && !e.Open(now, e.env()) || c.heldHere(id) != nil {
+		if k.lease == nil && !a.c.table.MayBeFree(keys.ID{Name: k.name, Mode: k.set.Mode}) {
 			return i
 		}
 	}
@@ -245,25 +239,25 @@ func (a *acquisition) open() int {
 // try makes one attempt for each of the first n keys that is not held. It returns the index
 // of the first that was not granted, or -1.
 func (a *acquisition) try(n int) (refused int) {
-	var wanted []groupKey
+	var wanted []keys.Caller
 	var at []int
 	for i := range a.keys[:n] {
 		k := &a.keys[i]
-		k.err = nil
+		k.err, k.refused = nil, nil
 		if k.lease == nil {
-			wanted, at = append(wanted, *k), append(at, i)
+			wanted, at = append(wanted, k.watched.caller(a.ctx, k.set.ask(k.name))), append(at, i)
 		}
 	}
 	if len(wanted) == 0 {
 		return -1
 	}
-	waiters := a.c.joinAll(a.ctx, wanted)
+	waiters := a.c.table.JoinAll(wanted)
 	refused = -1
 	for j, i := range at {
 		k := &a.keys[i]
 		if waiters == nil {
 			k.err = fmt.Errorf("acquire %q: %w", k.name, ErrClosed)
-		} else if k.lease, k.err = a.c.await(a.ctx, k.name, waiters[j]); k.err == nil {
+		} else if k.lease, k.refused, k.err = a.c.leaseFor(a.ctx, k.name, waiters[j]); k.err == nil {
 			k.lease.g.NeverHandOff()
 		} else {
 			k.err = fmt.Errorf("acquire %q: %w", k.name, k.err)
@@ -321,6 +315,17 @@ func (a *acquisition) waitFor(k *groupKey) error {
 		return err
 	}
 	return nil
+}
+
+// waitInRoom gets the key for a caller that has others. It ends when there is no connection
+// left for it, with that error.
+func (c *Client) waitInRoom(ctx context.Context, k *groupKey) (*Lease, error) {
+	w := c.table.JoinInRoom(k.watched.caller(ctx, k.set.ask(k.name)))
+	if w == nil {
+		return nil, fmt.Errorf("acquire %q: %w", k.name, ErrClosed)
+	}
+	lease, _, err := c.leaseFor(ctx, k.name, w)
+	return lease, err
 }
 
 // leases are those that are held, in the order of wants.

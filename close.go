@@ -50,7 +50,7 @@ func (c *Client) Close(ctx context.Context) error {
 	if key, inside := c.insideDo(ctx); inside {
 		return fmt.Errorf("close: %w: Close waits for the function that Do runs under %q, which called it", ErrSelfDeadlock, key)
 	}
-	if !c.closes() {
+	if !c.beginClose() {
 		if !waitFor(ctx, c.done) {
 			return fmt.Errorf("close: %w", waitError(ctx, nil))
 		}
@@ -65,9 +65,9 @@ func (c *Client) Close(ctx context.Context) error {
 
 	release, stop := earlier(ctx, c.opts.ReleaseWait)
 	defer stop()
-	waitFor(release, c.doneAll)
+	waitFor(release, c.doing.done)
 	c.closeOthers()
-	if waitFor(ctx, c.doneAll) {
+	if waitFor(ctx, c.doing.done) {
 		c.closeOthers() // those of which the functions had views
 	}
 	running := c.giveUp()
@@ -76,31 +76,28 @@ func (c *Client) Close(ctx context.Context) error {
 	var left []string
 	idle := waitFor(ctx, workDone)
 	if !idle {
-		left = c.underWay()
+		left = c.table.UnderWay()
 	}
-	undone, refusal := c.unresolved.Wait(ctx)
+	undone, refusal := c.table.Unresolved.Wait(ctx)
 	c.closeErr = cutOff(ctx, running, append(left, undone...), idle, refusal)
 	return c.closeErr
 }
 
-// closes begins Close: nothing new begins, and the contexts of functions of Do end. false:
+// beginClose begins Close: nothing new begins, and the contexts of functions of Do end. false:
 // it had begun.
-func (c *Client) closes() bool {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+func (c *Client) beginClose() bool {
+	c.doing.mu.Lock()
+	if c.doing.closed {
+		c.doing.mu.Unlock()
 		return false
 	}
-	c.closed = true
-	if len(c.doing) == 0 {
-		close(c.doneAll)
+	c.doing.closed = true
+	if len(c.doing.running) == 0 {
+		close(c.doing.done)
 	}
-	running := slices.Collect(maps.Keys(c.doing))
-	for _, k := range c.keys {
-		k.clearGate()
-		k.dropTicket()
-	}
-	c.mu.Unlock()
+	running := slices.Collect(maps.Keys(c.doing.running))
+	c.doing.mu.Unlock()
+	c.table.Close()
 	c.endOpen()
 	for _, ctx := range running {
 		ctx.cancel(ErrClosed)
@@ -133,9 +130,7 @@ func waitFor(ctx context.Context, done <-chan struct{}) bool {
 
 // closeOthers ends and releases the leases under which no function of Do runs.
 func (c *Client) closeOthers() {
-	c.mu.Lock()
-	running := slices.Collect(maps.Keys(c.doing))
-	c.mu.Unlock()
+	running := c.doing.all()
 	under := make(map[*grant.Grant]bool, len(running))
 	stays := make(map[grant.User]bool, len(running))
 	for _, ctx := range running {
@@ -144,7 +139,7 @@ func (c *Client) closeOthers() {
 			stays[(*user)(ctx.lease.first())] = true
 		}
 	}
-	for _, g := range c.renewer.All() {
+	for _, g := range c.table.Renewer.All() {
 		if under[g] {
 			g.EndOthers(func(u grant.User) bool { return stays[u] })
 		} else {
@@ -156,28 +151,11 @@ func (c *Client) closeOthers() {
 // giveUp ends the leases under which a function of Do still runs, without a release,
 // and names their keys.
 func (c *Client) giveUp() (keys []string) {
-	c.mu.Lock()
-	running := slices.Collect(maps.Keys(c.doing))
-	c.mu.Unlock()
+	running := c.doing.all()
 	for _, ctx := range running {
 		if l := ctx.lease; l.Err() == nil && l.g.End(grant.CutOff, nil) {
 			keys = append(keys, l.Key())
 		}
-	}
-	return keys
-}
-
-// underWay names the keys of which a release or an acquire is not answered.
-func (c *Client) underWay() (keys []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, k := range c.keys {
-		if k.Held > 0 {
-			keys = append(keys, id.name)
-		}
-	}
-	for w := c.attempts.first; w != nil; w = w.next {
-		keys = append(keys, w.try.Q.Key)
 	}
 	return keys
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 )
 
 // Do runs fn while it holds key. It waits for the key for as long as ctx allows
@@ -105,38 +108,55 @@ func runUnder(ctx context.Context, lease *Lease, fn func(context.Context, *Lease
 	return r, true
 }
 
+// doing are the functions of Do, Lead and Every that run.
+type doing struct {
+	mu      sync.Mutex
+	running map[*leaseContext]struct{}
+	closed  bool          // Close has begun
+	done    chan struct{} // closed when Close has begun and none runs
+}
+
+// all are those that run now.
+func (d *doing) all() []*leaseContext {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.running))
+}
+
 // doBegins registers a function of Do, Lead or Every on the lease that it runs under, whatever
 // Locker that came from. It makes the function's context; false: Close has begun.
 func (c *Client) doBegins(l *Lease, parent context.Context) (*leaseContext, bool) {
 	running := l.newContext(parent)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	d := &c.doing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
 		return nil, false
 	}
-	if c.doing == nil {
-		c.doing = make(map[*leaseContext]struct{})
+	if d.running == nil {
+		d.running = make(map[*leaseContext]struct{})
 	}
-	c.doing[running] = struct{}{}
+	d.running[running] = struct{}{}
 	return running, true
 }
 
 func (c *Client) doReturned(running *leaseContext) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.doing, running)
-	if c.closed && len(c.doing) == 0 {
-		close(c.doneAll)
+	d := &c.doing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.running, running)
+	if d.closed && len(d.running) == 0 {
+		close(d.done)
 	}
 }
 
 // underDo reports whether a function of Do runs under l, or under the lease in whose
 // context the view l was made.
 func (c *Client) underDo(l *Lease) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.doing.mu.Lock()
+	defer c.doing.mu.Unlock()
 	for ; l != nil; l = l.within() {
-		for running := range c.doing {
+		for running := range c.doing.running {
 			if running.lease == l {
 				return true
 			}

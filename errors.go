@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/keys"
 )
 
 // What can go wrong, by name. Test with errors.Is: each is wrapped with the
@@ -16,10 +16,9 @@ var (
 	// ErrHeld: somebody else has the key. The error is a *HeldError.
 	ErrHeld = errors.New("rowlock: held")
 
-	// ErrReleasing: this Client gave the key back or lost it, or gave up an attempt that may have
-	// got it, and the database has not answered the release of that hold in time. Whether the key
-	// is free is not known, and it is not called held, until that hold has expired. The release is
-	// repeated: try again.
+	// ErrReleasing: what is in the way is most likely a hold of this Client's own. It released the key or
+	// lost it, or gave up an attempt that may have got it, and the database has not answered in time
+	// that this hold is ended. The Client repeats that, and at the latest the hold expires: try again.
 	ErrReleasing = errors.New("rowlock: the release of a hold that this client had, or may have got, of the key is not answered")
 
 	// ErrLost: the hold ended before it was released. The error is a *LostError.
@@ -72,16 +71,15 @@ type HeldError struct {
 	Pinned bool          // the hold is over, but an open transaction of its holder must end first
 	Shared bool          // it is held by leases of Shared or Slots; of a request that is not exclusive: where that is known
 
-	// Waiting, with Fair: so many programs wait before this caller, whose turn comes first;
-	// the key itself may be free, and Left is not known.
+	// Waiting is how many programs wait for the key, this caller's own among them if it waited. They may be all that keeps the
+	// key from the caller: then Owner and Left are not known. With SelectForUpdate: 0, it is not
+	// known.
 	Waiting int
-
-	aheadLeft time.Duration // until they are over by themselves
 }
 
 func (e *HeldError) Error() string {
-	if e.Waiting > 0 {
-		return fmt.Sprintf("rowlock: %q is not free for this caller: %d that wait with Fair come first", e.Key, e.Waiting)
+	if e.Waiting > 0 && e.Owner == "" && e.Left == 0 {
+		return fmt.Sprintf("rowlock: %q is not free for this caller: programs that wait come first (%d)", e.Key, e.Waiting)
 	}
 	s := fmt.Sprintf("rowlock: %q is held", e.Key)
 	if e.Shared {
@@ -102,6 +100,19 @@ func (e *HeldError) Error() string {
 // Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
+// toldOf is the error that callers get where err is why they cannot have key: a *HeldError or ErrReleasing for a
+// refusal, and any other as it is. What may be a hold of this client's own is not called held.
+func toldOf(key string, err error) error {
+	r := keys.Refused(err)
+	switch {
+	case r == nil:
+		return err
+	case r.OwnRelease, r.PerhapsOwn:
+		return ErrReleasing
+	}
+	return &HeldError{Key: key, Owner: r.Owner, Left: r.Left, Pinned: r.Pinned, Shared: r.Shared, Waiting: r.Standing}
+}
+
 // shown is an owner as it is, unless something in it would spoil a line: anything may
 // have been written there.
 func shown(owner string) string {
@@ -109,59 +120,4 @@ func shown(owner string) string {
 		return q
 	}
 	return owner
-}
-
-// Reason says why a hold was lost. (It is made of a grant.Reason by lostReasons; a lease hears of
-// it in user.Ended. A new one goes into Reasons, and into the tables of ui and rowlockcli too.)
-type Reason string
-
-// The reasons of a LostError.
-const (
-	ReasonExpired Reason = "expired"  // it could not be renewed in time, or its holder stood still for too long
-	ReasonTaken   Reason = "taken"    // the database has a newer hold of the key
-	ReasonRemoved Reason = "removed"  // the database has no such hold any more: its row is gone, or the session that it hung on
-	ReasonForced  Reason = "forced"   // somebody used ForceRelease (and nobody took the key since: then it is taken)
-	ReasonMaxHold Reason = "max-hold" // the time set by MaxHold is over
-	ReasonClosed  Reason = "closed"   // the Client was closed while the lease was held
-)
-
-// LostError says that a hold ended before it was released. It matches ErrLost.
-type LostError struct {
-	Key    string
-	Token  int64
-	Reason Reason
-	Err    error // the last failed renewal, or the end of the session that the hold hung on, if that was the cause
-}
-
-var reasonTexts = map[Reason]string{
-	ReasonExpired: "it was not renewed within its TTL",
-	ReasonTaken:   "another holder has the key",
-	ReasonRemoved: "the database has no such hold any more",
-	ReasonForced:  "it was released by force",
-	ReasonMaxHold: "its MaxHold is over",
-	ReasonClosed:  "the client was closed",
-}
-
-func (e *LostError) Error() string {
-	s := fmt.Sprintf("rowlock: lease of %q (token %d) lost: %s", e.Key, e.Token, reasonTexts[e.Reason])
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Is makes a LostError match ErrLost.
-func (e *LostError) Is(target error) bool { return target == ErrLost }
-
-// Unwrap is the cause, if one is known.
-func (e *LostError) Unwrap() error { return e.Err }
-
-var lostReasons = map[grant.Reason]Reason{
-	grant.Expired: ReasonExpired, grant.MaxHold: ReasonMaxHold, grant.Taken: ReasonTaken,
-	grant.Removed: ReasonRemoved, grant.Forced: ReasonForced, grant.Closed: ReasonClosed, grant.CutOff: ReasonClosed,
-}
-
-// lostError is the *LostError of a grant that ended with reason.
-func lostError(key string, token int64, reason grant.Reason, cause error) *LostError {
-	return &LostError{Key: key, Token: token, Reason: lostReasons[reason], Err: cause}
 }

@@ -18,15 +18,16 @@ const shortestPeriod = 20 * time.Millisecond
 // (see [MinHold]), whether fn has returned before or its program has died. Then the programs
 // race for the next run. The first run is at once, if the last one began a period ago or more.
 //
-// So a run begins at least a period after the run before it began, whatever is late, and runs
-// never overlap as long as leases are held. Where the answer to a grant comes late (by more than
-// 20 ms, a twentieth of the period, or twice what the last one took), fn is not begun: the key is
-// given back and is free at once, whoever gets it next runs, and the Logger gets a line (Info). A
-// run that takes longer than the period is followed by the next at once; none is made up for. A
-// run begins some milliseconds after the period is over, and the next period counts from
-// there: where runs belong to times of day, use a scheduler (package gocronlock). The run of a
-// program that dies is over: the next is due at the end of its period, or of its TTL if that
-// is later. What a run must do exactly once belongs in Once of the Store.
+// So a run begins at least a period after the run before it began, whatever is late, and runs never overlap
+// as long as leases are held. A run must not begin long after its grant, or it would come too near to the
+// next. If the answer to the grant is late, Every does not begin fn: it gives the key back, the next
+// program that gets the key runs fn, and the Logger gets a line (Info). Late is more than 20 ms, or a
+// twentieth of a period below 400 ms; after a late answer, more than twice as late as that. A run that
+// takes longer than the period is followed by the next at once; none is made up for. A run begins some
+// milliseconds after the period is over, and the next period counts from there: where runs belong to times
+// of day, use a scheduler (package gocronlock). The run of a program that dies is over: the next is due at
+// the end of its period, or of its TTL if that is later. What a run must do exactly once belongs in Once of
+// the Store.
 //
 // Every returns only with an error, when fn, ctx or the client has ended it:
 //
@@ -36,12 +37,12 @@ const shortestPeriod = 20 * time.Millisecond
 //   - ErrClosed when [Client.Close] has begun, which waits for fn as it does for that of [Do].
 //   - The error of Acquire, for one that trying again does not cure; see [Lead].
 //
-// An error of fn beside ctx's and ErrClosed is joined with them. When a hold was lost before
+// If fn returns an error too, it is joined with ctx's or ErrClosed. When a hold was lost before
 // fn returned, what fn returned ends nothing, as with Lead: the next run is that of the next
 // period.
 //
 // period is at least 20 ms, at most a year, and the same in all programs: each grant counts its own.
-// The options are those of Acquire; NoWait and MinHold are ErrInvalid, and so is a MaxHold
+// The options are those of Acquire; NoWait, MinHold and Reentrant are ErrInvalid, and so is a MaxHold
 // below the period. ForceRelease ends the period: the next run begins within about a minute.
 //
 // While the key is kept and nobody runs, a program that waits asks for it about once a minute;
@@ -54,6 +55,8 @@ func Every(ctx context.Context, l Locker, key string, period time.Duration, fn f
 		return fmt.Errorf("every %q: %w: %w", key, ErrInvalid, err)
 	}
 	switch s := settingsOf(opts); {
+	case s.reentrant:
+		return fmt.Errorf("every %q: %w: Reentrant: each run needs a hold of its own; leave it out", key, ErrInvalid)
 	case period <= 0 || period > longest:
 		return fmt.Errorf("every %q: %w: the period is %v: use a positive time up to %v", key, ErrInvalid, period, longest)
 	case s.noWait:
@@ -65,7 +68,7 @@ func Every(ctx context.Context, l Locker, key string, period time.Duration, fn f
 	}
 	p := punctual{usual: min(period/20, lateUsual)}
 	p.allowed = p.usual
-	all := append(append(make([]Option, 0, len(opts)+2), opts...), MinHold(period), func(s *settings) { s.Late = p.allowed })
+	all := append(append(make([]Option, 0, len(opts)+3), opts...), standBy, MinHold(period), func(s *settings) { s.Late = p.allowed })
 	for {
 		lease, err := leaseOf(ctx, "every", l, key, all)
 		if err != nil {

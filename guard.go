@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// BeginGuard is the first step of a guard, for implementations of Store: it says that
+// For authors of stores: BeginGuard is the first step of a guard. It says that
 // the lease is about to be named in a transaction, and returns its hold. From then
 // on the lease is never handed off in memory: its release goes to the database,
 // where the next grant meets the transaction, however long that stays open. So it

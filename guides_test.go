@@ -25,7 +25,7 @@ func TestGuides(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, page := range append(guides, "cronlock/README.md") {
+	for _, page := range append(guides, "adapters/cron/README.md") {
 		for _, b := range codeBlock.FindAllStringSubmatch(read(t, page), -1) {
 			if strings.HasPrefix(b[2], "package main\n") || b[1] == "yaml" && strings.HasSuffix(page, "jobs.md") {
 				continue // cmd/rowlock runs the lines of that guide

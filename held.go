@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/keys"
 )
 
 // Held is a lease that a client has.
@@ -27,6 +28,12 @@ type Held struct {
 	// of the attempt that was granted.
 	Renewed time.Time
 	NoRenew bool // renewals are the caller's
+
+	// Leads: it is a term of Lead, and held for as long as the program leads. It is no sign of work that hangs.
+	Leads bool
+
+	// Ending: MaxHold ends it when Left is over, and no renewal makes Left longer.
+	Ending bool
 }
 
 // Leases are those that the client has now, the one that has been held longest first. It asks
@@ -38,17 +45,18 @@ func (c *Client) Leases() []Held {
 	}
 	var all []Held
 	now, wall := c.now(), time.Now()
-	for _, g := range c.renewer.All() {
-		deadline, renewed, noRenew := g.Trusted()
+	for _, g := range c.table.Renewer.All() {
+		trust := g.Trusted()
 		for _, u := range g.Users() {
-			l := (*Lease)(u.(*user))
+			l := leaseOfUser(u)
 			if l.end() != nil {
 				continue
 			}
 			all = append(all, Held{
 				Key: g.Hold.Key, Token: l.token, Mode: g.Hold.Mode, Slot: l.Slot(), Owner: g.Terms.Owner,
 				Since: wall.Add(l.began - now), For: max(now-l.began, 0),
-				TTL: g.Terms.TTL, Left: max(deadline-now, 0), Trust: deadline - renewed, Renewed: wall.Add(renewed - now), NoRenew: noRenew,
+				TTL: g.Terms.TTL, Left: max(trust.Deadline-now, 0), Trust: trust.Deadline - trust.Renewed, Renewed: wall.Add(trust.Renewed - now),
+				NoRenew: trust.NoRenew, Leads: l.leads.Load(), Ending: trust.Ending,
 			})
 		}
 	}
@@ -72,6 +80,9 @@ type Wait struct {
 	// Err says why it could not have the key last: a *HeldError where another holds it; nil: that
 	// is not known yet.
 	Err error
+
+	// StandsBy: it waits in Lead or Every, where a long wait is usual: while another program leads, or until the next run is due.
+	StandsBy bool
 }
 
 // Waits are the callers that wait now, in Acquire, Do, Lead, Every or AcquireAll, the one that has waited longest
@@ -81,36 +92,17 @@ func (c *Client) Waits() []Wait {
 		return nil
 	}
 	var all []Wait
-	c.mu.Lock()
 	now, wall := c.now(), time.Now()
-	for id, k := range c.keys {
-		for _, w := range k.waiters {
-			all = append(all, Wait{
-				Key: id.name, Mode: id.mode, Owner: w.set.Owner,
-				Since: wall.Add(w.since - now), For: max(now-w.since, 0), Err: w.last,
-			})
-		}
-	}
-	c.mu.Unlock()
+	c.table.EachWaiting(func(w *keys.Waiter) {
+		all = append(all, Wait{
+			Key: w.ID().Name, Mode: w.Mode, Owner: w.Owner,
+			Since: wall.Add(w.Since - now), For: max(now-w.Since, 0), Err: toldOf(w.ID().Name, w.Last),
+			StandsBy: w.StandsBy,
+		})
+	})
 	for i := range all {
 		all[i].Name = c.nameOf(all[i].Key)
 	}
 	slices.SortFunc(all, func(a, b Wait) int { return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Key, b.Key)) })
 	return all
-}
-
-// Name is Options.Name.
-func (c *Client) Name() string {
-	if c == nil {
-		return ""
-	}
-	return c.opts.Name
-}
-
-// Store is the one that the client was made with; nil for a nil Client.
-func (c *Client) Store() driver.Store {
-	if c == nil {
-		return nil
-	}
-	return c.store.Driver()
 }

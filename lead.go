@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -52,11 +53,13 @@ func Lead(ctx context.Context, l Locker, key string, fn func(ctx context.Context
 	case s.slots:
 		return fmt.Errorf("lead %q: %w: Slots: several programs would lead at once; leave it out, or call Do with it in a loop", key, ErrInvalid)
 	}
+	opts = append(slices.Clip(opts), standBy)
 	for {
 		term, err := leaseOf(ctx, "lead", l, key, opts)
 		if err != nil {
 			return err
 		}
+		term.leads.Store(true)
 		r, open := runUnder(ctx, term, fn)
 		if again, err := r.goOn(ctx, "lead", term, open); !again {
 			return err
@@ -67,6 +70,9 @@ func Lead(ctx context.Context, l Locker, key string, fn func(ctx context.Context
 		term.c.pause(ctx, term.g.Terms.TTL/10)
 	}
 }
+
+// standBy marks the acquire of a caller that waits for as long as others do its work: see Wait.StandsBy.
+func standBy(s *settings) { s.standsBy = true }
 
 // settingsOf is what opts ask for, without defaults. A nil option is Acquire's to refuse.
 func settingsOf(opts []Option) settings {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
@@ -28,13 +29,35 @@ type Lease struct {
 	views     map[*Lease]struct{} // that have not ended
 	group     *Group              // that is told of the end
 	callSite  callSite
-	watched   *watched // nil: no observer was told of it
+	leads     atomic.Bool // a term of Lead
+	watched   *watched    // nil: no observer was told of it
 
 	view *view // nil: it is the lease of a grant
 }
 
-// user is a Lease as the grant sees it.
+// user is a Lease as the grant sees it, and what waits for keys.
 type user Lease
+
+// leaseOfUser is the Lease that a user is.
+func leaseOfUser(u grant.User) *Lease { return (*Lease)(u.(*user)) }
+
+// granted is a grant with the lease of its first user: they are made, and end, together.
+type granted struct {
+	grant grant.Grant
+	lease Lease
+}
+
+// newUser makes the lease of a caller that got its key then. g is the grant that the client has; nil: one that is still to
+// be made, for which newUser makes room.
+func (c *Client) newUser(g *grant.Grant, began time.Duration, token int64) grant.Used {
+	if g != nil {
+		return grant.Used{Grant: g, User: (*user)(&Lease{c: c, g: g, token: token, began: began, local: true})}
+	}
+	new := new(granted)
+	l := &new.lease
+	l.c, l.g, l.token, l.began = c, &new.grant, token, began
+	return grant.Used{Grant: l.g, User: (*user)(l)}
+}
 
 // Ended implements grant.User: Err, Done and the contexts, before any statement leaves.
 func (u *user) Ended(reason grant.Reason, cause error) {
@@ -227,7 +250,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return l.releaseView()
 	}
 	released := l.c.store.Work.Do(func() {
-		if l.end() == nil && !l.c.handoff(ctx, l) {
+		if l.end() == nil && !l.c.table.Handoff(ctx, grant.Used{Grant: l.g, User: (*user)(l)}, l.token) {
 			l.g.Release(ctx, (*user)(l), l.c.opts.ReleaseWait, l.c.opts.ReleaseAsync)
 		}
 	})

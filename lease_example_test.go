@@ -52,8 +52,8 @@ func ExampleMaxHold() {
 // imports takes the key for as long as the import needs, with a TTL and a bound of its own.
 func imports(ctx context.Context, locks rowlock.Locker, work func(context.Context, *rowlock.Lease) error) error {
 	return rowlock.Do(ctx, locks, "import", work,
-		rowlock.TTL(2*time.Minute),   // no outage shorter than that stops it; after a crash the key is free that late
-		rowlock.MaxHold(6*time.Hour), // whoever hangs does not keep it for ever
+		rowlock.TTL(2*time.Minute),   // an outage of a minute does not stop it; after a crash the key stays locked this long
+		rowlock.MaxHold(6*time.Hour), // ends work that hangs
 	)
 }
 
@@ -91,6 +91,8 @@ func stuck(ctx context.Context, locks *rowlock.Client, key string, pause time.Du
 		return fmt.Sprintf("%s released it; its MinHold ends in %v", second.Owner, second.Left), nil
 	case second.Hold == first.Hold && second.Left > first.Left-pause:
 		return second.Owner + " lives, and renews it", nil
+	case second.Hold != first.Hold:
+		return "it changed hands meanwhile: " + second.Owner + " has it now", nil
 	}
 	return fmt.Sprintf("%s does not renew it; it is free in %v", second.Owner, second.Left), nil
 }

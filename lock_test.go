@@ -11,11 +11,25 @@ import (
 	"github.com/rowlock/rowlock/memory"
 )
 
+// TestAcquireReleaseAndWait is the short story of a lock: it is held for as long as its program lives, by one at a time,
+// and each holder has a larger token than the one before.
 func TestAcquireReleaseAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		store := memory.New()
-		a, b := newClient(t, store, rowlock.Options{}), newClient(t, store, rowlock.Options{})
+		program := func() *rowlock.Client {
+			c, err := rowlock.New(store, rowlock.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := c.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			return c
+		}
+		a, b := program(), program()
 		lease, err := a.Acquire(ctx, "k")
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func (l *Lease) logLongHold(now time.Duration) {
 	l.callSite = callSite{}
 	held := l.ended == nil
 	l.mu.Unlock()
-	if by[0] == 0 || !held {
+	if by[0] == 0 || !held || l.leads.Load() { // a leader holds for as long as it leads
 		return
 	}
 	l.c.log.Info("a lease is held for long; if it was forgotten, release it, or set MaxHold",

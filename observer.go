@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// Observer is told what a Client does: for metrics, tracing and audit, without a dependency
+// For observers: an Observer is told what a Client does: for metrics, tracing and audit, without a dependency
 // here. Packages otelrowlock and promrowlock have made ones. Give it to Options.Observers.
 // Any function may be nil; New reads them, a change after that has no effect.
 //
@@ -59,7 +59,7 @@ type Observer struct {
 	Reaped func(e Reaped)
 }
 
-// AcquireStart is an acquire that begins.
+// For observers: AcquireStart is an acquire that begins.
 type AcquireStart struct {
 	Client string // Options.Name
 	Key    string
@@ -69,7 +69,7 @@ type AcquireStart struct {
 	Try    bool // it does not wait: TryAcquire, NoWait
 }
 
-// AcquireEnd is an acquire that has ended.
+// For observers: AcquireEnd is an acquire that has ended.
 type AcquireEnd struct {
 	Client string
 	Key    string
@@ -104,7 +104,7 @@ func (e AcquireEnd) Outcome() string {
 	return "error"
 }
 
-// LeaseEnd is a lease that has ended.
+// For observers: LeaseEnd is a lease that has ended.
 type LeaseEnd struct {
 	Client   string
 	Key      string
@@ -131,7 +131,7 @@ func (e LeaseEnd) End() string {
 	return "released"
 }
 
-// Renewed is the answer to a renewal of a lease.
+// For observers: Renewed is the answer to a renewal of a lease.
 type Renewed struct {
 	Client string
 	Key    string
@@ -146,7 +146,8 @@ type Renewed struct {
 }
 
 // TrustUsed is the share of the trust that was used when the answer came, 0 to 1. Renewals
-// leave after a third of the TTL: 0.37 is what a healthy client has, whatever its TTL (SelectForUpdate: 0.11). Near 1 its
+// leave after a third of the TTL: 0.37 is what a healthy client has, whatever its TTL (SelectForUpdate, which renews each second, or
+// sooner: 0.11 up to a TTL of 10 s, 0.04 at 30 s). Near 1 its
 // leases are about to be lost. Above 1 the answer came too late.
 func (e Renewed) TrustUsed() float64 {
 	if e.Trust <= 0 {
@@ -155,7 +156,7 @@ func (e Renewed) TrustUsed() float64 {
 	return 1 - float64(e.Left)/float64(e.Trust)
 }
 
-// Called is a call of the store, which may be several statements about many keys.
+// For observers: Called is a call of the store, which may be several statements about many keys.
 type Called struct {
 	Client string
 	Op     string // one of Ops
@@ -164,27 +165,22 @@ type Called struct {
 	Err    error // of the call as a whole
 }
 
-// Ops are the values of Called.Op: acquire; wait, an acquire in the server's queue, which takes
+// For observers: Ops are the values of Called.Op: acquire; wait, an acquire in the server's queue, which takes
 // as long as it waits there; renew; release; undo, of attempts whose outcome is unknown;
-// inspect, of probes and Inspect; line, the tickets of Fair; admin, for List and ForceRelease;
+// inspect, of probes and Inspect; look, at the lines of keys; admin, for List and ForceRelease;
 // reap.
 func Ops() []string {
-	return []string{"acquire", "wait", "renew", "release", "undo", "inspect", "line", "admin", "reap"}
+	return []string{"acquire", "wait", "renew", "release", "undo", "inspect", "look", "admin", "reap"}
 }
 
-// Reasons are those of a LostError.
-func Reasons() []Reason {
-	return []Reason{ReasonExpired, ReasonTaken, ReasonRemoved, ReasonForced, ReasonMaxHold, ReasonClosed}
-}
-
-// Reaped is a round of the reaper.
+// For observers: Reaped is a round of the reaper.
 type Reaped struct {
 	Client string
 	Rows   int
 	Err    error
 }
 
-// UpTo makes an Options.KeyName: the part of a key before the first sep, or all of it where it
+// For observers: UpTo makes an Options.KeyName: the part of a key before the first sep, or all of it where it
 // has none. UpTo("/") is for keys as "import/42", of which there are many, but few kinds.
 func UpTo(sep string) func(key string) string {
 	return func(key string) string {

@@ -11,12 +11,11 @@ import (
 // reapPatience bounds a round: a server that hangs must not end reaping for good.
 const reapPatience = time.Minute
 
-// startReaping starts the background reaper, once, if the store has one. Called
-// under c.mu of a client that is not closed.
+// startReaping starts the background reaper, once, if the store has one.
 func (c *Client) startReaping() {
 	c.reaping.Do(func() {
 		r, ok := c.store.Driver().(driver.Reaper)
-		if !ok || c.opts.ReapInterval < 0 {
+		if !ok || c.opts.ReapInterval < 0 || c.isClosed() {
 			return
 		}
 		c.store.Work.Fork(func() { c.reap(r) })

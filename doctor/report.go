@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/defaults"
 	"github.com/rowlock/rowlock/internal/unit"
 )
 
@@ -118,7 +119,6 @@ type Options struct {
 const (
 	defaultSamples = 30
 	mostSamples    = 10_000
-	defaultTTL     = 30 * time.Second
 	defaultOld     = time.Minute
 )
 
@@ -147,7 +147,7 @@ func (o Options) Fill(table []Entry) (Options, error) {
 		}
 	}
 	o.Samples = cmp.Or(o.Samples, defaultSamples)
-	o.TTL = cmp.Or(o.TTL, defaultTTL)
+	o.TTL = cmp.Or(o.TTL, defaults.TTL)
 	o.Programs = cmp.Or(o.Programs, 1)
 	o.OldTransaction = cmp.Or(o.OldTransaction, defaultOld)
 	return o, nil

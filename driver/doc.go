@@ -1,10 +1,25 @@
-// Package driver is the seam between the rowlock engine and a database. A
-// backend implements [Store]; everything generic (waiting, renewal, loss,
-// queues, undo) lives above it, in package rowlock, and everything that speaks
-// to a server lives below it.
+// Package driver is what a database must do to keep rowlock's locks. Programs that use locks do not need it: they give a
+// store of package mysqllock, mongolock or memory to rowlock.New. It is for you if you write a store for another database:
 //
-// It is written as instructions to the person who implements it. The suite in
-// package locktest pins every rule; a Store that passes it is a good Store.
+//	type Store struct{ db *sql.DB }
+//
+//	func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) { … }
+//	func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error)     { … }
+//	func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error)   { … }
+//	func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error)           { … }
+//	func (s *Store) Look(ctx context.Context, entries []driver.Entry) ([]driver.View, error)     { … }
+//	func (s *Store) Limits() driver.Limits                                                       { … }
+//
+//	func TestConformance(t *testing.T) { locktest.Run(t, harness(t)) } // what every store must pass
+//
+// Programs wait for a key in a line, which the Store keeps where the key is ([Liner]: to stand, pass, leave and advance are part of
+// Acquire and Release). A Store whose server keeps those who wait, and grants, is a [Queuer] instead. It must be one of the two.
+//
+// Package rowlock does everything generic above a [Store]: waiting, renewal, loss, queues, undo. A Store does what speaks to
+// a server. Package memory is the plainest example; CONTRIBUTING.md and docs/design.md of the repository say what else a new
+// database touches.
+//
+// The rules are instructions to the person who implements a Store. The suite in package locktest has a case for each.
 //
 // # The rules
 //
@@ -72,8 +87,8 @@
 //     acquire under a new ID, while it undoes the old one, a renewal, release or undo
 //     as it was. A Store itself sends an acquire again only as rule 4 allows.
 //
-//  13. A hint ([Hint]) is written and read where the key is, in the statement that is
-//     sent anyway. It decides nothing: no answer but Wanted depends on it. A refused
+//  13. Of a Store with Limits.Queue: a hint ([Hint]) says that a client waits. It is written and read
+//     where the key is. It decides nothing: no answer but Wanted depends on it. A refused
 //     attempt with Wants leaves it, a grant clears the grantee's own, a release leaves
 //     it where it is (a Store that removes released rows keeps one with a hint that
 //     is not over), and nothing else touches it. One exception: a client that was granted
@@ -103,7 +118,7 @@
 //     holds that may be beside each other do not wait for each other, nor for joins, renewals
 //     and gates.
 //
-//  17. A gate is what a waiting exclusive request (Wants) leaves in a phase: no Shared or Slot
+//  17. Of a Store with Limits.Queue: a gate is what a waiting exclusive request (Wants) leaves in a phase. No Shared or Slot
 //     hold is granted while it stands. It names the request, and ends after GateTime. One gate
 //     stands at a time: a request takes over the one that Request.Gate names, or leaves its
 //     own where none stands and GateAfter is over. The exclusive grant demands its own gate,
@@ -115,21 +130,38 @@
 //     statements, commits and bytes. ForceRelease ends all holds of a key, and its gate; Reap,
 //     List and Inspect know all of them.
 //
-// Of a Store that has Tickets:
+// Of a Store with Limits.Line:
 //
-//  19. A Fair request is granted only where no live ticket of another stands before its own,
-//     as a look says that begins after the request came: others have another ID, and stand
-//     before it with a smaller Seq, or the same and a smaller ID. The look
-//     may be a statement of its own, so a ticket that comes meanwhile may be passed; none that
-//     was there is. One of a client that is the first for certain comes without Fair: nobody stood
-//     before its live ticket less than TicketTime ago. A refused request writes nothing for that. Requests that are not Fair, and
-//     calls without Fair ones, cost nothing more and ask for no tickets. ForceRelease leaves
-//     tickets where they are; Reap removes those that have been over for longer than its grace.
+//  19. A line is at most MaxLine entries in the key's row or document, in the order in which they came. An entry has the
+//     hold ID of a request with Stand, its mode and number of slots, whether it is Guarded, its Claim, since when it stands and when it
+//     ends. It is alive until then, by the database's clock; one that ends later than twice MaxEntryTime from now is dead. Dead
+//     entries count for nobody, and a write of the line leaves them out. A line that cannot be read is empty, and the next write mends it.
+//
+//  20. Every Acquire, whatever it asks for, and every Release passes the key on first, in the same step: while nothing keeps the key
+//     from the first entry, that request becomes a hold as if it were granted now, with a token of its own, for its Claim
+//     instead of its TTL, without Keep and Owner, and its entry is gone. Readers and slots at the head of the line are passed the key together,
+//     up to the first exclusive entry. Nothing is passed by the Release of a hold that is Guarded, while MinHold keeps the key, where a
+//     transaction pins it, or by ForceRelease. (A Store may pass a phase without the holds of it, if View.Free tells
+//     each reader and slot that it can join: its acquire then makes the hold. One that does not come within its claim is dead, from the
+//     first Acquire on that it keeps waiting.)
+//
+//  21. A request is granted where the key is free for it and nobody stands before it who would have to wait for it: for an
+//     exclusive request anybody, for a reader an exclusive entry, for a slot an exclusive entry, or a slot that it would
+//     take a place from. Before a request that does not stand are all entries. It makes no difference whether it has Stand. One that
+//     has its entry's ID and is granted loses the entry. One that is refused and has Stand is added at the end, unless it stands or holds, in which
+//     case only the end of its entry moves, never earlier. One that was passed the key before finds its own hold
+//     (rule 4), if that is not over: the answer says how much of it is left (Result.Left), which is less than its TTL.
+//
+//  22. Release of an ID that stands takes its entry out of the line: Released. Of a request that was passed the key it is the
+//     release of that hold. Hold.Next is added to the line after the hold has ended and before the key is passed.
+//
+//  23. A key for which nobody waits costs what it costs without a line: statements, commits and bytes. ForceRelease leaves the line as it
+//     is; Reap leaves rows with a live entry; Inspect and List count live entries.
 //
 // # Beside the store
 //
-// What else must know of a new kind of database: migrations (its schema), testenv/kind.go and
-// internal/testserver (servers for tests), cmd/rowlock/rowlockcli (store.go, address.go), doctor
-// (a table of findings), verify/workload/backend.go (rounds with faults), bench/internal/lab.
-// Stores do alike what internal/storekit has; package memory is the plainest example.
+// What else must know of a new kind of database: migrations (its schema), dev/testenv/kind.go and
+// internal/testserver (servers for tests), cmd/rowlock/rowlockcli (store.go, address.go, migrate.go, exit.go, connect.go), doctor
+// (a table of findings), dev/verify/workload/backend.go (rounds with faults), dev/bench/internal/lab.
+// What stores do alike is in internal/order, guards, patience and latency; package memory is the plainest example.
 package driver

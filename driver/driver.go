@@ -23,6 +23,11 @@ const MaxKey = 255
 // there may be more.
 const MaxReap = 500
 
+// MinGrace is the smallest grace of Reap, and of removing marks of runs. An acquire that waited writes
+// a token from before its wait; were the row of a later one gone by then, tokens would go
+// backwards. No statement waits for an hour.
+const MinGrace = time.Hour
+
 // HoldID names one attempt to take a key, and the hold that comes of it: 16
 // random bytes made by the client. All zero bytes name no hold.
 type HoldID [16]byte
@@ -42,16 +47,6 @@ type Request struct {
 	// Guarded says that the lease will be used in guarded transactions.
 	Guarded bool
 
-	// Client is the number of the client that asks, from MinClient to MaxClient: a grant clears
-	// that client's own hint on the key, and no other's. 0: it has none.
-	Client uint32
-
-	// Wants says that a caller waits: if the key is refused (Held), the attempt leaves
-	// the hint of Client on the key for HintTime, where there is none. It renews its own
-	// when half of it is gone, and never touches another's before that is over. An
-	// attempt without Wants writes nothing when it is refused.
-	Wants bool
-
 	// Pinned says that the last answer for this key was Pinned: an acquire that
 	// ran into the blocking transaction again would only occupy a connection, so
 	// a Store looks first, without waiting, whether the key is still pinned.
@@ -65,6 +60,23 @@ type Request struct {
 	// below it. Slot is the one to try first, which this client had last; -1: any.
 	Slots, Slot int
 
+	// Of a Store with lines. Stand says that a caller waits: if the key is refused, the request stands in its line,
+	// or goes on to stand there. Its entry is alive for EntryTime from this request on, or until its end before, if that is
+	// later. When the key is passed to it the key is its own for Claim, and longer only by a renewal.
+	Stand     bool
+	EntryTime time.Duration
+	Claim     time.Duration
+
+	// Of a Store with a queue in the server; in another the fields from here on are zero. Client is the number of the client that
+	// asks, from MinClient to MaxClient: a grant clears that client's own hint on the key, and no other's. 0: it has none.
+	Client uint32
+
+	// Wants says that a caller waits: if the key is refused (Held), the attempt leaves
+	// the hint of Client on the key for HintTime, where there is none. It renews its own
+	// when half of it is gone, and never touches another's before that is over. An
+	// attempt without Wants writes nothing when it is refused.
+	Wants bool
+
 	// Gate, of an Exclusive request that Wants, is the ID of the request before it of the
 	// same waiting client, which left a gate: this one takes it over. Zero: none did.
 	// GateTime is how long the gate stands.
@@ -74,15 +86,6 @@ type Request struct {
 	// Waited, of Mode Shared or Slot, says that its caller was refused before: if the
 	// request begins a phase, exclusive requests leave no gate in it for GateAfter.
 	Waited bool
-
-	// Fair, of Mode Exclusive or Slot, says that those who wait have tickets (Tickets): the
-	// request is refused (Held, with Ahead) while a live ticket of another stands before it. That
-	// of a client which was told less than TicketTime ago that none does may come without Fair.
-	// Ticket and Seq are its client's own; Seq 0: it has none yet, so all others stand before
-	// it. Ticket zero: it waits for nothing, and all stand before it.
-	Fair   bool
-	Ticket HoldID
-	Seq    int64
 }
 
 // Mode says which holds of a key may be beside each other:
@@ -159,8 +162,18 @@ type Hold struct {
 	// Store may keep it for as long as the Request said.
 	Keep time.Duration
 
-	// Guarded says that a guard of this lease may be open in a transaction.
+	// Guarded says that a guard of this lease may be open in a transaction. The Release of such a hold passes the key to nobody.
 	Guarded bool
+
+	// Owner, of a Renew with Confirm, is the holder's. Confirm says that the key was passed to this hold and that the renewal is to
+	// write what its request asked for and a pass cannot: Owner, Keep (never less than was written before), Guarded. If an open transaction of an earlier holder must
+	// end first the answer is Pinned: the hold was extended, and must be confirmed again.
+	Owner   string
+	Confirm bool
+
+	// Next, of a Release: a request with Stand of the same client and key, which stands at the end of the line from the same
+	// step on, before the key is passed.
+	Next *Request
 
 	// Asks says that the answer to this Release should have Wanted, where that costs at
 	// most one cheap read for the whole call.
@@ -198,8 +211,10 @@ func (s Status) String() string {
 // Result is the answer for one Request or Hold of a call, at the same index.
 type Result struct {
 	Status Status
-	Token  int64         // Granted: the fencing token
-	Stored int64         // Granted: the token in the database's row, where it differs from Token; else equal to it
+	Token  int64 // Granted: the fencing token
+	Stored int64 // Granted: the token in the database's row, where it differs from Token; else equal to it
+	// Left, of a Granted request with Stand whose ID had the key before the call, because it was passed to it or an answer was lost: how long
+	// the hold lasts, which is left as it is. Else, Granted: 0.
 	Left   time.Duration // Held: until the key is free, by the server's clock; 0: not known. Renew, Alive: until the hold ends, where known
 	Owner  string        // Held, Pinned: whose, where it costs no extra trip; else the engine asks Inspect, for callers that do not wait
 	Wanted Hint          // Released: the hint on the key, where the Hold Asks or it costs nothing. Granted: another's hint, where it costs nothing. None: nobody waits, as far as is known
@@ -208,15 +223,16 @@ type Result struct {
 	Slot  int   // Granted, Mode Slot: which one
 	Phase int64 // Granted, Mode Shared and Slot: the token of the phase
 
-	// Ahead, of a Fair request that is Held: so many live tickets of others stand before it,
-	// which is why it was refused; Left is the time until the last of them is over by itself.
-	// 0: it is the key that is held.
-	Ahead int
-
 	// Shared, of a request that is Held: by readers or slots, or behind a gate. A Store with a
 	// Queue says so of every such request, another may of Exclusive ones only. Gated, of an
 	// Exclusive request that is Held or Pinned: its own gate stands, so no new ones come.
 	Shared, Gated bool
+
+	// Of a Store with Limits.Line. Place, of a request with Stand that is Held or Pinned, and of the Next of a Release: where it stands
+	// in the line, 1 being the first; 0: it does not, or that is not known. Standing: how many live entries the
+	// line has, that one included, and First since when the first of them stands; 0: none, or not known.
+	Place, Standing int
+	First           time.Duration
 
 	// Apart, of an acquire that is Pinned in a call of several keys: other keys of the
 	// call are, and it would take too long to find out which, while those that are
@@ -226,7 +242,8 @@ type Result struct {
 	// Final, of a Release with Undo: the attempt can never take effect any more,
 	// however late it arrives, for example because this call ended its hold and an
 	// ID is sent only once. Without it the engine repeats the undo until an attempt
-	// that is still on its way would have arrived.
+	// that is still on its way would have arrived. So it does for a request that stood, whose ID was sent again
+	// and again, if one of these attempts was not answered.
 	Final bool
 }
 
@@ -250,9 +267,8 @@ type Info struct {
 	FreeSlot       int
 	Gated          bool
 
-	// Of a key for which programs wait with rowlock.Fair: how many, counted by their
-	// tickets, and since when the first of them does. A Client's Inspect and List, and the
-	// List and ForceRelease of a Store, tell of them; Store.Inspect, the probe, does not.
+	// How many programs wait for the key, and since when the first of them does. Of a Store with Limits.Line: the live entries
+	// of the key's line. Another one (SelectForUpdate) knows only that at least one waits: Waiting is 1 then, and WaitingSince zero.
 	Waiting      int
 	WaitingSince time.Time
 }
@@ -308,9 +324,13 @@ type Limits struct {
 	// Modes are the modes that the Store has beside Exclusive. The engine sends no others.
 	Modes Modes
 
-	// Queue says that the Store's AcquireWait works: see Queuer. Turns says that its
-	// WaitTurn does: see Turner. A Store has one of them, or none.
-	Queue, Turns bool
+	// How programs wait for a key: Line says that the keys of the Store have lines (Liner), Queue that the server keeps those who
+	// wait, and grants (Queuer). A Store has one of the two; rowlock.New refuses any other.
+	Line, Queue bool
+
+	// Turns says that the WaitTurn of a Store with lines works: see Turner. A client asks for its turn when it is the first of a
+	// line, and keeps it while it has the key.
+	Turns bool
 
 	// Heartbeat says that an Exclusive hold also hangs on a session which the server ends
 	// when it is silent: Renew of one must come every min(TTL/10, 1s), and notices a

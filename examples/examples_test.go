@@ -51,6 +51,39 @@ func pass(t *testing.T, program string, args ...string) {
 	t.Log("\n" + out)
 }
 
+// TestEveryExample: each example has a test here that runs it.
+func TestEveryExample(t *testing.T) {
+	tests, err := os.ReadFile("examples_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Glob("*/main.go")
+	if err != nil || len(programs) == 0 {
+		t.Fatal(programs, err)
+	}
+	for _, p := range programs {
+		if name := filepath.Dir(p); !strings.Contains(string(tests), `build(t, "`+name+`")`) {
+			t.Errorf("no test runs the example %s", name)
+		}
+	}
+}
+
+// TestHello: it needs no server, and prints what README.md of this folder shows.
+func TestHello(t *testing.T) {
+	t.Parallel()
+	out, err := run(t, []string{}, build(t, "hello"))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out, "\n"); n != 10 || !strings.Contains(string(readme), "```\n"+out+"```\n") {
+		t.Errorf("%d lines, want 10, and the same in README.md:\n%s", n, out)
+	}
+}
+
 func TestFlashSale(t *testing.T) {
 	testserver.DSN(t, testserver.MySQL)
 	testserver.DSN(t, testserver.MariaDB)
@@ -67,6 +100,9 @@ func TestFlashSale(t *testing.T) {
 		Takeovers []struct {
 			Server, Strategy string
 			Trials           []float64 `json:"trials_ms"`
+		}
+		Freezes []struct {
+			Plain, Guarded struct{ Overwrote, Refused bool }
 		}
 	}
 	data, err := os.ReadFile(result)
@@ -92,6 +128,14 @@ func TestFlashSale(t *testing.T) {
 	const want = 2*3 + 1 // MySQL and MariaDB have three strategies, MongoDB one
 	if len(locked) != want {
 		t.Errorf("%d sales with a lock, want %d: %v", len(locked), want, locked)
+	}
+	if len(report.Freezes) != want && runtime.GOOS != "windows" {
+		t.Errorf("%d frozen holders, want %d", len(report.Freezes), want)
+	}
+	for _, f := range report.Freezes {
+		if !f.Plain.Overwrote || f.Guarded.Overwrote || !f.Guarded.Refused {
+			t.Errorf("a frozen holder: %+v, want that the plain write comes through and the guarded one is refused", f)
+		}
 	}
 	for _, o := range report.Takeovers {
 		if len(o.Trials) == 0 {

@@ -33,4 +33,4 @@ require (
 	golang.org/x/text v0.39.0 // indirect
 )
 
-replace github.com/rowlock/rowlock => ../
+replace github.com/rowlock/rowlock => ..

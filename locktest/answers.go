@@ -17,6 +17,7 @@ var answers = []testCase{
 	{name: "Wait_RefusedByReaders", run: refusedByReaders, needs: shared},
 	{name: "Wait_RefusedByAPinnedKey", run: refusedByPinned, needs: func(e *env) bool { return e.Guard != nil }},
 	{name: "Store_SinceOfAPhase", run: sinceOfAPhase, needs: modes},
+	{name: "Store_HolderDoesNotWait", run: holderDoesNotWait},
 	{name: "Store_ListShowsPinned", run: listPinned, needs: func(e *env) bool { return e.lister && e.Guard != nil }},
 }
 
@@ -206,5 +207,23 @@ func listPinned(t *testing.T, e *env) {
 	})
 	if e.RowLocks && pinned != len(guarded) {
 		t.Errorf("%d keys are pinned, want %d", pinned, len(guarded))
+	}
+}
+
+// holderDoesNotWait: a program that waited for its key, and has it, is not counted among those that wait.
+func holderDoesNotWait(t *testing.T, e *env) {
+	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
+	for range 3 {
+		key := e.key(t)
+		first := acquire(t, a, key)
+		last := acquiring(t, b, key)
+		until(t, "the other program waits", func() bool { return b.Stats().Waiting == 1 })
+		time.Sleep(e.short / 10) // until it stands in the server's queue, where there is one
+		release1(t, first)
+		lease := last()
+		if info, err := a.Inspect(soon(t), key); err != nil || info.Waiting != 0 {
+			t.Errorf("P29: nobody waits for the key: %+v, %v", info, err)
+		}
+		release1(t, lease)
 	}
 }

@@ -20,7 +20,6 @@ type env struct {
 	Harness
 	limits                         driver.Limits
 	reaper, lister, forcer, counts bool
-	tickets                        bool
 	room                           int // for holds at a time; 0: any number
 
 	id    string // begins the keys of this run

@@ -21,6 +21,7 @@ const (
 	OpRenew   Op = "renew"
 	OpRelease Op = "release"
 	OpInspect Op = "inspect"
+	OpLook    Op = "look"
 )
 
 // Call is one call of a Store on its way. A hook may change what is sent.
@@ -30,6 +31,8 @@ type Call struct {
 	Holds    []driver.Hold    // of a renew or release
 	Keys     []string         // of an inspect
 	Infos    []driver.Info    // the answer to an inspect, after send
+	Entries  []driver.Entry   // of a look
+	Views    []driver.View    // the answer to a look, after send
 }
 
 // Hook is between the engine and the Store for one call. It calls send, at
@@ -91,9 +94,9 @@ func Once(h Hook) Hook {
 	}
 }
 
-// Fault is a Store with hooks. It has Reap, List, ForceRelease, Statements and Now; what the
+// Fault is a Store with hooks. It has Look, Reap, List, ForceRelease, Statements and Now; what the
 // Store behind it has not answers with an error that matches rowlock.ErrNotSupported. It has
-// no stream and no queue of a server: a Client on it probes.
+// no stream, and its queue of a server has never a place: a Client on it probes, or looks.
 type Fault struct {
 	store driver.Store
 
@@ -109,6 +112,8 @@ var (
 	_ driver.Forcer  = (*Fault)(nil)
 	_ driver.Counter = (*Fault)(nil)
 	_ driver.Clock   = (*Fault)(nil)
+	_ driver.Liner   = (*Fault)(nil)
+	_ driver.Queuer  = (*Fault)(nil)
 )
 
 // NewFault wraps s, without any hook yet. It does not close s.
@@ -181,6 +186,28 @@ func (f *Fault) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 		return nil, err
 	}
 	return c.Infos, nil
+}
+
+// Look implements driver.Liner.
+func (f *Fault) Look(ctx context.Context, entries []driver.Entry) ([]driver.View, error) {
+	l, ok := f.store.(driver.Liner)
+	if !ok {
+		return nil, fmt.Errorf("look: %w", driver.ErrNotSupported)
+	}
+	c := &Call{Op: OpLook, Entries: slices.Clone(entries)}
+	_, err := f.do(ctx, c, func(ctx context.Context) (_ []driver.Result, err error) {
+		c.Views, err = l.Look(ctx, c.Entries)
+		return nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.Views, nil
+}
+
+// AcquireWait implements driver.Queuer.
+func (f *Fault) AcquireWait(context.Context, driver.Request, func()) (driver.Result, error) {
+	return driver.Result{}, &driver.Error{NotApplied: true, Err: driver.ErrNoPlace}
 }
 
 // Limits implements driver.Store.

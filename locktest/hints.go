@@ -12,10 +12,10 @@ import (
 )
 
 var hints = []testCase{
-	{name: "Store_HintOfAWaiter", run: hintOfWaiter},
-	{name: "Store_HintIsTakenBackByItsOwnerOnly", run: hintTaken},
-	{name: "Store_HintInABatch", run: hintBatch},
-	{name: "Store_HintEnds", run: hintEnds},
+	{name: "Store_HintOfAWaiter", run: hintOfWaiter, needs: hinting},
+	{name: "Store_HintIsTakenBackByItsOwnerOnly", run: hintTaken, needs: hinting},
+	{name: "Store_HintInABatch", run: hintBatch, needs: hinting},
+	{name: "Store_HintEnds", run: hintEnds, needs: hinting},
 }
 
 // Numbers of clients.

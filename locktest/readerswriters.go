@@ -107,10 +107,7 @@ func writerGivesUp(t *testing.T, e *env) {
 		_, err := b.Acquire(ctx, key)
 		done <- err
 	}()
-	gated := func() bool {
-		info, err := a.Inspect(soon(t), key)
-		return err == nil && info.Gated
-	}
+	gated := func() bool { return keepsReadersOut(t, a, key) }
 	until(t, "the writer's gate stands", gated)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -123,16 +120,19 @@ func writerGivesUp(t *testing.T, e *env) {
 	release1(t, lease)
 }
 
+// keepsReadersOut reports whether a writer that waits keeps readers out: by its gate, or because it stands in the line.
+func keepsReadersOut(t testing.TB, c *rowlock.Client, key string) bool {
+	info, err := c.Inspect(soon(t), key)
+	return err == nil && (info.Gated || info.Waiting > 0)
+}
+
 // writerKilled: one that dies while it waits delays readers by no more than its gate.
 func writerKilled(t *testing.T, e *env) {
 	a, b := e.client(t, rowlock.Options{}), e.client(t, rowlock.Options{})
 	key := e.key(t)
 	lease := acquire(t, a, key, rowlock.Shared())
 	p := e.start(t, job{Role: "hold", Key: key, TTL: longTTL})
-	until(t, "the writer's gate stands", func() bool {
-		info, err := a.Inspect(soon(t), key)
-		return err == nil && info.Gated
-	})
+	until(t, "the writer's gate stands", func() bool { return keepsReadersOut(t, a, key) })
 	p.kill()
 	began := time.Now()
 	other := acquire(t, b, key, rowlock.Shared())

@@ -15,12 +15,13 @@ func Run(t *testing.T, h Harness) {
 		tokens, stale, giveUp, lostReply, // P3, P5, P6, P7
 		deadlocks, keys, reaper, // P8, P9, P10
 		connections, release, closing, isolation, // P11, P12, P15
-		groups,    // P22
-		fairCases, // P23
-		leading,   // P24
-		answers,   // what is told of a key
+		groups,                   // P22
+		fairCases,                // P23
+		lineCases, lineModeCases, // P29
+		leading, // P24
+		answers, // what is told of a key
 		holdTimes, turns, seam, seamBatch, hints,
-		seamTickets,
+		seamLine, seamLineEnds, seamLineModes,
 		seamShared, seamPhase, seamSlots, seamGate, modeCases, sharedCases, phaseCases, slotCases, sharedGuards, groupModes, // the modes Shared and Slot
 	)
 }
@@ -46,11 +47,16 @@ func dead(e *env) bool     { return e.Dead != nil && e.reaper }
 func reaping(e *env) bool  { return e.reaper }
 func listing(e *env) bool  { return e.lister }
 func forcing(e *env) bool  { return e.forcer }
-func tickets(e *env) bool  { return e.tickets }
+func lines(e *env) bool    { return e.limits.Line }
+func hinting(e *env) bool  { return e.limits.Queue } // hints and gates are for a store without lines
+func gates(e *env) bool    { return modes(e) && hinting(e) }
 func guarding(e *env) bool { return e.forcer && e.InTx != nil }
 func shared(e *env) bool   { return e.limits.Modes.Has(driver.Shared) }
 func slots(e *env) bool    { return e.limits.Modes.Has(driver.Slot) }
 func modes(e *env) bool    { return shared(e) && slots(e) }
+func linesOfModes(e *env) bool {
+	return lines(e) && modes(e)
+}
 func modesForcing(e *env) bool {
 	return modes(e) && forcing(e)
 }
@@ -99,7 +105,6 @@ func newEnv(t testing.TB, h Harness) *env {
 	_, e.reaper = s.(driver.Reaper)
 	_, e.lister = s.(driver.Lister)
 	_, e.forcer = s.(driver.Forcer)
-	_, e.tickets = s.(driver.Tickets)
 	if l, ok := s.(driver.HoldLimiter); ok {
 		e.room = l.HoldLimit()
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 var seamGate = []testCase{
-	{name: "Store_GateKeepsOut", run: gateKeepsOut, needs: modes},
-	{name: "Store_GateOfOne", run: gateOfOne, needs: modes},
-	{name: "Store_GateUndone", run: gateUndone, needs: modes},
-	{name: "Store_GateEnds", run: gateEnds, needs: modes},
-	{name: "Store_GateOfTry", run: gateOfTry, needs: modes},
-	{name: "Store_GateEndsWithTheGrant", run: gateEndsWithTheGrant, needs: modes},
-	{name: "Store_GateAfter", run: gateAfter, needs: modes},
-	{name: "Store_GateOnlyInAPhase", run: gateOnlyInAPhase, needs: modes},
+	{name: "Store_GateKeepsOut", run: gateKeepsOut, needs: gates},
+	{name: "Store_GateOfOne", run: gateOfOne, needs: gates},
+	{name: "Store_GateUndone", run: gateUndone, needs: gates},
+	{name: "Store_GateEnds", run: gateEnds, needs: gates},
+	{name: "Store_GateOfTry", run: gateOfTry, needs: gates},
+	{name: "Store_GateEndsWithTheGrant", run: gateEndsWithTheGrant, needs: gates},
+	{name: "Store_GateAfter", run: gateAfter, needs: gates},
+	{name: "Store_GateOnlyInAPhase", run: gateOnlyInAPhase, needs: gates},
 }
 
 // waiting makes a request one of a caller that waits, whose gate stands for long.

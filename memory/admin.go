@@ -12,6 +12,9 @@ import (
 
 func (s *Store) info(key string, r *row, now time.Time) driver.Info {
 	i := driver.Info{Key: key, Owner: r.owner, Token: r.token, Since: r.acquiredAt, Wanted: r.hint(now)}
+	if all := r.standing(now); len(all) > 0 {
+		i.Waiting, i.WaitingSince = len(all), all[0].since
+	}
 	if r.phase != nil {
 		r.phase.inform(&i, now)
 		i.Pinned = !i.Held && len(s.open[key]) > 0
@@ -25,7 +28,7 @@ func (s *Store) info(key string, r *row, now time.Time) driver.Info {
 	return i
 }
 
-// Inspect implements driver.Store.
+// Inspect is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -42,7 +45,7 @@ func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 	return infos, nil
 }
 
-// List implements driver.Lister.
+// List is called by the Client that rowlock.New makes. It implements driver.Lister.
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("%w: limit %d of List: use at least 1", driver.ErrInvalid, limit)
@@ -63,17 +66,16 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 	infos := make([]driver.Info, len(keys))
 	for i, k := range keys {
 		infos[i] = s.info(k, s.rows[k], now)
-		s.line(k, now).Inform(&infos[i])
 	}
 	return infos, nil
 }
 
-// ForceRelease implements driver.Forcer. A key without a hold is no error.
+// ForceRelease is called by the Client that rowlock.New makes. It implements driver.Forcer. A key without a hold is no error.
 func (s *Store) ForceRelease(ctx context.Context, key string) (driver.Info, error) {
 	return s.force(ctx, key, nil)
 }
 
-// ForceReleaseIf implements driver.ForcerIf.
+// ForceReleaseIf is called by the Client that rowlock.New makes. It implements driver.ForcerIf.
 func (s *Store) ForceReleaseIf(ctx context.Context, seen driver.Info) (driver.Info, error) {
 	return s.force(ctx, seen.Key, &seen)
 }
@@ -95,7 +97,6 @@ func (s *Store) force(ctx context.Context, key string, seen *driver.Info) (drive
 	if r == nil {
 		return before, nil
 	}
-	s.line(key, now).Inform(&before)
 	live := r.id != (driver.HoldID{}) && r.releasedAt.IsZero() // one that has expired could be renewed
 	if before.Held || live || r.phase != nil {
 		r.id, r.token = driver.HoldID{}, nextToken(r.top(), now)
@@ -115,7 +116,7 @@ func (r *row) has(now, seen driver.Info) bool {
 	return r.phase == nil && r.id == seen.Hold && r.id != (driver.HoldID{}) && r.releasedAt.IsZero() // expired: it could be renewed
 }
 
-// Reap implements driver.Reaper. It takes any grace, because in memory no
+// Reap is called by the Client that rowlock.New makes. It implements driver.Reaper. It takes any grace, because in memory no
 // statement waits with an old token.
 func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
 	now, err := s.begin(ctx)
@@ -123,11 +124,10 @@ func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) 
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	s.reapTickets(now.Add(-olderThan))
 	n := 0
 	for k, r := range s.rows {
 		death := r.death()
-		if now.Sub(death) > olderThan && len(s.open[k]) == 0 {
+		if now.Sub(death) > olderThan && len(s.open[k]) == 0 && len(r.standing(now)) == 0 {
 			delete(s.rows, k)
 			if n++; n == driver.MaxReap {
 				break
@@ -152,7 +152,7 @@ func (s *Store) Expire(key string) bool {
 		return false
 	}
 	delete(s.open, key)
-	*r = row{id: another, token: nextToken(r.top(), now), times: times{acquiredAt: now, expiresAt: now, releasedAt: now}}
+	*r = row{id: another, token: nextToken(r.top(), now), line: r.line, times: times{acquiredAt: now, expiresAt: now, releasedAt: now}}
 	return true
 }
 

@@ -16,7 +16,9 @@ import (
 func harness(testing.TB) locktest.Harness {
 	space := New()
 	return locktest.Harness{
-		Open: func(testing.TB) driver.Store { return program{space, space, space, space, space, space, space, space} },
+		Open: func(testing.TB) driver.Store {
+			return program{space, space, space, space, space, space, space, space}
+		},
 		InTx: func(ctx context.Context, _ driver.Store, fn func(context.Context) error, leases ...*rowlock.Lease) error {
 			return space.InTx(ctx, leases[0], fn, leases[1:]...)
 		},
@@ -60,7 +62,7 @@ type program struct {
 	driver.ForcerIf
 	driver.Counter
 	driver.Clock
-	driver.Tickets
+	driver.Liner
 }
 
 // Unwrap lets the lock space guard leases of the program.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/guards"
 )
 
 // Guarded transactions, for tests of programs that use them on a database. There is
@@ -43,7 +43,7 @@ type txKey struct{}
 // With more leases, for example those of a rowlock.Group, what is said of the lease holds for
 // each. The lease needs no rowlock.Guarded() here; on MongoDB it does.
 func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context) error, more ...*rowlock.Lease) error {
-	return s.inTx(ctx, storekit.LeasesOf(lease, more), "", fn)
+	return s.inTx(ctx, guards.LeasesOf(lease, more), "", fn)
 }
 
 // Once is InTx for a run that takes effect once: with its commit the run of the key has
@@ -54,7 +54,7 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	if len(run) < 1 || len(run) > maxRun {
 		return fmt.Errorf("memory: %w: a run ID of %d bytes: use 1 to %d", driver.ErrInvalid, len(run), maxRun)
 	}
-	return s.inTx(ctx, storekit.LeasesOf(lease, more), run, fn)
+	return s.inTx(ctx, guards.LeasesOf(lease, more), run, fn)
 }
 
 // OnCommit has f called when the transaction that ctx comes from commits: in the order
@@ -71,7 +71,7 @@ func OnCommit(ctx context.Context, f func()) {
 	t.effects = append(t.effects, f)
 }
 
-func (s *Store) inTx(ctx context.Context, leases storekit.Leases, run string, fn func(context.Context) error) error {
+func (s *Store) inTx(ctx context.Context, leases guards.Leases, run string, fn func(context.Context) error) error {
 	switch {
 	case fn == nil:
 		return fmt.Errorf("memory: transaction: %w: the function is nil", driver.ErrInvalid)
@@ -109,7 +109,7 @@ func (s *Store) inTx(ctx context.Context, leases storekit.Leases, run string, fn
 
 // guard calls then if no newer hold was granted that excludes one of these, and the run has
 // no mark, before anything else can happen.
-func (s *Store) guard(ctx context.Context, hs storekit.Holds, run string, then func()) error {
+func (s *Store) guard(ctx context.Context, hs guards.Holds, run string, then func()) error {
 	key := hs.First.Key
 	_, err := s.begin(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Store) guard(ctx context.Context, hs storekit.Holds, run string, then f
 			if h.Mode != driver.Exclusive {
 				why = goneShare(r, h)
 			}
-			return fmt.Errorf("memory: transaction under %q: %w", key, storekit.Lost(h, why))
+			return fmt.Errorf("memory: transaction under %q: %w", key, guards.Lost(h, why))
 		}
 	}
 	if s.runs[runID{key, run}] {

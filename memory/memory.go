@@ -1,10 +1,22 @@
-// Package memory is a lock store in one process's memory: for the tests of
-// programs that use rowlock, and for the tests of rowlock's own engine.
+// Package memory keeps rowlock's locks in the memory of one process: for tests of programs that use rowlock, and to try it
+// without a database.
 //
-// It keeps every rule of package driver and passes the same suite as the
-// databases. It excludes only clients of the same *Store, so it is of no use
-// between processes. Its clock is time.Now, also for the clients that use it: in
-// a testing/synctest bubble leases expire in the bubble's time.
+//	store := memory.New()
+//	locks, err := rowlock.New(store, rowlock.Options{})
+//	if err != nil { … }
+//	defer locks.Close(ctx)
+//	err = rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
+//		store.Expire("report") // the lock is lost now, as if this program had frozen
+//		_ = lease.Renew(ctx)   // learns it at once, and not in ten seconds
+//		return ctx.Err()       // the program under test should stop
+//	})
+//
+// [Store.Expire] tests what a program does when it loses its lock, [Store.InTx] and [Store.Once] stand for those of the
+// databases. There is an example below; docs/testing.md of the repository is the guide, and examples/hello a whole program.
+//
+// A Store keeps every rule of package driver and passes the same suite as the databases. It excludes only clients of the
+// same *Store, so it is of no use between processes. Its clock is time.Now, for its clients too: in a testing/synctest
+// bubble leases expire in the bubble's time.
 package memory
 
 import (
@@ -27,16 +39,14 @@ import (
 //
 // # Methods for the engine
 //
-// Acquire, Inspect, Limits, Lines, Now, PutTickets, Release, RemoveTickets and Renew
-// implement package driver: a rowlock.Client calls them.
+// Acquire, Inspect, Limits, Look, Now, Release and Renew implement package driver: a
+// rowlock.Client calls them.
 type Store struct {
 	mu         sync.Mutex
 	start      time.Time
 	rows       map[string]*row
 	runs       map[runID]bool          // that have had their effects
 	open       map[string]map[*tx]bool // transactions, by the key that they pin
-	tickets    map[string][]*ticket    // of those who wait in order, by key
-	lastSeq    int64                   // of the last ticket
 	closed     bool
 	statements atomic.Uint64
 }
@@ -50,6 +60,7 @@ type row struct {
 	wantedBy uint32 // the hint
 	wantedTo time.Time
 	phase    *phase // nil: the last hold was exclusive
+	line     []*entry
 }
 
 // times are those of one hold.
@@ -65,19 +76,18 @@ func New() *Store {
 	return &Store{
 		start: time.Now(), rows: make(map[string]*row),
 		runs: make(map[runID]bool), open: make(map[string]map[*tx]bool),
-		tickets: make(map[string][]*ticket),
 	}
 }
 
-// Limits implements driver.Store.
+// Limits is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Limits() driver.Limits {
 	return driver.Limits{
 		Batch: 1000, MinTTL: time.Millisecond, InFlight: 2, SlowBatch: time.Millisecond,
-		Modes: driver.ModesOf(driver.Shared, driver.Slot),
+		Modes: driver.ModesOf(driver.Shared, driver.Slot), Line: true,
 	}
 }
 
-// Now implements driver.Clock.
+// Now is called by the Client that rowlock.New makes. It implements driver.Clock.
 func (s *Store) Now() time.Duration { return time.Since(s.start) }
 
 // Statements counts the calls, each of which would be one statement.
@@ -141,7 +151,7 @@ func nextToken(old int64, now time.Time) int64 {
 	return max(old+driver.TokenRange, now.UnixMicro()*driver.TokenRange)
 }
 
-// Acquire implements driver.Store.
+// Acquire is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -150,10 +160,6 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 	defer s.mu.Unlock()
 	results := make([]driver.Result, len(reqs))
 	for i, q := range reqs {
-		if ahead, left := s.ahead(q, now); ahead > 0 {
-			results[i] = driver.Result{Status: driver.Held, Ahead: ahead, Left: left}
-			continue
-		}
 		results[i] = s.acquire(q, now)
 	}
 	return results, nil
@@ -165,11 +171,49 @@ func (s *Store) acquire(q driver.Request, now time.Time) driver.Result {
 		r = &row{}
 		s.rows[q.Key] = r
 	}
-	if q.Mode != driver.Exclusive {
-		return s.join(r, q, now)
+	if result, granted := r.granted(q, now); granted {
+		return result
 	}
-	if r.id == q.ID && r.releasedAt.IsZero() && !r.acquiredAt.IsZero() {
-		return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token}
+	s.passOn(q.Key, r, now, q.ID)
+	var result driver.Result
+	if wait, from := mustWait(q.Mode, r.before(q.ID, now)); wait {
+		info := s.info(q.Key, r, now)
+		result = driver.Result{Status: driver.Held, Left: info.Left, Shared: info.InPhase()}
+		if info.Held {
+			result.Owner = r.owner
+		}
+		r.want(q, now)
+	} else if result = s.take(r, q, from, now); result.Status == driver.Granted {
+		r.leave(q.ID)
+		s.passOn(q.Key, r, now, driver.HoldID{})
+		r.show(&result, q.ID, now)
+		return result
+	}
+	if q.Stand {
+		r.stand(q, now)
+	}
+	r.show(&result, q.ID, now)
+	return result
+}
+
+// granted is the answer to a request that has the key.
+func (r *row) granted(q driver.Request, now time.Time) (driver.Result, bool) {
+	if q.Mode != driver.Exclusive {
+		if h := r.find(driver.Hold{ID: q.ID}); h != nil && h.expiresAt.After(now) {
+			result := r.phase.granted(h)
+			result.Left = h.expiresAt.Sub(now)
+			return result, true
+		}
+	} else if r.id == q.ID && r.releasedAt.IsZero() && r.expiresAt.After(now) {
+		return driver.Result{Status: driver.Granted, Token: r.token, Stored: r.token, Left: r.expiresAt.Sub(now)}, true
+	}
+	return driver.Result{}, false
+}
+
+// take grants a request if the key is free for it, whoever stands in the line. It takes no slot below from.
+func (s *Store) take(r *row, q driver.Request, from int, now time.Time) driver.Result {
+	if q.Mode != driver.Exclusive {
+		return s.join(r, q, from, now)
 	}
 	if r.phase != nil {
 		if result, refused := r.phase.refuses(q, now); refused {
@@ -187,7 +231,7 @@ func (s *Store) acquire(q driver.Request, now time.Time) driver.Result {
 	*r = row{
 		times: times{acquiredAt: now, expiresAt: now.Add(q.TTL)},
 		id:    q.ID, owner: q.Owner, token: nextToken(r.top(), now),
-		wantedBy: r.wantedBy, wantedTo: r.wantedTo,
+		wantedBy: r.wantedBy, wantedTo: r.wantedTo, line: r.line,
 	}
 	if hint.Client == q.Client {
 		r.wantedBy = 0
@@ -211,7 +255,7 @@ func gone(r *row, id driver.HoldID) driver.Status {
 	return driver.Taken
 }
 
-// Renew implements driver.Store.
+// Renew is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -226,6 +270,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 				results[i].Status = goneShare(r, h)
 			} else {
 				results[i] = driver.Result{Status: driver.Alive, Left: found.extend(h, now)}
+				found.confirm(h, &found.owner)
 			}
 			continue
 		}
@@ -234,11 +279,23 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 			continue
 		}
 		results[i] = driver.Result{Status: driver.Alive, Left: r.extend(h, now)}
+		r.confirm(h, &r.owner)
 	}
 	return results, nil
 }
 
-// Release implements driver.Store. An undo is final: nothing is ever on its way
+// confirm writes what a pass could not.
+func (t *times) confirm(h driver.Hold, owner *string) {
+	if !h.Confirm {
+		return
+	}
+	*owner = h.Owner
+	if until := t.acquiredAt.Add(h.Keep); h.Keep > 0 && until.After(t.keepUntil) {
+		t.keepUntil = until
+	}
+}
+
+// Release is called by the Client that rowlock.New makes. It implements driver.Store. An undo is final: nothing is ever on its way
 // to a store in memory.
 func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	now, err := s.begin(ctx)
@@ -249,27 +306,42 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	results := make([]driver.Result, len(holds))
 	for i, h := range holds {
 		r := s.rows[h.Key]
-		if h.Mode != driver.Exclusive {
-			results[i] = r.releaseShare(h, now)
+		if r != nil && r.leave(h.ID) {
+			results[i] = driver.Result{Status: driver.Released, Final: true}
+		} else if results[i] = r.release(h, now); results[i].Status != driver.Released {
 			continue
 		}
-		if h.Undo {
-			r.clearGate(h.ID)
+		if h.Next != nil {
+			r.stand(*h.Next, now)
 		}
-		if r == nil || r.id != h.ID || !r.releasedAt.IsZero() {
-			results[i] = driver.Result{Status: gone(r, h.ID)}
-			continue
+		if !h.Guarded {
+			s.passOn(h.Key, r, now, driver.HoldID{})
 		}
-		r.releasedAt = now
-		if h.Undo {
-			r.keepUntil = time.Time{}
-		} else {
-			r.keepShorter(h)
+		if h.Next != nil {
+			r.show(&results[i], h.Next.ID, now)
 		}
-		results[i] = driver.Result{Status: driver.Released, Final: true}
-		results[i].Wanted = r.hint(now)
 	}
 	return results, nil
+}
+
+// release ends a hold.
+func (r *row) release(h driver.Hold, now time.Time) driver.Result {
+	if h.Mode != driver.Exclusive {
+		return r.releaseShare(h, now)
+	}
+	if h.Undo {
+		r.clearGate(h.ID)
+	}
+	if r == nil || r.id != h.ID || !r.releasedAt.IsZero() {
+		return driver.Result{Status: gone(r, h.ID)}
+	}
+	r.releasedAt = now
+	if h.Undo {
+		r.keepUntil = time.Time{}
+	} else {
+		r.keepShorter(h)
+	}
+	return driver.Result{Status: driver.Released, Final: true, Wanted: r.hint(now)}
 }
 
 // hint is that of a client that waits.

@@ -152,3 +152,27 @@ func TestForceReleaseOfAnExpiredHold(t *testing.T) {
 		}
 	})
 }
+
+// TestReapLeavesLines: the reaper leaves the row of a key that is free while somebody stands in its line.
+func TestReapLeavesLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := memory.New(), context.Background()
+		first := driver.Request{Key: "key", ID: driver.HoldID{1}, TTL: time.Minute}
+		next := driver.Request{Key: "key", ID: driver.HoldID{2}, TTL: time.Minute, Stand: true, EntryTime: driver.EntryTime, Claim: time.Second}
+		if r, err := s.Acquire(ctx, []driver.Request{first}); err != nil || r[0].Status != driver.Granted {
+			t.Fatal(r, err)
+		}
+		if r, err := s.Acquire(ctx, []driver.Request{next}); err != nil || r[0].Place != 1 {
+			t.Fatal(r, err)
+		}
+		if _, err := s.Release(ctx, []driver.Hold{{Key: "key", ID: first.ID, Guarded: true}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, rows := range []int{0, 1} {
+			time.Sleep(driver.EntryTime / 2)
+			if n, err := s.Reap(ctx, time.Second); err != nil || n != rows {
+				t.Errorf("%d rows reaped, %v, want %d", n, err, rows)
+			}
+		}
+	})
+}

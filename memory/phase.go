@@ -41,11 +41,11 @@ func (r *row) top() int64 {
 	return r.token
 }
 
-// join grants a request of mode Shared or Slot, or refuses it.
-func (s *Store) join(r *row, q driver.Request, now time.Time) driver.Result {
+// join grants a request of mode Shared or Slot, or refuses it. It takes no slot below from.
+func (s *Store) join(r *row, q driver.Request, from int, now time.Time) driver.Result {
 	refuse := func(left time.Duration, owner string) driver.Result {
 		r.want(q, now)
-		return driver.Result{Status: driver.Held, Left: left, Owner: owner}
+		return driver.Result{Status: driver.Held, Left: left, Owner: owner, Shared: r.phase != nil}
 	}
 	p := r.phase
 	if p == nil {
@@ -57,16 +57,13 @@ func (s *Store) join(r *row, q driver.Request, now time.Time) driver.Result {
 		}
 		p = r.beginPhase(q, now)
 	}
-	if h := p.shares[q.ID]; h != nil && h.releasedAt.IsZero() {
-		return p.granted(h)
-	}
 	if left := p.gateLeft(now); left > 0 {
 		return refuse(left, "")
 	}
 	h := &share{mode: q.Mode, owner: q.Owner, token: p.token}
 	h.acquiredAt, h.expiresAt = now, now.Add(q.TTL)
 	if q.Mode == driver.Slot {
-		slot, left, pinned := s.freeSlot(p, q, now)
+		slot, left, pinned := s.freeSlot(p, q, from, now)
 		switch {
 		case slot >= 0:
 		case pinned:
@@ -101,7 +98,7 @@ func (r *row) beginPhase(q driver.Request, now time.Time) *phase {
 	if q.Waited {
 		p.gateAfter = now.Add(driver.GateAfter)
 	}
-	*r = row{id: noHold, token: token, wantedBy: r.wantedBy, wantedTo: r.wantedTo, phase: p}
+	*r = row{id: noHold, token: token, wantedBy: r.wantedBy, wantedTo: r.wantedTo, phase: p, line: r.line}
 	r.acquiredAt, r.releasedAt = now, now
 	return p
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// freeSlot chooses a slot. If there is none it says how long all are taken at least, or that
+// freeSlot chooses a slot that is not below from. If there is none it says how long all are taken at least, or that
 // one of them is free but pinned.
-func (s *Store) freeSlot(p *phase, q driver.Request, now time.Time) (slot int, left time.Duration, pinned bool) {
+func (s *Store) freeSlot(p *phase, q driver.Request, from int, now time.Time) (slot int, left time.Duration, pinned bool) {
 	taken := make(map[int]time.Duration)
 	for _, h := range p.shares {
 		if rest := h.until().Sub(now); h.mode == driver.Slot && rest > 0 {
@@ -16,7 +16,7 @@ func (s *Store) freeSlot(p *phase, q driver.Request, now time.Time) (slot int, l
 		}
 	}
 	slot = -1
-	for i := range q.Slots {
+	for i := from; i < q.Slots; i++ {
 		switch rest := taken[i]; {
 		case rest > 0:
 			if left == 0 || rest < left {

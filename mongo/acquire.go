@@ -9,14 +9,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
-// Acquire implements driver.Store. One key goes by findAndModify, several by the
-// batch of batch.go. Pinned means that nothing is held: the attempt, if it had
+// Acquire is called by the Client that rowlock.New makes. It implements driver.Store. One key goes by findAndModify, several by the
+// batch of acquiremany.go. Pinned means that nothing is held: the attempt, if it had
 // the document already, was taken back before the answer. It is said only where
 // another transaction was seen (pinned.go); of a server that does not answer in time
 // nothing is known but that it applied nothing.
@@ -24,11 +23,6 @@ func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Re
 	if err := s.enter(ctx, "acquire", len(reqs)); err != nil {
 		return nil, err
 	}
-	return storekit.Admit(ctx, reqs, s.line.Places, s.acquireAdmitted)
-}
-
-// acquireAdmitted makes an acquire of requests before which nobody waits.
-func (s *Store) acquireAdmitted(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
 	if len(reqs) == 1 {
 		r := s.acquireOne(ctx, reqs[0])
 		if r.Status == driver.Unknown {
@@ -45,15 +39,27 @@ func (s *Store) acquireOne(ctx context.Context, q driver.Request) driver.Result 
 	if q.Pinned || q.Apart {
 		ctx = command.ForPinned(ctx)
 	}
-	if q.Pinned && !q.Apart {
+	if q.Pinned && !q.Apart && !q.Stand { // the place of one that stands is refreshed by a try
 		results := make([]driver.Result, 1)
 		if len(s.stillPinned(ctx, []driver.Request{q}, []int{0}, results)) == 0 {
 			return results[0]
 		}
 	}
 	r := s.acquire(ctx, q, blockWait)
-	if r.Status == driver.Unknown && command.Blocked(r.Err) {
-		r = s.acquire(ctx, q, lastWait)
+	for end := time.Now().Add(lastWait); r.Status == driver.Unknown && command.Blocked(r.Err); {
+		if r = s.acquire(ctx, q, lastWait); !q.Stand || time.Now().After(end) {
+			return s.placeless(ctx, q, r)
+		}
+	}
+	return r
+}
+
+// placeless answers for a request that stands, or would, and was not answered in time.
+func (s *Store) placeless(ctx context.Context, q driver.Request, r driver.Result) driver.Result {
+	if q.Stand && r.Status == driver.Unknown && command.Blocked(r.Err) {
+		if held, is := s.heldByAnother(ctx, q); is {
+			return held
+		}
 	}
 	return r
 }
@@ -74,16 +80,16 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 		defer s.dropFence(ctx, q, own)
 	}
 	if err == nil && sess.MayArrive {
-		if r.Has(q) {
+		if r.Has(q) || r.Place > 0 {
 			_, err = s.overtake(ctx, sess)
 		} else { // a sending that was late may have taken the key since
-			_, err = s.overtake(ctx, sess, document.End(driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode}))
+			_, err = s.takeBack(ctx, sess, driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode})
 		}
 	}
 	switch {
 	case command.Blocked(err):
 		s.sessions.Put(sess)
-		if r, held := s.heldByAnother(ctx, q); held {
+		if r, held := s.heldByAnother(ctx, q); held && (!q.Stand || r.Place > 0) {
 			return r
 		}
 		return unknown(s.cmd.Fail(ctx, what, err))
@@ -92,43 +98,43 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 		if failed.NotApplied {
 			s.sessions.Put(sess)
 		} else {
-			s.sessions.AddUnanswered(sess, q.ID)
+			s.addUnanswered(sess, q.ID)
 		}
 		return unknown(failed)
 	case !r.Has(q):
 		s.sessions.Put(sess)
-		return r.RefusedTo(q)
+		return r.WithPlace(r.RefusedTo(q))
 	}
-	answer := s.finishGrant(ctx, q, r, own, min(wait, blockWait))
+	if q.Stand && r.Untold(q) { // as it was passed: a look finds it, or did
+		s.sessions.Put(sess)
+		own.Discard()
+		return r.WithLeft(r.GrantedTo(q), q, 0)
+	}
+	answer := r.WithLeft(s.finishGrant(ctx, q, r, own, min(wait, blockWait)), q, 0)
 	if answer.Status == driver.Unknown {
-		s.sessions.AddUnanswered(sess, q.ID)
+		s.addUnanswered(sess, q.ID)
 	} else {
 		s.sessions.Put(sess)
 	}
 	return answer
 }
 
-// attempt sends the acquire until it is answered. An exclusive one that waits leaves its gate,
-// by a second command if the answer to the first is that there is a phase.
+// attempt sends the acquire until it is answered: in the form that knows of lines where somebody stood a moment ago, and
+// where the answer to the other form says that it must.
 func (s *Store) attempt(ctx context.Context, sess *command.Session, q driver.Request, wait time.Duration) (document.State, error) {
-	if q.Mode != driver.Exclusive {
-		return s.send(ctx, sess, q, document.Join(s.leases, q, s.cmd.Standalone()), wait)
-	}
-	if q.Gate == (driver.HoldID{}) {
-		r, err := s.send(ctx, sess, q, document.TakeOne(s.leases, q, s.cmd.Standalone()), wait)
-		if err != nil || r.Phase == 0 || r.Has(q) || !q.Wants {
+	if !s.crowd.has(q.Key) {
+		if r, err := s.send(ctx, sess, q, document.TakeOne(s.leases, q, s.cmd.Standalone()), wait); err != nil || !needsLine(q, r) {
 			return r, err
 		}
+		s.crowded(q.Key)
 	}
-	s.gates.add(q.ID, q.GateTime)
-	r, err := s.send(ctx, sess, q, document.TakeInPhase(s.leases, q, s.cmd.Standalone()), wait)
-	switch {
-	case err == nil && r.Gate == q.ID: // that of the attempt before is this one now
-		s.gates.forget(q.Gate)
-	case err == nil:
-		s.gates.forget(q.ID)
+	if s.short(q.Mode, q.Key) {
+		if r, err := s.send(ctx, sess, q, document.TakeExclusive(s.leases, q, s.cmd.Standalone()), wait); err != nil || !r.Short(q) {
+			return r, err
+		}
+		s.shares.add(q.Key, crowdTime)
 	}
-	return r, err
+	return s.send(ctx, sess, q, document.TakeInLine(s.leases, q, s.cmd.Standalone()), wait)
 }
 
 // send sends the command of an acquire until it is answered with a document that has the
@@ -148,7 +154,7 @@ func (s *Store) send(ctx context.Context, sess *command.Session, q driver.Reques
 		r := document.Parse(doc)
 		r.At = command.OperationTime(reply.Raw)
 		switch {
-		case r.Has(q) || r.Refuses():
+		case r.Has(q) || r.Refuses() || r.Phase > 0:
 			return r, nil
 		case r.Corrupt != "":
 			return document.State{}, r.CorruptError("acquire")
@@ -161,9 +167,13 @@ func (s *Store) send(ctx context.Context, sess *command.Session, q driver.Reques
 // heldBy looks for a live hold of another after a try that the server did not finish
 // in time.
 func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Result, bool) {
-	states, err := s.states(ctx, []string{q.Key}, nil)
+	fields := document.Fields
+	if q.Stand {
+		fields = document.LineFields([]driver.Entry{document.EntryOf(q)})
+	}
+	states, err := s.statesWith(ctx, fields, []string{q.Key}, nil)
 	if r, ok := states[q.Key]; err == nil && ok && r.Left > 0 && r.Excludes(q) {
-		return r.RefusedTo(q), true
+		return r.WithPlace(r.RefusedTo(q)), true
 	}
 	return driver.Result{}, false
 }
@@ -205,8 +215,8 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 	if q.Mode == driver.Shared && q.Guarded {
 		s.fence.Remove(ctx, driver.Hold{Key: q.Key, ID: q.ID})
 	}
-	if q.Mode == driver.Exclusive && q.Wants && r.OfPhase {
-		return s.moveGate(ctx, q, document.BackToGate(q))
+	if q.Stand {
+		return s.backToLine(ctx, q)
 	}
 	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode, Undo: true}, blockWait)
 	if back.Status == driver.Unknown {

@@ -8,18 +8,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/order"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
+	"github.com/rowlock/rowlock/mongo/internal/schema"
 )
 
 // ForceRelease ends whatever hold key has, MinHold included, and raises its
 // token, so that its holder learns at its next renewal that it was forced. For
 // guarded leases it raises the fence too, so that guarded transactions of the old
 // holder that have not written their guard yet cannot commit; Pinned in the Info
-// says that one which has was still open, which is for the next grant to wait for. Programs that
-// wait with rowlock.Fair keep their places.
+// says that one which has was still open, which is for the next grant to wait for. Those who
+// wait keep their places.
 //
 // The Info is the state before, by the server's clock; a key that was never held
 // has an empty one. Errors: ErrInvalid (key), ErrSchema, ErrClosed, ErrNotSupported
@@ -42,17 +43,6 @@ func (s *Store) force(ctx context.Context, key string, seen *driver.Info) (drive
 	if err := s.enter(ctx, "force", 1); err != nil {
 		return driver.Info{}, err
 	}
-	lines, err := s.line.Lines(ctx, []string{key})
-	if err != nil {
-		return driver.Info{}, err
-	}
-	info, err := s.endAny(ctx, key, seen)
-	lines[0].Inform(&info)
-	return info, err
-}
-
-// endAny ends whatever hold key has; with seen that one only.
-func (s *Store) endAny(ctx context.Context, key string, seen *driver.Info) (driver.Info, error) {
 	what := fmt.Sprintf("force %q", key)
 	sess, err := s.sessions.Get() // numbered, so that a repeat does not raise the token twice
 	if err != nil {
@@ -79,13 +69,6 @@ func (s *Store) endAny(ctx context.Context, key string, seen *driver.Info) (driv
 		// server kept, without what fields adds to it; its logical clock is close enough.
 		before.Judge(doc, int64(at.T)*1000)
 	}
-	if before.Phase > 0 {
-		if err := s.voidPhase(ctx, &before); err != nil {
-			failed := s.cmd.Fail(ctx, what+": remove its readers and slots", err)
-			failed.NotApplied = false // their holds are ended
-			return before.Info(key), failed
-		}
-	}
 	info := before.Info(key)
 	if before.Fenced {
 		err := s.fence.RaiseUntilDone(ctx, fencesToEnd(before)...)
@@ -100,25 +83,6 @@ func (s *Store) endAny(ctx context.Context, key string, seen *driver.Info) (driv
 		}
 	}
 	return info, nil
-}
-
-// voidPhase removes the holds of a phase that was ended by force, which say who was in it.
-func (s *Store) voidPhase(ctx context.Context, r *document.State) error {
-	sess, err := s.sessions.Get()
-	if err != nil {
-		return err
-	}
-	reply, err := s.cmd.WriteUntilDone(ctx, sess, document.VoidPhase(s.leases, r.Key))
-	if err != nil {
-		return err
-	}
-	if !sess.MayArrive {
-		s.sessions.Put(sess)
-	}
-	if doc, ok := reply.Lookup("value").DocumentOK(); ok {
-		r.TakePhase(doc)
-	}
-	return nil
 }
 
 // List returns the keys that begin with prefix and come after the key after, in
@@ -147,18 +111,14 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 		}
 		after = last
 	}
-	listed := make([]*driver.Info, len(infos))
-	for i := range infos {
-		listed[i] = &infos[i]
-	}
-	return infos, s.line.Inform(ctx, listed...)
+	return infos, nil
 }
 
 // page reads limit documents, of which those that are no keys are left out. last is the
 // name with which the next page begins; without more there is none.
 func (s *Store) page(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, last string, more bool, err error) {
 	names := bson.D{{Key: "$gte", Value: prefix}}
-	if next, ok := storekit.Successor(prefix); ok {
+	if next, ok := order.Successor(prefix); ok {
 		names = append(names, bson.E{Key: "$lt", Value: next})
 	}
 	if after != "" {
@@ -169,7 +129,7 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 		{Key: "filter", Value: document.Op("name", names)},
 		{Key: "sort", Value: document.Op("name", 1)},
 		{Key: "projection", Value: append(document.Fields[:len(document.Fields):len(document.Fields)], bson.E{Key: "name", Value: 1})},
-		{Key: "hint", Value: nameIndex},
+		{Key: "hint", Value: schema.NameIndex},
 		{Key: "collation", Value: document.Op("locale", "simple")},
 		{Key: "limit", Value: int32(limit)},
 		{Key: "batchSize", Value: int32(limit)},

@@ -4,15 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/split"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
-	"github.com/rowlock/rowlock/mongo/internal/split"
+	"github.com/rowlock/rowlock/mongo/internal/schema"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // them (capped, time series, view, validator, TTL index, an index of somebody else's that is
 // unique or for places on a map). What the user has no
 // right to see is not looked at. A collation does no harm, nor does any other index. The client's pool must allow
-// at least 4 connections.
+// at least 4 connections, 3 with FewConnections.
 //
 // The first use of a Store checks all this by itself, until it succeeds once. Check alone
 // also looks whether the client may end sessions (killSessions, which the strict stable
@@ -45,6 +45,15 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.check(ctx); err != nil {
 		return err
 	}
+	if s.o.FewConnections {
+		hello, err := s.checkServer(ctx)
+		if err == nil {
+			err = s.checkPool(ctx, hello)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return s.checkKill(ctx)
 }
 
@@ -55,10 +64,22 @@ func (s *Store) check(ctx context.Context) error {
 		return err
 	}
 	return firstOf(
-		func() error { return s.cmd.CheckPool(ctx, hello) },
-		func() error { return s.checkCollections(ctx) },
-		func() error { return s.checkLayout(ctx) },
+		func() error {
+			if s.o.FewConnections {
+				return nil // it would open them all, at each start
+			}
+			return s.checkPool(ctx, hello)
+		},
+		func() error { return s.schema().Check(ctx) },
 	)
+}
+
+func (s *Store) checkPool(ctx context.Context, hello bson.Raw) error {
+	least := command.MinConns
+	if s.o.FewConnections {
+		least = command.MinFewConns
+	}
+	return s.cmd.CheckPool(ctx, hello, least)
 }
 
 // firstOf runs all at once, because the first use of a Store with a short TTL has
@@ -72,6 +93,11 @@ func firstOf(checks ...func() error) error {
 		}
 	}
 	return nil
+}
+
+// schema is what is looked at of the collections.
+func (s *Store) schema() schema.Schema {
+	return schema.Schema{Runner: s.cmd, Store: s.String(), All: s.collections()}
 }
 
 func (s *Store) checkServer(ctx context.Context) (hello bson.Raw, err error) {
@@ -131,94 +157,4 @@ func (s *Store) checkKill(ctx context.Context) error {
 	}
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: %s: locks work, but killSessions is refused (%w): the next holder of a key whose holder died inside InTx or Once "+
 		"waits until the server ends the transaction (transactionLifetimeLimitSeconds, 60 s by default): use a client without the strict stable API for locks", driver.ErrNotSupported, s, err)}
-}
-
-// checkCollections looks for options that break locks without an error: a capped
-// collection drops its oldest documents, a TTL index deletes by a clock of its own.
-func (s *Store) checkCollections(ctx context.Context) error {
-	names := bson.A{s.leases, s.fences, s.runs, s.txs, s.waits}
-	docs, err := s.cmd.Documents(ctx, bson.D{
-		{Key: "listCollections", Value: 1},
-		{Key: "filter", Value: document.Op("name", document.Op("$in", names))},
-	})
-	if hidden(err) {
-		return nil
-	}
-	if err != nil {
-		return s.cmd.Fail(ctx, "check", err)
-	}
-	if len(docs) < len(names) {
-		return s.schema(fmt.Sprintf("of the collections %v %d are there: run Migrate once, with a user who may create collections", names, len(docs)))
-	}
-	var indexes []func() error
-	for _, doc := range docs {
-		name, _ := doc.Lookup("name").StringValueOK()
-		if kind, _ := doc.Lookup("type").StringValueOK(); kind != "collection" {
-			return s.unfit(fmt.Sprintf("db.%s.drop()", name), "%s is a %s: locks need an ordinary collection: while no program runs drop it, and run Migrate", name, kind)
-		}
-		options, _ := doc.Lookup("options").DocumentOK()
-		if capped, _ := options.Lookup("capped").BooleanOK(); capped {
-			return s.unfit(fmt.Sprintf("db.%s.drop()", name), "%s is capped: it would drop locks that are held: while no program runs drop it, and run Migrate", name)
-		}
-		if _, err := options.LookupErr("expireAfterSeconds"); err == nil {
-			return s.unfit(fmt.Sprintf(`db.runCommand({"collMod": %q, "expireAfterSeconds": "off"})`, name), "%s has expireAfterSeconds, which would delete locks", name)
-		}
-		if v, _ := options.Lookup("validator").DocumentOK(); len(v) > len(bson.Raw{5, 0, 0, 0, 0}) {
-			return s.unfit(fmt.Sprintf(`db.runCommand({"collMod": %q, "validator": {}})`, name), "%s has a validator, %v: it can refuse the documents of locks", name, v)
-		}
-		indexes = append(indexes, func() error { return s.checkIndexes(ctx, name) })
-	}
-	return firstOf(indexes...)
-}
-
-func (s *Store) checkIndexes(ctx context.Context, name string) error {
-	indexes, err := s.cmd.Documents(ctx, document.Op("listIndexes", name))
-	if hidden(err) {
-		return nil
-	}
-	if err != nil {
-		return s.cmd.Fail(ctx, "check", err)
-	}
-	for _, index := range indexes {
-		if fault := indexFault(index, name == s.leases); fault != "" {
-			called, _ := index.Lookup("name").StringValueOK()
-			return s.unfit(fmt.Sprintf("db.%s.dropIndex(%q)", name, called), "the index %s of %s over %v %s", called, name, index.Lookup("key"), fault)
-		}
-	}
-	return nil
-}
-
-// indexFault says what is wrong with an index; empty: nothing.
-func indexFault(index bson.Raw, ofLeases bool) string {
-	key, _ := index.Lookup("key").DocumentOK()
-	fields, _ := key.Elements()
-	yes := func(option string) bool { is, _ := index.Lookup(option).BooleanOK(); return is }
-	has := func(option string) bool { _, err := index.LookupErr(option); return err == nil }
-	withID := slices.ContainsFunc(fields, func(f bson.RawElement) bool { return f.Key() == "_id" })
-	switch name, _ := index.Lookup("name").StringValueOK(); {
-	case has("expireAfterSeconds"):
-		return "is a TTL index, which would delete locks (Reap removes dead keys)"
-	case withID: // the server's own, that of a shard key, or one that can refuse nothing
-		return ""
-	case yes("unique") || yes("prepareUnique"):
-		return "is unique, and not rowlock's: it would refuse the documents of other keys"
-	case ofLeases && name == nameIndex:
-		one, _ := fields[0].Value().AsInt64OK()
-		if len(fields) != 1 || fields[0].Key() != "name" || one != 1 || yes("sparse") || yes("hidden") || has("partialFilterExpression") || has("collation") {
-			return "is not as List needs it, over name alone, of all documents and without a collation; then run Migrate"
-		}
-	}
-	for _, f := range fields {
-		switch kind, _ := f.Value().StringValueOK(); kind {
-		case "2d", "2dsphere", "hashed":
-			return "is of the kind " + kind + ", and not rowlock's: it can refuse the documents of locks"
-		}
-	}
-	return ""
-}
-
-// hidden: the user may not look.
-func hidden(err error) bool {
-	code := command.Code(err)
-	return code == command.CodeUnauthorized
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -36,7 +37,7 @@ func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
 	var config bson.Raw
 	if set, _ := hello.Lookup("setName").StringValueOK(); set != "" {
 		reply, err := s.cmd.ReadAdmin(ctx, document.Op("replSetGetConfig", 1))
-		if err != nil && !hidden(err) {
+		if err != nil && !command.Hidden(err) {
 			return Cluster{}, s.cmd.Fail(ctx, "cluster: ask for the configuration of the replica set", err)
 		}
 		if err == nil {

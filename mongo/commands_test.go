@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // monitored opens a Store whose commands are collected.
@@ -45,7 +46,7 @@ func sentBy(t *testing.T) []bson.Raw {
 		q := request(key)
 		q.Guarded, q.Keep = guarded, time.Hour
 		h := granted(t, s, q)
-		refused(t, s, key, 1)
+		refused(t, s, key)
 		h.MaxHold = time.Hour
 		renew(t, s, h)
 		h.Undo = guarded
@@ -70,6 +71,33 @@ func sentBy(t *testing.T) []bson.Raw {
 		if err := call(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, keys := range [][]string{{"l"}, {"l1", "l2"}} { // with lines
+		var first, next []driver.Request
+		for _, key := range keys {
+			first, next = append(first, request(key)), append(next, standerOf(key))
+		}
+		held, err := s.Acquire(ctx, first)
+		must(t, err)
+		_, err = s.Acquire(ctx, next)
+		must(t, err)
+		lined := make([]driver.Hold, len(keys))
+		for i, q := range first {
+			again := standerOf(q.Key)
+			lined[i] = holdOf(q, held[i])
+			lined[i].Next = &again
+		}
+		_, err = s.Release(ctx, lined)
+		must(t, err)
+		_, err = s.ForceRelease(ctx, keys[0])
+		must(t, err)
+		for i, q := range next {
+			lined[i] = driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Confirm: true, Keep: time.Second}
+		}
+		_, err = s.Renew(ctx, lined)
+		must(t, err)
+		_, err = s.Look(ctx, []driver.Entry{document.EntryOf(next[0])})
+		must(t, err)
 	}
 	lease := guarded(t, locker(t, s, rowlock.Options{}), "transactions")
 	nothing := func(context.Context) error { return nil }
@@ -141,6 +169,7 @@ func TestWhatIsToldIsReadAtTheMajority(t *testing.T) {
 		"renew two":    func() error { _, err := s.Renew(ctx, gone); return err },
 		"release one":  func() error { _, err := s.Release(ctx, gone[:1]); return err },
 		"release two":  func() error { _, err := s.Release(ctx, gone); return err },
+		"a look":       func() error { _, err := s.Look(ctx, []driver.Entry{{Key: "one"}, {Key: "k"}}); return err },
 		"a marked run": func() error { wants(t, "Once", once(), rowlock.ErrAlreadyRan); return nil },
 	} {
 		before := len(sent())

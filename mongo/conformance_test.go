@@ -2,7 +2,6 @@ package mongolock
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -92,12 +91,14 @@ func conformance(t testing.TB) locktest.Harness {
 }
 
 // harnessAt is for a database of its own on the server at uri.
-func harnessAt(t testing.TB, uri string) locktest.Harness {
-	h := newHarness(t, uri)
+func harnessAt(t testing.TB, uri string) locktest.Harness { return harnessOf(t, newHarness(t, uri)) }
+
+func harnessOf(t testing.TB, h *harness) locktest.Harness {
+	uri := h.uri
 	watch := connect(t, uri)
 	return locktest.Harness{
 		Open:   h.open,
-		Config: fmt.Sprint(uri, " ", h.db.Name()),
+		Config: uri + " " + h.db.Name(),
 		Server: func(t testing.TB) (locktest.Server, func(testing.TB) driver.Store) {
 			srv := testserver.Start(t, testserver.Mongo)
 			own := newHarness(t, srv.DSN())

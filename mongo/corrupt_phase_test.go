@@ -36,8 +36,10 @@ func corruptPhases(t *testing.T, part, parts int) {
 		past := time.Now().Add(-time.Minute)
 		doc := bson.D{{Key: "_id", Value: document.KeyID("k")}, {Key: "name", Value: "k"}, {Key: "hold", Value: token}, {Key: "owner", Value: "somebody:1"},
 			{Key: "token", Value: token + 4096}, {Key: "acquiredAt", Value: past}, {Key: "expiresAt", Value: past},
-			{Key: "holds", Value: bson.A{bson.D{{Key: "h", Value: document.HoldID(id)}, {Key: "a", Value: past}, {Key: "e", Value: past}, {Key: "o", Value: "somebody:1"}, {Key: "s", Value: int32(1)}, {Key: "t", Value: token + 1024}}}},
-			{Key: "gate", Value: bson.D{{Key: "by", Value: document.HoldID(id)}, {Key: "until", Value: past}}}, {Key: "gateAfter", Value: past}}
+			{Key: "holds", Value: bson.A{bson.D{{Key: "h", Value: document.HoldID(id)}, {Key: "a", Value: past}, {Key: "e", Value: past}, {Key: "o", Value: "somebody:1"}, {Key: "s", Value: int32(1)}, {Key: "t", Value: token + 1024}}}}}
+		if field == "line" && v != gone {
+			return append(doc, bson.E{Key: "line", Value: v})
+		}
 		for i := range doc {
 			if doc[i].Key == field {
 				if doc[i].Value = v; v == gone {
@@ -56,9 +58,9 @@ func corruptPhases(t *testing.T, part, parts int) {
 	}
 	var cases []corrupt
 	for _, v := range anyValues {
-		cases = append(cases, corrupt{"hold", v}, corrupt{"holds", v}, corrupt{"gate", v}, corrupt{"gateAfter", v})
+		cases = append(cases, corrupt{"hold", v}, corrupt{"holds", v}, corrupt{"line", v})
 		if v != gone {
-			cases = append(cases, corrupt{"holds", bson.A{v}}, corrupt{"gate", bson.D{{Key: "by", Value: v}, {Key: "until", Value: v}}})
+			cases = append(cases, corrupt{"holds", bson.A{v}})
 			for _, f := range []string{"h", "a", "e", "o", "s", "t", "k"} {
 				cases = append(cases, corrupt{"holds", in(f, v)})
 			}
@@ -118,7 +120,7 @@ func corruptPhases(t *testing.T, part, parts int) {
 		h := driver.Hold{Key: "k", ID: id, Mode: driver.Slot, Slot: 1, Phase: token, Stored: token + 1024, Token: token + 1024, TTL: time.Minute, MaxHold: time.Hour}
 		results, err := s.Renew(t.Context(), []driver.Hold{h})
 		settled("renew", results, err)
-		for _, q := range []driver.Request{readerOf("k"), slotOf("k", 4), waiterOf("k", 1), writerOf("k", id)} {
+		for _, q := range []driver.Request{readerOf("k"), slotOf("k", 4), request("k"), standerOf("k")} {
 			results, err = s.Acquire(patient(t), []driver.Request{q})
 			settled("acquire of mode "+q.Mode.String(), results, err)
 			if err == nil && results[0].Status == driver.Granted {

@@ -30,7 +30,7 @@ func aligned(key string) map[string]any {
 	return map[string]any{
 		"name": key, "hold": document.Binary([]byte("0123456789abcdef")), "owner": "somebody:1", "token": int64(1 << 59),
 		"acquiredAt": time.Now().Add(-2 * time.Minute), "expiresAt": time.Now().Add(-time.Minute), "fenced": gone,
-		"keepUntil": gone, "forced": gone, "wanted": gone,
+		"keepUntil": gone, "forced": gone, "line": gone, "passed": gone,
 	}
 }
 
@@ -61,22 +61,9 @@ var special = map[string][]any{
 		math.Nextafter(1<<63, 0), float64(1 << 63), float64(1 << 60)},
 	"expiresAt": {time.Now().Add(time.Hour), time.Now().Add(290 * 365 * 24 * time.Hour), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)},
 	"keepUntil": {time.Now().Add(time.Hour), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
-	"wanted":    corruptHints(),
 }
 
-// corruptHints have each value in each of their fields.
-func corruptHints() []any {
-	soon := time.Now().Add(time.Minute)
-	hints := []any{bson.A{bson.D{{Key: "by", Value: 1}, {Key: "until", Value: soon}}}}
-	for _, v := range anyValues {
-		if v != gone {
-			hints = append(hints, bson.D{{Key: "by", Value: v}, {Key: "until", Value: soon}}, bson.D{{Key: "by", Value: 1}, {Key: "until", Value: v}})
-		}
-	}
-	return hints
-}
-
-var fieldNames = []string{"name", "hold", "owner", "token", "acquiredAt", "expiresAt", "fenced", "keepUntil", "forced", "wanted"}
+var fieldNames = []string{"name", "hold", "owner", "token", "acquiredAt", "expiresAt", "fenced", "keepUntil", "forced", "line", "passed"}
 
 // corruptLab is a client that meets corrupt documents.
 type corruptLab struct {
@@ -162,13 +149,9 @@ func says(t testing.TB, what, key string, err error) {
 
 func plausible(t testing.TB, i rowlock.Info, key string) {
 	t.Helper()
-	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !plausibleHint(i.Wanted) {
+	if i.Key != key || i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 {
 		t.Errorf("shown as %+v", i)
 	}
-}
-
-func plausibleHint(h driver.Hint) bool {
-	return h == driver.Hint{} || h.Client > 0 && h.Client <= driver.MaxClient && h.Left > 0 && h.Left <= driver.MaxHintTime
 }
 
 // visit runs every operation on the key of a corrupt document.
@@ -220,13 +203,12 @@ func (a *corruptLab) visit(t *testing.T, key string, fields map[string]any) {
 	// Waiting.
 	a.put(t, a.s.leases, key, fields)
 	_, isFree := a.state(t, key)
-	asked := time.Now()
-	results, err := a.s.Acquire(ctx, []driver.Request{waiterOf(key, 1)})
+	results, err := a.s.Acquire(ctx, []driver.Request{standerOf(key)})
 	says(t, "acquire by a waiter", key, err)
 	if err == nil && (results[0].Status == driver.Granted) != isFree {
 		t.Errorf("acquire by a waiter: %v, though the document is free: %v", results[0].Status, isFree)
 	}
-	if i := inspect(t, a.s, key); err == nil && !isFree && i.Wanted.Client == 0 && time.Since(asked) < driver.HintTime {
+	if i := inspect(t, a.s, key); err == nil && !isFree && i.Waiting != 1 {
 		t.Errorf("a waiter was refused, and is not shown: %+v", i)
 	}
 
@@ -300,7 +282,7 @@ func (a *corruptLab) try(t *testing.T, ctx context.Context, key string, take fun
 // batch sends the key with others, in each kind of command.
 func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields map[string]any) {
 	t.Helper()
-	reqs := []driver.Request{request("a-" + key), waiterOf(key, 1), request("z-" + key)}
+	reqs := []driver.Request{request("a-" + key), request(key), request("z-" + key)}
 	for _, k := range []string{reqs[0].Key, reqs[2].Key} {
 		a.put(t, a.s.leases, k, aligned(k))
 	}
@@ -320,7 +302,7 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields
 	holds := make([]driver.Hold, len(reqs))
 	for i, r := range results {
 		holds[i] = holdOf(reqs[i], r)
-		holds[i].MaxHold, holds[i].Asks = time.Hour, true
+		holds[i].MaxHold = time.Hour
 		switch {
 		case i != 1 && !granted(r, nil):
 			t.Errorf("P15: acquire of a neighbour: %v: %v", r.Status, r.Err)
@@ -357,8 +339,8 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields
 				t.Errorf("P15: %s of a neighbour: %v: %v", step.name, r.Status, r.Err)
 			case r.Status == driver.Unknown:
 				says(t, step.name+" in a batch", key, r.Err)
-			case r.Left < 0 || !plausibleHint(r.Wanted):
-				t.Errorf("%s: left %v, %+v", step.name, r.Left, r.Wanted)
+			case r.Left < 0:
+				t.Errorf("%s: left %v", step.name, r.Left)
 			}
 		}
 	}

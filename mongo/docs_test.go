@@ -87,8 +87,6 @@ var varying = []struct {
 	{regexp.MustCompile(`"txnNumber":[0-9]+`), `"txnNumber":1099511627777`},
 	{regexp.MustCompile(`"afterClusterTime":\{"\$timestamp":\{[^}]*\}\}`), `"afterClusterTime":{"$timestamp":{"t":1795229000,"i":1}}`},
 	{regexp.MustCompile(`"token":[0-9]{15,}`), `"token":839022931575111680`},
-	{regexp.MustCompile(`"seq":[0-9]{15,}`), `"seq":1763838313528000`},
-	{regexp.MustCompile(`"\$seq",[0-9]{15,}`), `"$seq",1763838313528000`},
 	{regexp.MustCompile(`"hold":[0-9]{15,}`), `"hold":839022931575111680`},
 	{regexp.MustCompile(`"\$token",[0-9]{15,}`), `"$token",839022931575111680`},
 	{regexp.MustCompile(`"base64":"[^"]*","subType":"04"`), `"base64":"Tnp0vY2HTCeaZXE2oVqf3g==","subType":"04"`},
@@ -159,11 +157,11 @@ func tell(t *testing.T) map[string][]string {
 		}
 	}
 	ctx := t.Context()
-	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second, Client: 1701}
+	report := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}, Owner: "web-1:4711", TTL: 30 * time.Second}
 	upload := report
 	upload.Key, upload.ID = "upload", driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
 	hold := func(q driver.Request) driver.Hold {
-		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep, Asks: true}
+		return driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Keep: q.Keep}
 	}
 	gives := func(want driver.Status) func([]driver.Result, error) bool {
 		return func(results []driver.Result, err error) bool {
@@ -180,11 +178,6 @@ func tell(t *testing.T) map[string][]string {
 	release := func(want driver.Status, holds ...driver.Hold) bool { return gives(want)(s.Release(ctx, holds)) }
 
 	step("acquire", func() bool { return acquire(driver.Granted, report) })
-	step("acquire by a waiter", func() bool {
-		q := report
-		q.ID, q.Wants = upload.ID, true
-		return acquire(driver.Held, q)
-	})
 	step("inspect", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("list", func() bool { _, err := s.List(ctx, "re", "", 100); return err == nil })
 	step("renew", func() bool { return renew(driver.Alive, hold(report)) })
@@ -272,32 +265,41 @@ func tell(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	step("reap", func() bool { n, err := s.Reap(ctx, 24*time.Hour); return n == 1 && err == nil })
-	tickets(t, s, step, report)
 	phases(t, s, step)
+	inLineOf(t, s, step, report)
 	sent["guarded shared"] = slices.Delete(sent["guarded shared"], 1, 2) // the join with other words
 	return sent
 }
 
-// tickets is the part of the story about those who wait in order.
-func tickets(t *testing.T, s *Store, step func(string, func() bool), report driver.Request) {
-	ctx, own := t.Context(), driver.Ticket{Key: report.Key, ID: report.ID}
-	put := func() bool {
-		places, err := s.PutTickets(ctx, []driver.Ticket{own})
-		if err == nil {
-			own.Seq = places[0].Seq
-		}
-		return err == nil
+// inLineOf is the part of the story about those who wait.
+func inLineOf(t *testing.T, s *Store, step func(string, func() bool), report driver.Request) {
+	ctx := t.Context()
+	report.Key = "upload" // so that nobody has stood for the key of the other steps
+	release(t, s, granted(t, s, report))
+	waiting := report
+	waiting.ID, waiting.Stand, waiting.Claim = driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}, true, time.Second
+	h := granted(t, s, report)
+	h = driver.Hold{Key: h.Key, ID: h.ID}
+	place := func() bool {
+		results, err := s.Acquire(ctx, []driver.Request{waiting})
+		return err == nil && results[0].Status == driver.Held && results[0].Place == 1
 	}
-	step("ticket", put)
-	step("renew ticket", put)
-	behind := report
-	behind.Fair, behind.Ticket = true, driver.HoldID{1}
-	step("behind", func() bool {
-		put()
-		r, err := s.Acquire(ctx, []driver.Request{behind})
-		return err == nil && r[0].Ahead == 1
+	place()
+	step("stand", place)
+	step("look", func() bool {
+		views, err := s.Look(ctx, []driver.Entry{document.EntryOf(waiting)})
+		return err == nil && views[0].Place == 1
 	})
-	step("remove ticket", func() bool { return s.RemoveTickets(ctx, []driver.Ticket{own}) == nil })
+	step("pass", func() bool {
+		results, err := s.Release(ctx, []driver.Hold{h})
+		return err == nil && results[0].Status == driver.Released
+	})
+	confirmed := driver.Hold{Key: report.Key, ID: waiting.ID, TTL: report.TTL, Owner: report.Owner, Confirm: true}
+	step("confirm", func() bool {
+		results, err := s.Renew(ctx, []driver.Hold{confirmed})
+		return err == nil && results[0].Status == driver.Alive
+	})
+	release(t, s, confirmed)
 }
 
 var shellCall = regexp.MustCompile(`(?s)^db\.(?:(\w+)\.)?(\w+)\((.*)\)\s*$`)
@@ -363,14 +365,23 @@ func TestDocsNight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for client, want := range []any{nil, int32(1)} {
-		if client > 0 {
-			leave(t, s, "report", uint32(client), lasting)
+	waiter := driver.Request{Key: "report", ID: newID(), TTL: time.Minute, Stand: true, Claim: time.Second, EntryTime: driver.MaxEntryTime}
+	for waiting := range int32(2) {
+		if waiting > 0 {
+			if r, err := s.Acquire(ctx, []driver.Request{waiter}); err != nil || r[0].Place != 1 {
+				t.Fatalf("the waiter: %+v, %v", r, err)
+			}
 		}
 		who := night("who")
-		if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true || who[0]["wantedBy"] != want {
+		if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true || who[0]["waiting"] != waiting {
 			t.Fatalf("who holds it: %v", who)
 		}
+		if left := who[0]["millisLeft"].(int64); left > (3 * time.Second).Milliseconds() {
+			t.Errorf("%d wait, and %d ms of a lease of 3 s are left", waiting, left)
+		}
+	}
+	if r, err := s.Release(ctx, []driver.Hold{{Key: "report", ID: waiter.ID, Undo: true}}); err != nil || r[0].Status != driver.Released {
+		t.Fatalf("the waiter leaves: %+v, %v", r, err)
 	}
 	night("free")
 	night("fence")
@@ -404,11 +415,11 @@ func TestDocsRole(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	text := docpage.One(t, operationsPage, "setup", "mongo role")
-	if n := strings.Count(text, `"actions": ["find", "insert", "update", "remove"`); n != 5 {
+	if n := strings.Count(text, `"actions": ["find", "insert", "update", "remove"`); n != 4 {
 		t.Errorf("%d collections have the four rights", n)
 	}
 	if !strings.Contains(text, `"collection": "locks"}, "actions": ["find", "insert", "update", "remove", "changeStream"]`) {
-		t.Error("waiters cannot be woken")
+		t.Error("the change stream is missing")
 	}
 	for _, c := range []string{s.leases, s.fences, s.runs, s.txs} {
 		if !strings.Contains(text, `"collection": "`+c+`"`) {
@@ -419,17 +430,14 @@ func TestDocsRole(t *testing.T) {
 	shell(t, s.db, strings.ReplaceAll(text, `"app"`, `"`+s.db.Name()+`"`))
 }
 
-// phases is what is sent of readers, slots and gates.
+// phases is what is sent of readers and slots.
 func phases(t *testing.T, s *Store, step func(string, func() bool)) {
 	ctx := t.Context()
 	reader := driver.Request{Key: "report", ID: driver.HoldID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
-		Mode: driver.Shared, Owner: "web-1:4711", TTL: 30 * time.Second, Client: 1701}
+		Mode: driver.Shared, Owner: "web-1:4711", TTL: 30 * time.Second}
 	slot := reader
 	slot.ID = driver.HoldID{0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00}
 	slot.Mode, slot.Slots, slot.Slot = driver.Slot, 8, 3
-	writer := slot
-	writer.ID, writer.Mode, writer.Slots, writer.Slot = driver.HoldID{0x57}, driver.Exclusive, 0, 0
-	writer.Wants, writer.Gate, writer.GateTime = true, slot.ID, driver.GateTime // not the first attempt
 	// So that the first of them does not look for a fence.
 	release(t, s, granted(t, s, reader))
 	var hold, second driver.Hold
@@ -445,15 +453,10 @@ func phases(t *testing.T, s *Store, step func(string, func() bool)) {
 	}
 	step("shared", func() bool { return acquire(reader, driver.Granted, &hold) })
 	step("slot", func() bool { return acquire(slot, driver.Granted, &second) })
-	step("gate", func() bool { return acquire(writer, driver.Held, nil) })
 	step("inspect a phase", func() bool { _, err := s.Inspect(ctx, []string{"report"}); return err == nil })
 	step("renew shared", func() bool {
 		r, err := s.Renew(ctx, []driver.Hold{hold})
 		return err == nil && r[0].Status == driver.Alive
-	})
-	step("give up", func() bool {
-		_, err := s.Release(ctx, []driver.Hold{{Key: "report", ID: writer.ID, Undo: true}})
-		return err == nil
 	})
 	step("release shared", func() bool {
 		r, err := s.Release(ctx, []driver.Hold{hold})

@@ -67,11 +67,11 @@ func (s *Store) raiseFences(ctx context.Context, q driver.Request, r document.St
 		}
 	}
 	at, err := s.fence.RaiseAsHolder(ctx, wait, targets...)
-	if err != nil || q.Mode != driver.Slot || !q.Guarded {
+	if late := q.Mode == driver.Slot || q.Mode == driver.Shared && q.Stand; err != nil || !q.Guarded || !late {
 		return err
 	}
-	// The fence of the slot may be new. An exclusive grant that came before it has not raised
-	// it; one that comes later does.
+	// The fence of the slot may be new, and that of a reader that was passed the key. An exclusive grant that came before
+	// it has not raised it; one that comes later does.
 	h := holdOfGrant(q, g)
 	states, err := s.statesOf(ctx, []driver.Hold{h}, at)
 	if err != nil {

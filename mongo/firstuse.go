@@ -8,6 +8,9 @@ import (
 // firstUse runs the check of a Store at its first use, once, while other callers wait for
 // its result within their own contexts. A check that failed is run again by the next
 // use. The zero value is not ready: see newFirstUse.
+//
+// It is no internal/singleflight, because the check does not outlive its caller: why no server was found the driver
+// says when the context that it was given ends, and the caller must hear that.
 type firstUse struct {
 	passed atomic.Bool
 	slot   chan struct{} // who has it checks

@@ -13,10 +13,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/order"
+	"github.com/rowlock/rowlock/internal/split"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
-	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // nasty are strings that mean something to somebody between us and the collection.
@@ -54,7 +54,7 @@ func FuzzCommands(f *testing.F) {
 		if len(key) > driver.MaxKey {
 			t.Fatalf("a key of %d bytes is taken", len(key))
 		}
-		q := driver.Request{Key: key, Owner: owner, TTL: time.Duration(ttl), Keep: time.Duration(ttl), Client: uint32(len(owner)), Wants: ttl%2 == 0}
+		q := driver.Request{Key: key, Owner: owner, TTL: time.Duration(ttl), Keep: time.Duration(ttl)}
 		copy(q.ID[:], idBytes)
 		h := driver.Hold{Key: key, ID: q.ID, TTL: q.TTL}
 		same := func(what string, v bson.RawValue, want []byte) {
@@ -101,7 +101,7 @@ func FuzzCommands(f *testing.F) {
 // FuzzDocuments: whatever a reply or a document has in it, nothing panics, and what a
 // caller is told has nothing that wrapped around.
 func FuzzDocuments(f *testing.F) {
-	for _, name := range []string{"token", "expiresAt", "hold", "now", "_id", "wanted"} {
+	for _, name := range []string{"token", "expiresAt", "hold", "now", "_id", "line"} {
 		for _, v := range append(anyValues, special[name]...) {
 			if v == gone {
 				continue
@@ -129,12 +129,13 @@ func FuzzDocuments(f *testing.F) {
 	s := idle(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		reply := bson.Raw(b)
-		_, _, _ = command.Matched(reply), command.OperationTime(reply), document.HintIn(reply)
+		_ = command.Matched(reply)
+		_ = command.OperationTime(reply)
 		docs, _ := command.FirstBatch(reply)
 		for _, doc := range append(docs, reply) {
 			r := document.Parse(doc)
 			i := r.Info(r.Key)
-			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 || !plausibleHint(i.Wanted) {
+			if i.Token < 0 || i.Left < 0 || i.Held != (i.Left > 0) || len(i.Owner) > 255 {
 				t.Fatalf("%v is shown as %+v", doc, i)
 			}
 			if g := r.Granted(); g.Status == driver.Granted && (g.Token <= 0 || g.Token > driver.MaxToken) {
@@ -152,7 +153,7 @@ func FuzzDocuments(f *testing.F) {
 			}
 		}
 		for _, err := range []error{mongo.CommandError{Raw: reply, Message: string(b)}, mongo.WriteException{Raw: reply}} {
-			_, _, _ = command.ErrorTime(err), split.Stopped(stopOf(err)), hidden(err)
+			_, _, _ = command.ErrorTime(err), split.Stopped(stopOf(err)), command.Hidden(err)
 			if e := s.cmd.Fail(t.Context(), "acquire \"k\"", err); !strings.Contains(e.Error(), "app.locks") {
 				t.Fatalf("%v", e)
 			}
@@ -175,7 +176,7 @@ func FuzzNames(f *testing.F) {
 		} else if got.leases != a || strings.ContainsAny(a, "$.\x00 ") || len(a) > 100 {
 			t.Errorf("collection %q", got.leases)
 		}
-		next, ok := storekit.Successor(a)
+		next, ok := order.Successor(a)
 		if in := b >= a && (!ok || b < next); in != strings.HasPrefix(b, a) {
 			t.Errorf("key %q, prefix %q, successor %q", b, a, next)
 		}

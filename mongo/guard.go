@@ -8,7 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/guards"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
@@ -48,7 +48,7 @@ import (
 //
 // A session is not for concurrent use, so neither is Guard with one session.
 func (s *Store) Guard(ctx context.Context, lease *rowlock.Lease, more ...*rowlock.Lease) error {
-	leases := storekit.LeasesOf(lease, more)
+	leases := guards.LeasesOf(lease, more)
 	sess, err := s.joining(ctx, "guard", len(leases))
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *Store) transactional(ctx context.Context, doing string, n int) error {
 }
 
 // guarding says that the leases are about to be guarded, and returns their holds.
-func (s *Store) guarding(leases storekit.Leases) (storekit.Holds, error) {
+func (s *Store) guarding(leases guards.Leases) (guards.Holds, error) {
 	hs, err := leases.Begin(s)
 	if err != nil {
 		return hs, fmt.Errorf("mongo: %w", err)
@@ -103,7 +103,7 @@ func (s *Store) guarding(leases storekit.Leases) (storekit.Holds, error) {
 
 // guard writes the fences, each if it is still of its lease's grant: a read would guard
 // nothing, because a snapshot shows what was, not what is.
-func (s *Store) guard(ctx context.Context, sess *mongo.Session, leases storekit.Leases, hs storekit.Holds) error {
+func (s *Store) guard(ctx context.Context, sess *mongo.Session, leases guards.Leases, hs guards.Holds) error {
 	what := guardOf(hs)
 	matched, err := s.writeFences(ctx, sess, hs)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Store) guard(ctx context.Context, sess *mongo.Session, leases storekit.
 }
 
 // guardOf names a guard in an error.
-func guardOf(hs storekit.Holds) string {
+func guardOf(hs guards.Holds) string {
 	if more := len(hs.All) - 1; more > 0 {
 		return fmt.Sprintf("guard %q and %d more", hs.First.Key, more)
 	}
@@ -133,7 +133,7 @@ func guardOf(hs storekit.Holds) string {
 
 // writeFences writes the fences of holds in the transaction, by one command, and returns how
 // many there were.
-func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs storekit.Holds) (matched int64, err error) {
+func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs guards.Holds) (matched int64, err error) {
 	fences := s.inside(sess, s.fences)
 	write := document.Op("$inc", document.Op("n", int64(1)))
 	if len(hs.All) == 1 {
@@ -157,7 +157,7 @@ func (s *Store) writeFences(ctx context.Context, sess *mongo.Session, hs storeki
 // behind looks for the hold whose fence a transaction did not find. old: the fences of all
 // are there as the leases, which live, need them: the transaction shows what was before the
 // acquire.
-func (s *Store) behind(ctx context.Context, leases storekit.Leases, hs storekit.Holds) (outdated driver.Hold, old bool) {
+func (s *Store) behind(ctx context.Context, leases guards.Leases, hs guards.Holds) (outdated driver.Hold, old bool) {
 	if leases.Err() != nil {
 		return hs.First, false
 	}
@@ -197,7 +197,7 @@ const transientLabel = "TransientTransactionError"
 
 // outdated is the error for a lease whose fence is of another token by now. The
 // client may learn of it later.
-func (s *Store) outdated(ctx context.Context, leases storekit.Leases, h driver.Hold) error {
+func (s *Store) outdated(ctx context.Context, leases guards.Leases, h driver.Hold) error {
 	if err := leases.Err(); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *Store) outdated(ctx context.Context, leases storekit.Leases, h driver.H
 		status = document.Loss(r, there, h)
 	}
 	if status != driver.Alive {
-		return storekit.Lost(h, status)
+		return guards.Lost(h, status)
 	}
 	return &rowlock.LostError{Key: h.Key, Token: h.Token, Reason: rowlock.ReasonRemoved,
 		Err: fmt.Errorf("the fence of the key in %s was removed or changed by hand: if it is there, delete it when no guarded transaction of the key is open", s.fences)}

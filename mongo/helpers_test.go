@@ -410,11 +410,12 @@ func failCommand(t testing.TB, s *Store, app, command string, how ...bson.E) {
 	}
 }
 
-// waiterOf is a request of a client that waits.
-func waiterOf(key string, client uint32) driver.Request {
-	q := request(key)
-	q.Client, q.Wants = client, true
-	return q
+// refused asks for a key that is held. A busy server that does not come to it is asked again.
+func refused(t testing.TB, s *Store, key string) {
+	t.Helper()
+	if r := acquire(t, s, request(key)); r.Status != driver.Held || r.Left <= 0 {
+		t.Fatalf("acquire %q: %+v, want held", key, r)
+	}
 }
 
 // noTime: the server did not finish a command in time, as it happens on a machine under
@@ -427,14 +428,14 @@ func noTime(err error) bool {
 func watching(t *testing.T, s *Store) (<-chan string, func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	freed, ready, ended := make(chan string, 1000), make(chan struct{}), make(chan error, 1)
-	go func() { ended <- s.Watch(ctx, func() { close(ready) }, func(key string) { freed <- key }) }()
+	changed, ready, ended := make(chan string, 1000), make(chan struct{}), make(chan error, 1)
+	go func() { ended <- s.Watch(ctx, func() { close(ready) }, func(key string) { changed <- key }) }()
 	select {
 	case <-ready:
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	return freed, func() error { cancel(); return <-ended }
+	return changed, func() error { cancel(); return <-ended }
 }
 
 // stamp writes the token of a lease over that of the one who wrote before. If that

@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
-// Inspect implements driver.Store. It reads without waiting for anybody's
+// Inspect is called by the Client that rowlock.New makes. It implements driver.Store. It reads without waiting for anybody's
 // transaction, one command for all keys; a second one only if a guarded lease is
 // among them, to find out whether it is pinned, and one if a phase is, to count its holds.
 func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {

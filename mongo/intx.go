@@ -16,7 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/guards"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
@@ -67,7 +67,7 @@ func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx cont
 	if fn == nil {
 		return errNoFunction
 	}
-	return s.inTx(ctx, "transaction", storekit.LeasesOf(lease, more), func(ctx context.Context, _ *mongo.Session, _ driver.Hold) error { return fn(ctx) })
+	return s.inTx(ctx, "transaction", guards.LeasesOf(lease, more), func(ctx context.Context, _ *mongo.Session, _ driver.Hold) error { return fn(ctx) })
 }
 
 var errNoFunction = fmt.Errorf("mongo: transaction: %w: the function is nil", driver.ErrInvalid)
@@ -76,8 +76,8 @@ var errNoFunction = fmt.Errorf("mongo: transaction: %w: the function is nil", dr
 type ownTx struct {
 	s      *Store
 	what   string
-	leases storekit.Leases
-	holds  storekit.Holds
+	leases guards.Leases
+	holds  guards.Holds
 	own    *fence.Session // of the first lease: the transaction runs in it
 	outer  *ownTx         // that this one is inside of
 	fn     func(context.Context, *mongo.Session, driver.Hold) error
@@ -86,7 +86,7 @@ type ownTx struct {
 // ownTxKey is that of the innermost ownTx in a context.
 type ownTxKey struct{}
 
-func (s *Store) inTx(ctx context.Context, doing string, leases storekit.Leases, fn func(context.Context, *mongo.Session, driver.Hold) error) error {
+func (s *Store) inTx(ctx context.Context, doing string, leases guards.Leases, fn func(context.Context, *mongo.Session, driver.Hold) error) error {
 	if err := s.transactional(ctx, doing, len(leases)); err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (x *ownTx) ended(ctx context.Context, err error) error {
 // which it runs, beside their own: whoever finds one of them pinned by a process that died
 // can end it. It is a help and no more: what cannot be written, for example because another
 // transaction has written the fence, is left to the next run.
-func (s *Store) nameSession(ctx context.Context, own *fence.Session, hs storekit.Holds) {
+func (s *Store) nameSession(ctx context.Context, own *fence.Session, hs guards.Holds) {
 	var others []driver.Hold
 	for _, h := range hs.All {
 		if h.ID != hs.First.ID && !own.Named(h.ID) {

@@ -82,32 +82,23 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 			t.Errorf("P21: renewal of mode %v under a guarded transaction: %v", h.Mode, st)
 		}
 	}
-	if r := denied(t, s, writerOf("k", driver.HoldID{})); !r.Gated {
-		t.Errorf("P21: a gate under guarded transactions: %+v", r)
-	}
 	expireAll(t, s, "k")
 	for i, tx := range []struct {
 		sess *mongo.Session
 		ctx  context.Context
 	}{{sa, ctxA}, {sb, ctxB}, {sc, ctxC}} {
-		age(t, s, "k", time.Hour) // the gate, too
-		_, err := s.db.Collection(s.leases).UpdateOne(t.Context(), document.ByKey("k"), document.Op("$unset", document.Op("gate", "")))
-		must(t, err)
 		if r := acquire(t, s, request("k")); r.Status != driver.Pinned {
 			t.Fatalf("P21: a takeover while %d guarded transactions are open: %+v", 3-i, r)
 		}
-		w := writerOf("k", driver.HoldID{})
-		for range 2 { // the gate goes on
-			if r := acquire(t, s, w); r.Status != driver.Pinned || !r.Gated {
+		w := standerOf("k")
+		for range 2 { // it goes on to stand before all others
+			if r := acquire(t, s, w); r.Status != driver.Pinned || r.Place != 1 {
 				t.Errorf("P19, P21: a waiting takeover while %d guarded transactions are open: %+v", 3-i, r)
 			}
-			if r := denied(t, s, readerOf("k")); r.Left == 0 {
-				t.Errorf("P19: a reader behind a gate: %+v", r)
-			}
-			w = writerOf("k", w.ID)
+			denied(t, s, readerOf("k"))
 			w.Pinned = true
 		}
-		release(t, s, undoOf(driver.Request{Key: "k", ID: w.Gate}))
+		release(t, s, undoOf(w))
 		must(t, tx.sess.CommitTransaction(tx.ctx))
 	}
 	w := granted(t, s, request("k"))

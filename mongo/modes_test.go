@@ -1,6 +1,7 @@
 package mongolock
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,13 +26,6 @@ func readerOf(key string) driver.Request {
 func slotOf(key string, n int) driver.Request {
 	q := request(key)
 	q.Mode, q.Slots, q.Slot = driver.Slot, n, -1
-	return q
-}
-
-// writerOf is an exclusive request that waits and takes over the gate of the one before.
-func writerOf(key string, before driver.HoldID) driver.Request {
-	q := waiterOf(key, 1701)
-	q.Gate, q.GateTime = before, time.Minute
 	return q
 }
 
@@ -77,9 +71,8 @@ func mustSend(t *testing.T, what string, want []string, f func(try int) []string
 // pinned by TestDocsCommands).
 func TestP25_Commands(t *testing.T) {
 	s, sent := monitored(t)
-	exclusive := func(key string) driver.Request { return waiterOf(key, 1701) }
 	slot := func(key string) driver.Request { return slotOf(key, 5) }
-	for name, ask := range map[string]func(string) driver.Request{"exclusive": exclusive, "reader": readerOf, "slot": slot} {
+	for name, ask := range map[string]func(string) driver.Request{"exclusive": request, "reader": readerOf, "slot": slot} {
 		release(t, s, granted(t, s, ask(name))) // the first grant looks for a fence
 		for range 3 {
 			mustSend(t, "N11: grant, renewal and release of mode "+name, []string{"findAndModify", "update", "findAndModify"}, func(int) []string {
@@ -91,25 +84,22 @@ func TestP25_Commands(t *testing.T) {
 			})
 		}
 	}
-	// A writer that waits for a phase: one more command the first time, then one for each look.
-	mustSend(t, "a writer that looks at a phase three times", []string{"findAndModify", "findAndModify", "findAndModify", "findAndModify"}, func(try int) []string {
+	// A writer that waits for a phase: one more command the first time, which makes it stand, then one for each look.
+	mustSend(t, "a writer that looks at a phase three times", []string{"findAndModify", "findAndModify", "findAndModify", "find", "find", "find"}, func(try int) []string {
 		key := fmt.Sprint("k", try)
 		h := granted(t, s, readerOf(key))
 		defer release(t, s, h)
 		return commandsOf(t, sent, func() {
-			before := driver.HoldID{}
+			w := standerOf(key)
+			denied(t, s, w)
 			for range 3 {
-				w := writerOf(key, before)
-				denied(t, s, w)
-				before = w.ID
+				viewOf(t, s, w)
 			}
 		})
 	})
 	for _, c := range sent() {
-		for _, field := range []string{"holds", "gate"} {
-			if text := c.String(); strings.Contains(text, "exclusive") && strings.Contains(text, field) {
-				t.Errorf("P25: of a key that was never shared: %s", text)
-			}
+		if text := c.String(); strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("exclusive"))) && strings.Contains(text, "holds") {
+			t.Errorf("P25: of a key that was never shared: %s", text)
 		}
 	}
 }
@@ -123,9 +113,9 @@ func TestReplyHasTheOwnEntryOnly(t *testing.T) {
 	}
 	h := granted(t, s, readerOf("k"))
 	for name, cmd := range map[string]bson.D{
-		"join":    document.Join(s.leases, readerOf("k"), false),
-		"refused": document.TakeInPhase(s.leases, writerOf("k", driver.HoldID{}), false),
-		"taking":  document.TakeOne(s.leases, waiterOf("k", 1), false),
+		"join":    document.TakeOne(s.leases, readerOf("k"), false),
+		"refused": document.TakeInLine(s.leases, standerOf("k"), false),
+		"taking":  document.TakeOne(s.leases, request("k"), false),
 		"inspect": {{Key: "find", Value: s.leases}, {Key: "filter", Value: document.ByKey("k")}, {Key: "projection", Value: document.PhaseFields()}},
 		"fate":    {{Key: "find", Value: s.leases}, {Key: "filter", Value: document.ByKey("k")}, {Key: "projection", Value: document.EntryFields([]driver.Hold{h})}},
 		"release": document.EndOne(s.leases, h),

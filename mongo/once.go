@@ -10,7 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/guards"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -38,10 +38,10 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 	if fn == nil {
 		return errNoFunction
 	}
-	if err := storekit.CheckRun(run); err != nil {
+	if err := guards.CheckRun(run); err != nil {
 		return err
 	}
-	return s.inTx(ctx, fmt.Sprintf("run %q", run), storekit.LeasesOf(lease, more), func(ctx context.Context, sess *mongo.Session, h driver.Hold) error {
+	return s.inTx(ctx, fmt.Sprintf("run %q", run), guards.LeasesOf(lease, more), func(ctx context.Context, sess *mongo.Session, h driver.Hold) error {
 		if err := s.mark(ctx, sess, h, run); err != nil {
 			return err
 		}
@@ -64,10 +64,10 @@ func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn f
 // two minutes) or begin anew with MarkRun. A mark that is not there yet says
 // nothing: the commit may still come.
 func (s *Store) MarkRun(ctx context.Context, lease *rowlock.Lease, run string, more ...*rowlock.Lease) error {
-	if err := storekit.CheckRun(run); err != nil {
+	if err := guards.CheckRun(run); err != nil {
 		return err
 	}
-	leases := storekit.LeasesOf(lease, more)
+	leases := guards.LeasesOf(lease, more)
 	sess, err := s.joining(ctx, "mark", len(leases))
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/guards"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
@@ -94,7 +94,7 @@ func TestP13_OnlyCommittedRunsCount(t *testing.T) {
 	a, b := guarded(t, c, "a"), guarded(t, c, "b")
 	fail := errors.New("mine")
 	wants(t, "fn fails", s.Once(patient(t), a, "r", func(ctx context.Context) error { _ = add(ctx, s, "n"); return fail }), fail)
-	runs := []string{"r", "R", "r ", "r\x00", "é", "e\u0301", "\xff", string(make([]byte, storekit.MaxRun))}
+	runs := []string{"r", "R", "r ", "r\x00", "é", "e\u0301", "\xff", string(make([]byte, guards.MaxRun))}
 	for _, lease := range []*rowlock.Lease{a, b} {
 		for _, run := range runs {
 			must(t, s.Once(patient(t), lease, run, func(ctx context.Context) error { return add(ctx, s, "n") }))

@@ -8,4 +8,11 @@ type Options struct {
 	// transactions do not exist, and an undo is repeated for a TTL because the
 	// server cannot refuse a late attempt.
 	AllowStandalone bool
+
+	// FewConnections is for a program that takes a lease, or a few at once, and ends with them, as rowlock run does: the
+	// Store uses at most three connections of its client's pool, which must allow so many (maxPoolSize); only Check looks
+	// at that. Acquires and looks take turns on one, renewals and releases on another; the third is for the change
+	// stream of Observe, for InTx and Once, and for a question when a connection is silent. The driver has
+	// connections of its own beside them, by which it watches each server.
+	FewConnections bool
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/split"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
-	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
 // raiseAll answers for entries that are taken but for their fences. Not by one command,
@@ -18,7 +19,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 	var ofPhase []int
 	entries = slices.DeleteFunc(slices.Clone(entries), func(i int) bool {
 		r := states[b.reqs[i].Key]
-		if is := r.OfPhase || r.Fresh; is {
+		if is := r.OfPhase || r.Fresh || b.reqs[i].Stand; is {
 			ofPhase = append(ofPhase, i)
 			return true
 		}
@@ -35,7 +36,9 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 		func() {
 			split.InParallel(len(raise), split.Parts, func(n int) {
 				i := raise[n]
-				b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], states[b.reqs[i].Key], nil, fenceWait), true
+				r := states[b.reqs[i].Key]
+				g := b.s.finishGrant(ctx, b.reqs[i], r, nil, fenceWait)
+				b.results[i], b.done[i] = r.WithLeft(g, b.reqs[i], time.Since(b.began)), true
 			})
 		},
 		func() {
@@ -105,18 +108,12 @@ func (s *Store) stillPinned(ctx context.Context, reqs []driver.Request, entries 
 	var fenced []int
 	for _, i := range entries {
 		switch q, r := reqs[i], states[reqs[i].Key]; {
-		case q.Mode == driver.Exclusive && q.Gate != (driver.HoldID{}):
-			if r.OfPhase && s.pinnedByPhase(ctx, q.Key) {
-				results[i] = s.moveGate(ctx, q, document.KeepGate(q))
-			} else {
-				rest = append(rest, i)
-			}
-		case r.Left > 0 && r.Excludes(reqs[i]):
-			results[i] = r.RefusedTo(reqs[i])
-		case reqs[i].Mode == driver.Slot: // which one, a try tells
+		case r.Left > 0 && r.Excludes(q):
+			results[i] = r.RefusedTo(q)
+		case q.Mode == driver.Slot: // which one, a try tells
 			rest = append(rest, i)
-		case r.Fenced && r.OfPhase && reqs[i].Mode == driver.Exclusive:
-			if s.pinnedByPhase(ctx, reqs[i].Key) {
+		case r.Fenced && r.OfPhase && q.Mode == driver.Exclusive:
+			if s.pinnedByPhase(ctx, q.Key) {
 				results[i] = driver.Result{Status: driver.Pinned}
 			} else {
 				rest = append(rest, i)

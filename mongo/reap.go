@@ -9,14 +9,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/split"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
-	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
-// Reap removes the documents of keys that have been free, and the tickets of rowlock.Fair that
-// have been over, for longer than olderThan, by the server's clock, at most 500 a call, and returns their number.
+// Reap removes the documents of keys that have been free for longer than olderThan, and for which nobody has waited for as
+// long, by the server's clock, at most 500 a call, and returns their number.
 // It is housekeeping: without it a key that was used once stays as a document of
 // some 200 bytes. A key that is reaped goes on above its old tokens, because
 // tokens follow the clock of the replica set.
@@ -29,19 +28,14 @@ import (
 // An olderThan below an hour is refused with ErrInvalid. Other errors: ErrSchema,
 // ErrClosed, ErrNotSupported or the server's, with the number removed until then.
 func (s *Store) Reap(ctx context.Context, olderThan time.Duration) (int, error) {
-	if olderThan < storekit.MinGrace {
+	if olderThan < driver.MinGrace {
 		return 0, &driver.Error{Lasting: true, NotApplied: true,
-			Err: fmt.Errorf("%w: Reap of keys that died %v ago: use at least %v", driver.ErrInvalid, olderThan, storekit.MinGrace)}
+			Err: fmt.Errorf("%w: Reap of keys that died %v ago: use at least %v", driver.ErrInvalid, olderThan, driver.MinGrace)}
 	}
 	if err := s.enter(ctx, "reap", 1); err != nil {
 		return 0, err
 	}
-	n, err := s.reap(ctx, olderThan)
-	if err != nil || n >= driver.MaxReap {
-		return n, err
-	}
-	tickets, err := s.line.Reap(ctx, olderThan, driver.MaxReap-n)
-	return n + tickets, err
+	return s.reap(ctx, olderThan)
 }
 
 func (s *Store) reap(ctx context.Context, olderThan time.Duration) (int, error) {

@@ -3,17 +3,16 @@ package mongolock
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/split"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
-	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
-// Release implements driver.Store: one command for all holds, and one for each
-// undo whose attempt was not answered (see undo.go) or left a gate. A release does not wait for
+// Release is called by the Client that rowlock.New makes. It implements driver.Store: one command for all holds, and one for each
+// undo whose attempt was not answered (see undo.go). A release does not wait for
 // the guarded transactions of the lease that are still open; the next grant does.
 func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := s.enter(ctx, "release", len(holds)); err != nil {
@@ -21,21 +20,24 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	}
 	ctx = command.ForReleases(ctx)
 	results := make([]driver.Result, len(holds))
-	var plain, undos, gates, unordered []int
+	var plain, undos, unordered, lined []int
 	for i, h := range holds {
 		switch {
+		case h.Next != nil || s.crowd.has(h.Key) && s.sessions.FindUnanswered(h.ID) == nil:
+			lined = append(lined, i)
 		case !h.Undo:
 			plain = append(plain, i)
 		case s.sessions.FindUnanswered(h.ID) != nil:
 			undos = append(undos, i)
-		case h.Mode == driver.Exclusive && s.gates.has(h.ID):
-			gates = append(gates, i)
 		default:
 			unordered = append(unordered, i)
 		}
 	}
 	// One command for each kind, all at once, so that none waits for another.
 	commands := []func(){}
+	if len(lined) > 0 {
+		commands = append(commands, func() { s.endManyInLine(ctx, holds, lined, results) })
+	}
 	for _, group := range [][]int{plain, unordered} {
 		if len(group) > 0 {
 			commands = append(commands, func() { s.endMany(ctx, holds, group, results) })
@@ -43,9 +45,6 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	}
 	for _, i := range undos {
 		commands = append(commands, func() { results[i] = s.undo(ctx, holds[i]) })
-	}
-	for _, i := range gates {
-		commands = append(commands, func() { results[i] = s.clearGate(ctx, holds[i]) })
 	}
 	if readers := guardedReaders(holds); len(readers) > 0 {
 		commands = append(commands, func() { s.fence.Remove(ctx, readers...) })
@@ -76,7 +75,6 @@ func (s *Store) endMany(ctx context.Context, holds []driver.Hold, group []int, r
 	for n, i := range group {
 		results[i] = e.results[n]
 	}
-	s.readHints(ctx, holds, group, results)
 }
 
 // ending is a release of several holds of one kind.
@@ -93,14 +91,27 @@ func (e *ending) Send(ctx context.Context, entries []int, wait time.Duration) er
 		return stopOf(err)
 	}
 	s.limits.release.Observe(len(holds), time.Since(start))
-	var fates []driver.Status
+	var lined []int
 	if reply.Matched() >= int64(len(holds)) {
-		fates = slices.Repeat([]driver.Status{driver.Released}, len(holds))
-	} else if fates, err = s.fates(ctx, reply.Raw, holds, document.Fate); err != nil {
-		return err
+		for _, i := range entries {
+			e.results[i] = s.ended(driver.Released, e.holds[i])
+		}
+	} else {
+		states, err := s.statesOf(ctx, holds, command.OperationTime(reply.Raw))
+		if err != nil {
+			return err
+		}
+		for _, i := range entries {
+			r, there := states[e.holds[i].Key]
+			if e.results[i] = s.ended(document.Fate(r, there, e.holds[i]), e.holds[i]); r.Lined {
+				s.crowded(r.Key)
+				lined = append(lined, i)
+			}
+		}
 	}
-	for n, i := range entries {
-		e.results[i] = s.ended(fates[n], e.holds[i])
+	if len(lined) > 0 {
+		s.endManyInLine(ctx, e.holds, lined, e.results)
+		e.notLost(entries) // the command has ended some, and others may have been passed those keys
 	}
 	if reply.Lost {
 		e.notLost(entries)
@@ -163,20 +174,23 @@ func (e *ending) Fail(ctx context.Context, entries []int, err error) {
 
 // end ends one hold.
 func (s *Store) end(ctx context.Context, h driver.Hold, wait time.Duration) driver.Result {
+	if h.Next != nil || s.crowd.has(h.Key) {
+		return s.endInLine(ctx, h, wait)
+	}
 	what := fmt.Sprintf("release %q", h.Key)
 	for tries := 0; ; tries++ {
 		reply, err := s.cmd.Write(ctx, nil, document.EndOne(s.leases, h), wait)
 		switch {
 		case err == nil && reply.Matched() > 0:
-			r := s.ended(driver.Released, h)
-			if r.Wanted = document.HintIn(reply.Raw); command.Matched(reply.Raw) == 0 {
-				r.Wanted = document.HintIn(reply.Earlier)
-			}
-			return r
+			return s.ended(driver.Released, h)
 		case err == nil:
-			fates, err := s.fates(ctx, reply.Raw, []driver.Hold{h}, document.Fate)
+			fates, lined, err := s.fates(ctx, reply.Raw, []driver.Hold{h}, document.Fate)
 			if err != nil {
 				return unknown(s.cmd.Fail(ctx, what, err))
+			}
+			if lined {
+				s.crowded(h.Key)
+				return s.endInLine(ctx, h, wait)
 			}
 			if reply.Lost && (fates[0] == driver.Taken || fates[0] == driver.Removed) {
 				return driver.Result{Status: driver.Released} // it may have been there the first time
@@ -198,30 +212,5 @@ func (s *Store) ended(fate driver.Status, h driver.Hold) driver.Result {
 	if fate == driver.Alive {
 		return unknown(&driver.Error{Err: fmt.Errorf("mongo: release %q: its acquire arrived after the release", h.Key)})
 	}
-	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.cmd.Standalone()}
-}
-
-// readHints completes the answers to releases that were sent in one command, whose reply
-// has no documents. A hint that cannot be read in time counts as none.
-func (s *Store) readHints(ctx context.Context, holds []driver.Hold, group []int, results []driver.Result) {
-	var keys []string
-	for _, i := range group {
-		if holds[i].Asks && results[i].Status == driver.Released {
-			keys = append(keys, holds[i].Key)
-		}
-	}
-	if len(keys) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, command.MaxWait)
-	defer cancel()
-	states, err := s.states(ctx, keys, nil)
-	if err != nil {
-		return
-	}
-	for _, i := range group {
-		if holds[i].Asks && results[i].Status == driver.Released {
-			results[i].Wanted = states[holds[i].Key].Wanted
-		}
-	}
+	return driver.Result{Status: fate, Final: h.Undo && fate == driver.Released && !s.cmd.Standalone() && !s.unsure.has(h.ID)}
 }

@@ -2,18 +2,19 @@ package mongolock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/patience"
+	"github.com/rowlock/rowlock/internal/split"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
-	"github.com/rowlock/rowlock/mongo/internal/split"
 )
 
-// Renew implements driver.Store: one command for all holds. If a foreign
+// Renew is called by the Client that rowlock.New makes. It implements driver.Store: one command for all holds. If a foreign
 // transaction blocks one document, the others are renewed all the same (package split),
 // so that only that one is Unknown.
 //
@@ -29,6 +30,51 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 		return nil, nil
 	}
 	ctx = command.ForRenewals(ctx)
+	if slices.ContainsFunc(holds, func(h driver.Hold) bool { return h.Confirm }) {
+		return s.renewAndConfirm(ctx, holds)
+	}
+	return s.renew(ctx, holds)
+}
+
+// renewAndConfirm is a renewal of holds of which some were passed the key: those go singly.
+func (s *Store) renewAndConfirm(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
+	results := make([]driver.Result, len(holds))
+	var plain []int
+	steps := []func(){}
+	for i, h := range holds {
+		if h.Confirm {
+			steps = append(steps, func() {
+				switch results[i] = s.confirm(ctx, h); results[i].Status {
+				case driver.Alive, driver.Pinned, driver.Unknown:
+				default:
+					s.txSessions.Drop(h)
+				}
+			})
+		} else {
+			plain = append(plain, i)
+		}
+	}
+	if len(plain) > 0 {
+		steps = append(steps, func() {
+			renewed, err := s.renew(ctx, pick(holds, plain))
+			for n, i := range plain {
+				if err != nil {
+					results[i] = unknown(s.cmd.Fail(ctx, "renew "+names(keysOf(holds)), err))
+				} else {
+					results[i] = renewed[n]
+				}
+			}
+		})
+	}
+	split.InParallel(len(steps), split.Parts, func(i int) { steps[i]() })
+	if len(results) == 1 && results[0].Status == driver.Unknown {
+		return nil, results[0].Err
+	}
+	return results, nil
+}
+
+// renew is Renew of holds that have told what they asked for.
+func (s *Store) renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	r := &renewal{s: s, holds: holds, results: make([]driver.Result, len(holds)), began: time.Now()}
 	var err error
 	if len(holds) == 1 {
@@ -36,7 +82,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	} else {
 		// They are answered together: not so late that those which were renewed are lost for others whose documents are busy.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, storekit.BatchPatience(holds))
+		ctx, cancel = context.WithTimeout(ctx, patience.OfRenewals(holds))
 		defer cancel()
 		// One after the other: thousands of leases are to be renewed on two connections.
 		err = split.Run(ctx, r, split.Order(len(holds), func(i int) string { return holds[i].Key }), &s.limits.renew, 1)
@@ -76,7 +122,7 @@ func (r *renewal) Send(ctx context.Context, entries []int, wait time.Duration) e
 		}
 		return nil
 	}
-	fates, err := r.s.fates(ctx, reply.Raw, holds, document.Loss)
+	fates, _, err := r.s.fates(ctx, reply.Raw, holds, document.Loss)
 	if err != nil {
 		return err
 	}
@@ -133,16 +179,16 @@ func (r *renewal) Fail(ctx context.Context, entries []int, err error) {
 }
 
 // fates reads what became of holds, by fate, at the majority and not before the moment of
-// reply. A standalone server has no such moment, and no other node either.
-func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold, fate func(document.State, bool, driver.Hold) driver.Status) ([]driver.Status, error) {
+// reply, and whether one of the keys has a line. A standalone server has no such moment, and no other node either.
+func (s *Store) fates(ctx context.Context, reply bson.Raw, holds []driver.Hold, fate func(document.State, bool, driver.Hold) driver.Status) (fates []driver.Status, lined bool, err error) {
 	states, err := s.statesOf(ctx, holds, command.OperationTime(reply))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	fates := make([]driver.Status, len(holds))
+	fates = make([]driver.Status, len(holds))
 	for i, h := range holds {
 		r, ok := states[h.Key]
-		fates[i] = fate(r, ok, h)
+		fates[i], lined = fate(r, ok, h), lined || r.Lined
 	}
-	return fates, nil
+	return fates, lined, nil
 }

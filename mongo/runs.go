@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -57,9 +56,9 @@ func (s *Store) Marks(ctx context.Context, key string, limit int) ([]driver.Mark
 // ErrClosed, ErrNotSupported (standalone server) or the server's. It may be called
 // by many at once.
 func (s *Store) ReapRuns(ctx context.Context, olderThan time.Duration) (int, error) {
-	if olderThan < storekit.MinGrace {
+	if olderThan < driver.MinGrace {
 		return 0, &driver.Error{Lasting: true, NotApplied: true,
-			Err: fmt.Errorf("%w: ReapRuns of marks made %v ago: use at least %v", driver.ErrInvalid, olderThan, storekit.MinGrace)}
+			Err: fmt.Errorf("%w: ReapRuns of marks made %v ago: use at least %v", driver.ErrInvalid, olderThan, driver.MinGrace)}
 	}
 	if err := s.transactional(ctx, "reap runs", 1); err != nil {
 		return 0, err

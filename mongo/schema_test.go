@@ -17,9 +17,10 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
+	"github.com/rowlock/rowlock/mongo/internal/schema"
 )
 
-var storeCollections = []string{"locks", "locks_fence", "locks_runs", "locks_tx", "locks_wait"}
+var storeCollections = []string{"locks", "locks_fence", "locks_runs", "locks_tx"}
 
 // TestP9_IndexesOfOthers: an index that can refuse documents, or deletes them, is refused on each of the collections at the first use,
 // by Check and by Migrate; Doctor finds it with the command that mends it. Any other does no harm.
@@ -49,8 +50,8 @@ func TestP9_IndexesOfOthers(t *testing.T) {
 	}
 	// name_1, as somebody else may have made it.
 	for name, index := range map[string]mongo.IndexModel{
-		"other way":    {Keys: document.Op("name", -1), Options: options.Index().SetName(nameIndex)},
-		"with another": {Keys: bson.D{{Key: "name", Value: 1}, {Key: "owner", Value: 1}}, Options: options.Index().SetName(nameIndex)},
+		"other way":    {Keys: document.Op("name", -1), Options: options.Index().SetName(schema.NameIndex)},
+		"with another": {Keys: bson.D{{Key: "name", Value: 1}, {Key: "owner", Value: 1}}, Options: options.Index().SetName(schema.NameIndex)},
 		"unique":       {Keys: document.Op("name", 1), Options: options.Index().SetUnique(true)},
 		"sparse":       {Keys: document.Op("name", 1), Options: options.Index().SetSparse(true)},
 		"partial":      {Keys: document.Op("name", 1), Options: options.Index().SetPartialFilterExpression(document.Op("owner", "me"))},
@@ -58,11 +59,11 @@ func TestP9_IndexesOfOthers(t *testing.T) {
 		"hidden":       {Keys: document.Op("name", 1), Options: options.Index().SetHidden(true)},
 	} {
 		indexes := db.Collection("locks").Indexes()
-		must(t, indexes.DropOne(t.Context(), nameIndex))
+		must(t, indexes.DropOne(t.Context(), schema.NameIndex))
 		_, err := indexes.CreateOne(t.Context(), index)
 		must(t, err)
-		unfit(t, db, name, `db.locks.dropIndex("name_1")`, nameIndex, "locks")
-		must(t, indexes.DropOne(t.Context(), nameIndex))
+		unfit(t, db, name, `db.locks.dropIndex("name_1")`, schema.NameIndex, "locks")
+		must(t, indexes.DropOne(t.Context(), schema.NameIndex))
 		open(t, db, Options{})
 	}
 	for _, of := range storeCollections {
@@ -157,8 +158,6 @@ func TestRegistryOfTheClient(t *testing.T) {
 	shared, err := c.TryAcquire(t.Context(), "shared", rowlock.Shared())
 	must(t, err)
 	must(t, shared.Release(t.Context()))
-	_, err = s.PutTickets(t.Context(), []driver.Ticket{{Key: "k", ID: newID()}})
-	must(t, err)
 	examine(t, s, doctor.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -180,12 +179,8 @@ func TestNoTableScan(t *testing.T) {
 	_, err := s.db.Collection(s.runs).InsertOne(t.Context(), bson.D{{Key: "_id", Value: runID("k", "old")}, {Key: "token", Value: int64(1)}, {Key: "at", Value: long}})
 	must(t, err)
 	writeDead(t, s, "dead", 3)
-	_, err = s.PutTickets(t.Context(), []driver.Ticket{{Key: "waited for", ID: newID()}})
-	must(t, err)
-	_, err = s.db.Collection(s.waits).UpdateMany(t.Context(), document.Op("_id", document.Op("$gt", bson.D{})), document.Op("$set", document.Op("expiresAt", long)))
-	must(t, err)
-	if n, err := s.Reap(t.Context(), time.Hour); err != nil || n != 4 {
-		t.Errorf("Reap: %d, %v, want 4: three keys and a ticket", n, err)
+	if n, err := s.Reap(t.Context(), time.Hour); err != nil || n != 3 {
+		t.Errorf("Reap: %d, %v, want 3", n, err)
 	}
 	if n, err := s.ReapRuns(t.Context(), time.Hour); err != nil || n != 1 {
 		t.Errorf("ReapRuns: %d, %v, want 1", n, err)

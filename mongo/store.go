@@ -13,7 +13,6 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
-	"github.com/rowlock/rowlock/mongo/internal/line"
 )
 
 const (
@@ -51,9 +50,8 @@ const (
 //
 // # Methods for the engine
 //
-// Acquire, Explain, Inspect, Limits, Lines, PutTickets, Release, RemoveTickets, Renew,
-// Statements and Watch implement package driver: a rowlock.Client calls them, and
-// nobody else needs to.
+// Acquire, Explain, Inspect, Limits, Look, Release, Renew, Statements and Watch implement
+// package driver: a rowlock.Client calls them, and nobody else needs to.
 type Store struct {
 	cmd    *command.Runner
 	db     *mongo.Database
@@ -61,7 +59,6 @@ type Store struct {
 	fences string
 	runs   string
 	txs    string
-	waits  string
 	o      Options
 
 	firstUse   *firstUse
@@ -70,9 +67,11 @@ type Store struct {
 	txSessions fence.Sessions // in which InTx and Once run
 	fence      *fence.Fences
 	tooOld     tooOld
-	line       *line.Line // the tickets of those who wait in order
-	gates      gates
-	limits     struct{ renew, release, acquire, numbered command.Limit }
+	crowd      recent[string]        // keys for which somebody stood a moment ago
+	shares     recent[string]        // those of them for which readers or slots did
+	stopped    recent[driver.HoldID] // holds that a release may have ended which was stopped: others may have been passed their keys
+	unsure     recent[driver.HoldID] // requests of which more may arrive than an undo overtakes
+	limits     struct{ renew, release, acquire, numbered, alike, inLine command.Limit }
 }
 
 var (
@@ -85,15 +84,15 @@ var (
 	_ driver.Closer     = (*Store)(nil)
 	_ driver.Counter    = (*Store)(nil)
 	_ driver.Waiter     = (*Store)(nil)
-	_ driver.Tickets    = (*Store)(nil)
+	_ driver.Liner      = (*Store)(nil)
 
 	_ driver.Explainer = (*Store)(nil)
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
-// New makes a Store on coll and four collections beside it, named like coll with
-// _fence, _runs, _tx and _wait after it; [Store.Migrate] creates them. It does no I/O:
+// New makes a Store on coll and three collections beside it, named like coll with
+// _fence, _runs and _tx after it; [Store.Migrate] creates them. It does no I/O:
 // the first use checks the server, see [Store.Check]. Two Stores exclude each
 // other if and only if they name the same collection of the same cluster.
 //
@@ -121,31 +120,33 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 		fences:   name + "_fence",
 		runs:     name + "_runs",
 		txs:      name + "_tx",
-		waits:    name + "_wait",
 		o:        o,
 		firstUse: newFirstUse(),
-		cmd:      command.New(db, name, name+"_fence", name+"_runs", name+"_tx", name+"_wait"),
+		cmd:      command.New(db, name, name+"_fence", name+"_runs", name+"_tx"),
 		sessions: command.NewSessions(db.Client()),
 	}
+	if o.FewConnections {
+		s.cmd.FewConnections()
+	}
 	s.fence = fence.New(s.cmd, s.sessions, s.fences)
-	s.line = line.New(s.cmd, s.waits)
 	return s, nil
 }
 
-// Limits implements driver.Store.
+// Limits is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Limits() driver.Limits {
 	return driver.Limits{
 		Batch: maxBatch, Renewals: maxRenewals, MinTTL: 20 * time.Millisecond, LockWait: time.Second,
 		Modes:    driver.ModesOf(driver.Shared, driver.Slot),
+		Line:     true,
 		InFlight: 1, SlowBatch: 50 * time.Millisecond, // one batch at a time is best: the server is busy with documents, not with waiting
 	}
 }
 
-// Statements implements driver.Counter: the commands sent since New, without
+// Statements is called by the Client that rowlock.New makes. It implements driver.Counter: the commands sent since New, without
 // those that the driver sends by itself (monitoring, authentication).
 func (s *Store) Statements() uint64 { return s.cmd.Sent() }
 
-// Explain implements driver.Explainer: a pool that other work keeps exhausted lets a
+// Explain is called by the Client that rowlock.New makes. It implements driver.Explainer: a pool that other work keeps exhausted lets a
 // command wait for as long as its context lasts, and says nothing.
 func (s *Store) Explain() error { return s.cmd.Explain() }
 

@@ -27,21 +27,42 @@ func (s *Store) undo(ctx context.Context, h driver.Hold) driver.Result {
 	if k == nil || s.sessions.FindUnanswered(h.ID) != k || s.cmd.Standalone() { // undone meanwhile
 		return s.end(ctx, h, blockWait)
 	}
-	ends := []bson.D{document.End(h)}
-	gate := h.Mode == driver.Exclusive && s.gates.has(h.ID)
-	if gate {
-		ends = append(ends, document.ClearGate(h))
-	}
-	reply, err := s.overtake(ctx, k.Session, ends...)
+	found, err := s.takeBack(ctx, k.Session, h)
 	if err != nil {
 		return unknown(s.cmd.Fail(ctx, what, err))
 	}
 	s.sessions.Undone(h.ID)
-	s.gates.forget(h.ID)
-	if command.Matched(reply.Raw) > 1 {
-		return driver.Result{Status: driver.Released, Final: true}
+	final := !s.unsure.has(h.ID)
+	if found {
+		return driver.Result{Status: driver.Released, Final: final}
 	}
-	return driver.Result{Status: driver.Removed, Final: true}
+	return driver.Result{Status: driver.Removed, Final: final}
+}
+
+// takeBack overtakes what went out in sess, and ends the hold that it may have left, or takes its request out of the line.
+func (s *Store) takeBack(ctx context.Context, sess *command.Session, h driver.Hold) (found bool, err error) {
+	reply, err := s.overtake(ctx, sess, document.End(h))
+	if err != nil || command.Matched(reply.Raw) > 1 {
+		return true, err
+	}
+	states, err := s.states(ctx, []string{h.Key}, nil)
+	if err != nil || !states[h.Key].Lined {
+		return false, err
+	}
+	h.Undo, h.Next = true, nil
+	reply, err = s.cmd.Write(ctx, nil, document.EndInLine(s.leases, h, s.cmd.Standalone()), undoWait)
+	return reply.Matched() > 0, err
+}
+
+// addUnanswered remembers the session of attempts that were not answered. Of a request that stands several may be so, each in
+// a session of its own; an undo overtakes the last one only.
+func (s *Store) addUnanswered(sess *command.Session, ids ...driver.HoldID) {
+	for _, id := range ids {
+		if s.sessions.FindUnanswered(id) != nil {
+			s.unsure.add(id, unsureTime)
+		}
+	}
+	s.sessions.AddUnanswered(sess, ids...)
 }
 
 // overtake writes with the next number of sess, and ends what attempts that went out in sess

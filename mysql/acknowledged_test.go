@@ -157,7 +157,7 @@ func TestP11_AbandonedWaitsEnd(t *testing.T) {
 			must(t, err)
 			var id uint64
 			must(t, session.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id))
-			c.db.AssumeAbandoned(server, id)
+			c.db.Abandoned.Add(server, id)
 			all.Go(func() {
 				_, _ = session.ExecContext(ctx, "DO SLEEP(60)")
 				_ = session.Close()

@@ -22,15 +22,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 		return nil, err
 	}
 	return conn.Detached(ctx, s.db, "list", func(ctx context.Context) ([]driver.Info, error) {
-		infos, err := s.strategy.List(ctx, prefix, after, limit)
-		if err != nil {
-			return nil, err
-		}
-		keys := make([]*driver.Info, len(infos))
-		for i := range infos {
-			keys[i] = &infos[i]
-		}
-		return infos, s.line.Inform(ctx, keys...)
+		return s.strategy.List(ctx, prefix, after, limit)
 	})
 }
 
@@ -38,7 +30,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]dr
 // not taken yet, and MinHold. It raises the token, so that guarded transactions of
 // the old holder that begin later fail; the holder itself learns of it at its next
 // renewal, with the reason forced. The Info is the state before. A key without a
-// hold is no error. Programs that wait with rowlock.Fair keep their places.
+// hold is no error. Programs that wait keep their places.
 //
 // An open guarded transaction of the holder must end first: it is waited for until
 // ctx ends, at most for a second, in a way that stops nobody; the error then says
@@ -62,12 +54,6 @@ func (s *Store) force(ctx context.Context, key string, seen *driver.Info) (drive
 		return driver.Info{}, &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("mysql: %w: force release of a key of %d bytes: use 1 to %d", driver.ErrInvalid, len(key), driver.MaxKey)}
 	}
 	return conn.Detached(ctx, s.db, fmt.Sprintf("force release of %q", key), func(ctx context.Context) (driver.Info, error) {
-		lines, err := s.line.Lines(ctx, []string{key})
-		if err != nil {
-			return driver.Info{}, err
-		}
-		info, err := s.strategy.Force(ctx, key, seen)
-		lines[0].Inform(&info)
-		return info, err
+		return s.strategy.Force(ctx, key, seen)
 	})
 }

@@ -91,6 +91,7 @@ func (h hookedConn) QueryContext(ctx context.Context, text string, args ...any) 
 
 // TestP14_CallersSession: what a session brings along changes nothing of Guard, MarkRun and LockTx, or is refused by name.
 func TestP14_CallersSession(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		ctx := within(t, 4*patience)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
@@ -248,8 +249,9 @@ func TestGuardFromAnotherDatabaseThanOneWithAnyName(t *testing.T) {
 		plain := *l.config
 		plain.Params = l.config.Params
 		name := l.config.DBName + "_zürich`東"
-		exec(t, l.db, "CREATE DATABASE "+quoted(name))
-		t.Cleanup(func() { _, _ = l.open(&plain).Exec("DROP DATABASE " + quoted(name)) })
+		quoted := "`" + strings.ReplaceAll(name, "`", "``") + "`"
+		exec(t, l.db, "CREATE DATABASE "+quoted)
+		t.Cleanup(func() { _, _ = l.open(&plain).Exec("DROP DATABASE " + quoted) })
 		l.config.DBName = name
 		p := l.program(t, rowlock.Options{})
 		l.db = l.open(l.config)

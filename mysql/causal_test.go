@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/locktx"
 )
 
 // late lets node 1 of Galera be behind node 0, which has committed a row in a table effects. Node 1 has to apply a change
@@ -49,6 +50,7 @@ func (l *clusterLab) effects(on interface {
 // TestP27_LockTxOnANodeThatIsBehind: who has a key by LockTx sees what the transaction before has committed, also when that
 // was on another node of Galera, which has failed since, and this one has not applied it yet.
 func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
+	t.Parallel()
 	l := newClusterLab(t, testserver.MariaDBGalera3)
 	var nodes []*sql.DB
 	for _, dsn := range l.MemberDSNs() {
@@ -83,7 +85,7 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 	ctx := within(t, time.Minute)
 	_, err = c.Exec(ctx, 0, "SET SESSION wsrep_sync_wait=2")
 	must(t, err)
-	_, err = causalBySession(ctx, c, "SELECT name FROM rowlock_tx")
+	_, err = locktx.CausalBySession(ctx, c, "SELECT name FROM rowlock_tx")
 	must(t, err)
 	if n := l.effects(nodes[1]); n != 1 {
 		t.Errorf("after the causality check %d of 1 effects are seen", n)
@@ -98,6 +100,7 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 // TestP8_LockTxWhileTheNodeStaysBehind: the server answers a causality wait that takes too long with the number of a lock wait (1205).
 // LockTx waits on, and LockTxWait until its time is over; neither takes it for another transaction's lock.
 func TestP8_LockTxWhileTheNodeStaysBehind(t *testing.T) {
+	t.Parallel()
 	l := newClusterLab(t, testserver.MariaDBGalera3)
 	var nodes []*sql.DB
 	for _, dsn := range l.MemberDSNs()[:2] {

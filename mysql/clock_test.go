@@ -47,7 +47,7 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		c.db.AssumeUsualAnswer(time.Second) // the acquire may wait for as long as one ever does
+		c.db.Usual.Store(int64(time.Second)) // the acquire may wait for as long as one ever does
 		granted := 0
 		for round, end := 0, time.Now().Add(patience); round < 10 || granted == 0 && time.Now().Before(end); round++ {
 			key := fmt.Sprint("key", round)

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/cluster"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	look "github.com/rowlock/rowlock/mysql/internal/doctor"
 )
 
 // Cluster is what a Store's server says of the servers that it replicates with.
@@ -54,12 +55,9 @@ func querier(on *conn.Conn) cluster.Querier {
 	}
 }
 
-// replicasQuery shows other users' sessions with the privilege PROCESS only.
-const replicasQuery = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
-
 // countReplicas counts those that receive the server's binary log now.
 func countReplicas(ctx context.Context, on *conn.Conn) (n int, err error) {
-	err = querier(on)(ctx, replicasQuery, func(rows *sql.Rows) error {
+	err = querier(on)(ctx, cluster.ReplicasQuery, func(rows *sql.Rows) error {
 		return rows.Scan(&n)
 	})
 	return n, err
@@ -71,19 +69,10 @@ const oneWriter = "guards, InTx, Once, MarkRun, LockTx, Shared, Slots and Select
 // endless is from when on, in milliseconds, a time-out counts as none: a day.
 const endless = 24 * 3600 * 1000
 
-// risk is a setting of a cluster under which less holds, or (doctor.Info) on which something rests.
-type risk struct {
-	id       string // of the finding of a Doctor
-	severity doctor.Severity
-	seen     string // what is set
-	means    string // what follows, and what to set instead
-	variable string
-}
-
 // describe says what cluster a server belongs to, what holds there, and what is set wrongly.
-func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []risk) {
+func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []look.Risk) {
 	warn := func(id string, severity doctor.Severity, variable, seen, means string) {
-		risks = append(risks, risk{id, severity, seen, means, variable})
+		risks = append(risks, look.Risk{ID: id, Severity: severity, Seen: seen, Means: means, Variable: variable})
 		c.Warnings = append(c.Warnings, seen+": "+means)
 	}
 	set := func(names ...string) (name, value string) {
@@ -125,7 +114,7 @@ func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []risk)
 		case s.options.Strategy == SelectForUpdate:
 			warn("RL143", doctor.Fail, "", "SelectForUpdate without Options.SingleWriter", nodes+": it is refused; use VersionColumn")
 		case s.options.SingleWriter:
-			risks = append(risks, risk{"RL143", doctor.Info, "Options.SingleWriter is set", "only one node takes writes, says the program", ""})
+			risks = append(risks, look.Risk{ID: "RL143", Severity: doctor.Info, Seen: "Options.SingleWriter is set", Means: "only one node takes writes, says the program"})
 		default:
 			warn("RL143", doctor.Warn, "", "Options.SingleWriter is not set", nodes+": "+oneWriter+" need one writable node, and connections to the one before that are cut. If that is so, set it")
 		}
@@ -139,7 +128,7 @@ func (s *Store) describe(v cluster.View, replicas int) (c Cluster, risks []risk)
 		if name, value := set("rpl_semi_sync_source_wait_point", "rpl_semi_sync_master_wait_point"); value != "" && !strings.EqualFold(value, "AFTER_SYNC") {
 			warn("RL145", doctor.Fail, name, fmt.Sprintf("%s is %s", name, value), "others see a commit before a replica has it, and a failover takes it back: set AFTER_SYNC")
 		}
-		if name, value := set("rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_master_wait_no_slave"); name != "" && !isOn(value) {
+		if name, value := set("rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_master_wait_no_slave"); name != "" && !conn.IsOn(value) {
 			warn("RL145", doctor.Warn, name, name+" is OFF", "while too few replicas are connected commits do not wait for an acknowledgement, whatever the time-out, and a failover forgets them: set ON")
 		}
 	default:

@@ -13,6 +13,7 @@ import (
 
 // TestCluster: what the servers of each kind are taken for, and which settings are warned of.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind, is string
 		risky    string // a setting

@@ -105,7 +105,8 @@ func TestP2_ConflictOnASession(t *testing.T) {
 			t.Fatal("the heartbeat met no conflict")
 		}
 
-		x, err := f.Begin(within(t, time.Minute), request("b", time.Minute))
+		x := f.Attempt(request("b", time.Minute))
+		own, err := x.Begin(within(t, time.Minute))
 		must(t, err)
 		done = proxy.conflictAt(l.table(), "SELECT hold,wanted,")
 		r, err := x.Run(within(t, time.Minute))
@@ -115,7 +116,7 @@ func TestP2_ConflictOnASession(t *testing.T) {
 		if r.Status == driver.Granted {
 			t.Fatalf("P2: granted on a session that was undone: %v", err)
 		}
-		x.Session.Put()
+		own.Put()
 		c.granted("b", time.Minute)
 
 		c.release(c.granted("c", time.Minute))

@@ -22,13 +22,19 @@ import (
 func TestMain(m *testing.M) {
 	testserver.Parallel(6)
 	testserver.Examples(testserver.MySQL)
-	locktest.Main(m, func(config string) (driver.Store, error) { return openConfig(config) })
+	locktest.Main(m, func(config string) (driver.Store, error) {
+		return openConfig(config)
+	})
 }
 
 // openConfig opens a store by lab.setup: in a child process.
 func openConfig(config string) (*Store, error) {
 	name, dsn, _ := strings.Cut(config, " ")
-	name, wakeups, _ := strings.Cut(name, "+")
+	parts := strings.Split(name, "+")
+	if len(parts) != 2 {
+		return nil, fmt.Errorf("%q is no setup", config)
+	}
+	name, wakeups := parts[0], parts[1]
 	var o Options
 	var err error
 	if o.Strategy, err = ParseStrategy(name); err != nil {
@@ -83,7 +89,7 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 			return tx.Commit, s.(*Store).Guard(within(t, patience), tx, lease)
 		},
 		Connections: func(t testing.TB, s driver.Store) int {
-			user, ok := users.Load(s)
+			user, ok := users.Load(s.(*Store))
 			if !ok {
 				t.Fatal("a store of another harness")
 			}
@@ -161,6 +167,7 @@ func sideBySide(t *testing.T, f func(t *testing.T, kind string)) {
 // for both: who waits, when it looks and what it concludes is the engine's, and the statement of a probe is run on
 // both servers by TestConformance, whose waiters probe too.
 func TestConformanceOfProbes(t *testing.T) {
+	t.Parallel()
 	t.Run(testserver.MySQL, func(t *testing.T) {
 		l := newLab(t, testserver.MySQL, VersionColumn)
 		l.wakeups = -1

@@ -94,7 +94,7 @@ func TestDeadConnections(t *testing.T) {
 		c := client{t: t, Store: s}
 		for i := range 10 {
 			h := c.granted(fmt.Sprint("k", i), time.Minute)
-			s.db.AwaitBackground() // it opens connections too
+			s.db.Background.Wait() // it opens connections too
 			ids := sessionsOf(t, l, user)
 			if len(ids) < 2 {
 				t.Fatalf("%d connections", len(ids))
@@ -138,7 +138,7 @@ func TestContextEndsWhileBlocked(t *testing.T) {
 		pin(l, c, "p")
 		// Nothing else ends the statement within the patience of this test.
 		const forever = 10 * patience
-		s.db.AssumeUsualAnswer(forever)
+		s.db.Usual.Store(int64(forever))
 		for _, one := range s.db.Acquires.Idle() {
 			_, err := one.Exec(within(t, patience), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", conn.WholeSeconds(forever)/time.Second))
 			must(t, err)
@@ -258,14 +258,14 @@ func TestKillOnlyOurOwn(t *testing.T) {
 			t.Error("that says nothing of the next statement either")
 		}
 		c.Server = "elsewhere"
-		c.AssumeOpened(time.Now().Add(time.Hour))
+		c.Opened = time.Now().Add(time.Hour)
 		err = s.db.Kill(ctx, c, "QUERY", time.Now())
 		if !errors.Is(err, conn.ErrOtherServer) || s.db.CannotKill.Load() {
 			t.Errorf("another server, another time: %v", err)
 		}
-		c.AssumeOpened(time.Now())
-		s.db.Control.Warm(ctx)
-		c.AssumeReady(time.Now())
+		c.Opened = time.Now()
+		s.db.Control.Warm(ctx, conn.KillWait)
+		c.Ready = time.Now()
 		err = s.db.Kill(ctx, c, "QUERY", time.Now())
 		if !errors.Is(err, conn.ErrCannotKill) || !s.db.CannotKill.Load() {
 			t.Errorf("another server: %v", err)

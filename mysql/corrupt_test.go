@@ -86,9 +86,9 @@ func newCorruptLab(t *testing.T, l *lab) *corruptLab {
 
 // columns are those of the lab's table.
 func (a *corruptLab) columns() []string {
-	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at", "wanted"}
+	c := []string{"hold", "owner", "token", "acquired_at", "expires_at", "released_at"}
 	if a.strategy == SelectForUpdate {
-		c = append(c, "kept_until", "conn_id")
+		c = append(c, "kept_until", "conn_id", "wanted")
 	}
 	return c
 }
@@ -357,6 +357,7 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, row ha
 
 // TestCorruptRows: each column with each value by itself, and many at random.
 func TestCorruptRows(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		a := newCorruptLab(t, l)
 		n := 0
@@ -498,7 +499,7 @@ func TestCorruptRuns(t *testing.T) {
 						t.Errorf("once, mark of token %s at %s: %v", token, at, err)
 					}
 					must(t, a.p.db.Slow(ctx, func(c *conn.Conn) error {
-						token, err := a.p.marked(ctx, c, "aaa", run)
+						token, err := a.p.guarded.Marked(ctx, c, "aaa", run)
 						if err != nil || token <= 0 {
 							t.Errorf("P13: a mark is told as token %d, %v", token, err)
 						}

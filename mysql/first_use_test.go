@@ -90,7 +90,7 @@ func TestP26_SessionOpenedSlowerThanItsCallers(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s, _ := l.distant(250 * time.Millisecond)
-		pools := map[string]*conn.Pool{"a transaction": s.transactions}
+		pools := map[string]*conn.Pool{"a transaction": s.guarded.Connections}
 		if f, ok := s.strategy.(*session.ForUpdate); ok {
 			pools["a session"] = f.Sessions
 		}
@@ -114,7 +114,7 @@ func TestSessionNobodyTakesIsClosed(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s, _ := l.distant(100 * time.Millisecond)
-		pool := s.transactions
+		pool := s.guarded.Connections
 		if f, ok := s.strategy.(*session.ForUpdate); ok {
 			pool = f.Sessions
 		}

@@ -56,7 +56,7 @@ func TestForUpdateReap(t *testing.T) {
 		}
 		f := c.strategy.(*session.ForUpdate)
 		ctx := within(t, time.Minute)
-		for _, statement := range f.MissingRows("made") {
+		for _, statement := range []string{f.CreateLease("made"), f.CreateRow("made")} {
 			exec(t, l.db, statement)
 		}
 		exec(t, l.db, "INSERT INTO rowlock_session (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES ('half','','',0,'1970-01-02','1970-01-02','2020-01-01')")

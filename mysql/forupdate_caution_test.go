@@ -52,7 +52,7 @@ func TestP15_BlockedRowsAreLookedAt(t *testing.T) {
 			}
 			return waited
 		}
-		if waited, most := pinned(), c.db.Acquires.Size(); waited == 0 || waited > most {
+		if waited, most := pinned(), c.db.Acquires.Max; waited == 0 || waited > most {
 			t.Errorf("%d steps waited for the row locks, want 1 to %d", waited, most)
 		}
 		for i := range reqs {

@@ -14,14 +14,15 @@ import (
 func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
-		c.db.AssumeUsualAnswer(time.Second) // the write may wait for as long as one ever does
+		c.db.Usual.Store(int64(time.Second)) // the write may wait for as long as one ever does
 		f := c.strategy.(*session.ForUpdate)
 		for round := range 5 {
 			key := fmt.Sprint("key", round)
 			c.release(c.granted(key, time.Minute))
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			x, err := f.Begin(ctx, q)
+			x := f.Attempt(q)
+			own, err := x.Begin(ctx)
 			must(t, err)
 			unlock := lockRow(l, key)
 			granted := make(chan bool)
@@ -30,13 +31,13 @@ func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 				granted <- r.Status == driver.Granted
 			}()
 			time.Sleep(60 * time.Millisecond) // it has the row's lock, and waits for the lease row
-			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", x.Session.ID))
+			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", own.ID))
 			unlock()
 			if <-granted {
 				t.Fatalf("P1: granted in round %d, though its session is dead and the key is free", round)
 			}
-			x.Session.Broken = true
-			x.Session.Put()
+			own.Broken = true
+			own.Put()
 		}
 	})
 }

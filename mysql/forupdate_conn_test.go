@@ -147,7 +147,7 @@ func TestForUpdateHungSession(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		hung := c.granted("hung", ttl)
 		holds := []driver.Hold{hung, c.granted("a", ttl), c.granted("b", ttl)}
-		answer := c.strategy.(*session.ForUpdate).Hang(hung) // as a statement without an answer
+		answer := c.strategy.(*session.ForUpdate).Occupy(hung) // as a statement without an answer
 		for range 2 {
 			best(t, "renewed after", session.Heartbeats(ttl)+time.Second, func() time.Duration {
 				start := time.Now()

@@ -21,6 +21,7 @@ func (l *clusterLab) forUpdate() *rowlock.Client {
 // SelectForUpdate trusts it for up to a TTL; on the next primary nobody has its row locked, and the key is all the same
 // not granted before that trust is over.
 func TestP2_FrozenPrimary(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{testserver.MySQLSemiSync, testserver.MySQLGroup3} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -59,6 +60,7 @@ func TestP2_FrozenPrimary(t *testing.T) {
 // TestP16_FrozenPrimary: as TestP2_FrozenPrimary, for readers. They begin no phase on the next primary beside an exclusive hold
 // that is trusted, and theirs, which are rows, keep a writer out there.
 func TestP16_FrozenPrimary(t *testing.T) {
+	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	first := l.forUpdate()
 	written, err := first.Acquire(within(t, time.Minute), "written")

@@ -151,3 +151,30 @@ func TestN11_ExclusiveAfterReaders(t *testing.T) {
 		}
 	})
 }
+
+// TestP6_GateInABusyRow: the undo of an attempt meets a server that is slow for a moment, or a stranger in the row. The gate goes all the
+// same.
+func TestP6_GateInABusyRow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, l *lab) {
+		c := client{t: t, Store: l.store()}
+		c.grant(reader("k", time.Minute))
+		q := waiting(request("k", time.Minute))
+		if r := c.acquire(q)[0]; !r.Gated {
+			t.Fatalf("a writer beside a reader: %+v", r)
+		}
+		tx, err := l.db.Begin()
+		must(t, err)
+		_, err = tx.Exec("SELECT token FROM rowlock_session WHERE name='k' FOR UPDATE")
+		must(t, err)
+		ended := c.db.Blocked.Load()
+		go func() {
+			defer tx.Rollback()
+			eventually(t, "the undo was kept waiting", func() bool { return c.db.Blocked.Load() > ended })
+		}()
+		c.release(driver.Hold{Key: q.Key, ID: q.ID, TTL: q.TTL, Undo: true})
+		if r := c.acquire(reader("k", time.Minute))[0]; r.Status != driver.Granted {
+			t.Errorf("P6: a reader after the undo: %+v", r)
+		}
+	})
+}

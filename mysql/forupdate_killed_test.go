@@ -38,7 +38,8 @@ func TestP12_UndoOfAKilledSession(t *testing.T) {
 			t.Run("attempt, "+step, func(t *testing.T) {
 				q := request(step, time.Minute)
 				ctx := within(t, patience)
-				x, err := f.Begin(ctx, q)
+				x := f.Attempt(q)
+				own, err := x.Begin(ctx)
 				must(t, err)
 				_, err = x.Lock(ctx)
 				must(t, err)
@@ -46,12 +47,13 @@ func TestP12_UndoOfAKilledSession(t *testing.T) {
 					_, err = x.Write(ctx)
 					must(t, err)
 				}
-				killed(x.Session.ID)
+				killed(own.ID)
 				_, err = x.Confirm(ctx)
-				if err == nil || !x.Session.Broken {
+				if err == nil || !own.Broken {
 					t.Fatalf("the session lives: %v", err)
 				}
-				if x.Fail(err) == nil {
+				own.Put()
+				if x.Fail(true, err) == nil {
 					t.Fatal("no error")
 				}
 				final(t, q.Key, q.ID, q.TTL)

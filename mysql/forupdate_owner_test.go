@@ -18,14 +18,14 @@ func TestForUpdateOwnerHasReleased(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
 		l.store()
-		for name, step := range map[string]func(t *testing.T, ctx context.Context, x session.Steps){
-			"locked": func(t *testing.T, ctx context.Context, x session.Steps) {
+		for name, step := range map[string]func(t *testing.T, ctx context.Context, x *session.Attempt){
+			"locked": func(t *testing.T, ctx context.Context, x *session.Attempt) {
 				r, err := x.Lock(ctx)
 				if must(t, err); r.Status != driver.Unknown {
 					t.Fatalf("%+v", r)
 				}
 			},
-			"a stranger's": func(t *testing.T, ctx context.Context, x session.Steps) {
+			"a stranger's": func(t *testing.T, ctx context.Context, x *session.Attempt) {
 				tx, err := l.db.Begin()
 				must(t, err)
 				t.Cleanup(func() { _ = tx.Rollback() })
@@ -42,9 +42,10 @@ func TestForUpdateOwnerHasReleased(t *testing.T) {
 				ctx := within(t, patience)
 				q := request(key, time.Minute)
 				q.Owner = "second"
-				x, err := first.strategy.(*session.ForUpdate).Begin(ctx, q)
+				x := first.strategy.(*session.ForUpdate).Attempt(q)
+				own, err := x.Begin(ctx)
 				must(t, err)
-				defer func() { x.Session.Broken = true; x.Session.Put() }()
+				defer func() { own.Broken = true; own.Put() }()
 				step(t, ctx, x)
 				l.isOwnedBy(t, looks, key, "")
 				if name != "locked" {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestP16_ReaderJoinsAndWriterWaits: the shortest way through a phase: a reader, another beside
-// it, a writer that leaves its gate and waits, and has the key after both.
+// it, a writer that waits and keeps new ones out, and has the key after both.
 func TestP16_ReaderJoinsAndWriterWaits(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
@@ -24,19 +24,21 @@ func TestP16_ReaderJoinsAndWriterWaits(t *testing.T) {
 		if a.Token != b.Token {
 			t.Errorf("P20: two readers have tokens %d and %d", a.Token, b.Token)
 		}
-		w := waiting(request("k", time.Minute))
-		if r := c.acquire(w)[0]; r.Status != driver.Held || !r.Shared || !r.Gated {
+		w := l.waits(request("k", time.Minute))
+		if r := c.acquire(w)[0]; r.Status != driver.Held || !r.Shared || !keepsOut(r) {
 			t.Fatalf("P16: a writer beside readers: %+v", r)
 		}
 		if r := c.acquire(reader("k", time.Minute))[0]; r.Status != driver.Held || !r.Shared {
-			t.Errorf("P19: a reader behind a gate: %+v", r)
+			t.Errorf("P19: a reader behind a writer: %+v", r)
 		}
 		c.wants("renewal", c.renew(a)[0].Status, driver.Alive)
 		for _, h := range []driver.Hold{a, b} {
 			c.wants("release", c.release(h)[0].Status, driver.Released)
 		}
-		next := waiting(request("k", time.Minute))
-		next.Gate = w.ID
+		next := l.waits(request("k", time.Minute))
+		if next.Gate = w.ID; next.Stand {
+			next.ID = w.ID
+		}
 		h := c.grant(next)
 		if h.Token < a.Token+driver.TokenRange {
 			t.Errorf("P20: a writer has token %d after readers with %d", h.Token, a.Token)
@@ -93,7 +95,8 @@ func TestP16_BeginningBeforeAWrite(t *testing.T) {
 				key := fmt.Sprint(name, dies)
 				b.release(b.granted(key, time.Minute))
 				ctx := within(t, patience)
-				x, err := f.Begin(ctx, request(key, time.Minute))
+				x := f.Attempt(request(key, time.Minute))
+				own, err := x.Begin(ctx)
 				must(t, err)
 				locked := false
 				at(func() {
@@ -102,7 +105,7 @@ func TestP16_BeginningBeforeAWrite(t *testing.T) {
 						t.Errorf("lock: %+v, %v", r, err)
 					}
 					if dies {
-						exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", x.Session.ID))
+						exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", own.ID))
 					}
 				})
 				h := a.grant(ask(key)) // its look at the row came before the lock
@@ -113,8 +116,8 @@ func TestP16_BeginningBeforeAWrite(t *testing.T) {
 				if !dies && (err != nil || r.Status != driver.Held || !r.Shared) || r.Status == driver.Unknown && err == nil {
 					t.Errorf("P16: the write of an exclusive attempt, its session killed: %v, after a %s joined: %+v, %v", dies, name, r, err)
 				}
-				x.Session.Broken = true
-				x.Session.Put()
+				own.Broken = true
+				own.Put()
 				a.wants("renewal", a.renew(h)[0].Status, driver.Alive)
 				if r := b.acquire(request(key, time.Minute))[0]; r.Status != driver.Held || !r.Shared {
 					t.Errorf("P16: another attempt: %+v", r)
@@ -343,7 +346,8 @@ func TestP16_TakeConfirmed(t *testing.T) {
 		a.release(a.grant(reader("k", time.Minute)))
 		f := a.strategy.(*session.ForUpdate)
 		ctx := within(t, patience)
-		x, err := f.Begin(ctx, waiting(request("k", time.Minute)))
+		x := f.Attempt(waiting(request("k", time.Minute)))
+		own, err := x.Begin(ctx)
 		must(t, err)
 		if r, err := x.Lock(ctx); r.Status != driver.Unknown || err != nil {
 			t.Fatalf("lock: %+v, %v", r, err)
@@ -351,13 +355,13 @@ func TestP16_TakeConfirmed(t *testing.T) {
 		if r, err := x.Write(ctx); r.Status != driver.Unknown || err != nil {
 			t.Fatalf("write in a phase that nobody is in: %+v, %v", r, err)
 		}
-		exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", x.Session.ID))
+		exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", own.ID))
 		next := freeSoon(t, b, "k")
 		if mine, err := x.Confirm(ctx); err == nil && mine {
 			t.Error("P1: an attempt whose session was killed is confirmed")
 		}
-		x.Session.Broken = true
-		x.Session.Put()
+		own.Broken = true
+		own.Put()
 		b.wants("renewal", b.renew(next)[0].Status, driver.Alive)
 	})
 }

@@ -70,10 +70,7 @@ func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 				r, err := waiter.AcquireWait(within(t, time.Minute), q, func() {})
 				answered <- answer{r, err}
 			}()
-			eventually(t, "it stands in the queue", func() (stands bool) {
-				must(t, l.db.QueryRow("SELECT COUNT(*)>0 FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE '%session_row%FOR UPDATE' AND id<>CONNECTION_ID()").Scan(&stands))
-				return stands
-			})
+			eventually(t, "it stands in the queue", func() bool { return l.inQueue() > 0 })
 			raised := h.Token + 10*driver.TokenRange
 			exec(t, l.db, fmt.Sprintf("UPDATE rowlock_session SET token=%d", raised)) // as grants do
 			holder.release(h)
@@ -106,10 +103,7 @@ func TestForUpdateQueueKeepsPlaces(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *lab) {
 		holder := client{t: t, Store: l.store()}
 		waiting := func(n int) func() bool {
-			return func() (stand bool) {
-				must(t, l.db.QueryRow("SELECT COUNT(*)=? FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE '%session_row%FOR UPDATE' AND id<>CONNECTION_ID()", n).Scan(&stand))
-				return stand
-			}
+			return func() bool { return l.inQueue() == n }
 		}
 		for {
 			h := holder.granted("key", time.Minute)
@@ -168,4 +162,11 @@ func TestForUpdateQueueOfAMissingRow(t *testing.T) {
 			c.release(driver.Hold{Key: key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL})
 		}
 	})
+}
+
+// inQueue is how many sessions stand in the server's queue for the row of a key.
+func (l *lab) inQueue() (n int) {
+	l.t.Helper()
+	must(l.t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE '%session_row%FOR UPDATE' AND id<>CONNECTION_ID()").Scan(&n))
+	return n
 }

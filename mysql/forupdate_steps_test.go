@@ -22,13 +22,14 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			key := fmt.Sprint("key", round)
 			ctx := within(t, time.Minute)
 			q := request(key, time.Minute)
-			x, err := f.Begin(ctx, q)
+			x := f.Attempt(q)
+			own, err := x.Begin(ctx)
 			must(t, err)
 			if r, err := x.Lock(ctx); r.Status != driver.Unknown || err != nil {
 				t.Fatalf("lock: %+v, %v", r, err)
 			}
 			kill := func() {
-				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", x.Session.ID))
+				exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", own.ID))
 			}
 			var next driver.Hold
 			if round%2 == 0 { // killed after (2)
@@ -45,8 +46,8 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 			if mine, err := x.Confirm(ctx); err != nil || !mine {
 				refused++
 			}
-			x.Session.Broken = true
-			x.Session.Put()
+			own.Broken = true
+			own.Put()
 			if i := b.inspect(key); !i.Held || i.Token != next.Token {
 				t.Fatalf("the lease row says %+v, want token %d", i, next.Token)
 			}

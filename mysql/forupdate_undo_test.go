@@ -9,13 +9,13 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
-// Undos are one by one, and after an outage there are hundreds. However long they take, tickets are renewed meanwhile, so
-// that a program which waits keeps its place, and releases go on.
-func TestP23_UndosLeaveAConnection(t *testing.T) {
+// Undos are one by one, and after an outage there are hundreds. However long they take, readers and slots are released meanwhile.
+func TestP15_UndosLeaveAConnection(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
 		s := l.store()
 		f := s.strategy.(*session.ForUpdate)
+		reads := client{t: t, Store: s}.grant(reader("k", time.Minute))
 		const undos = 8
 		begun, over, ended := make(chan struct{}, undos), make(chan struct{}), make(chan error, undos)
 		for range undos {
@@ -27,23 +27,21 @@ func TestP23_UndosLeaveAConnection(t *testing.T) {
 				})
 			}()
 		}
-		for range max(1, s.db.Releases.Size()-1) {
+		for range max(1, s.db.Releases.Max-1) {
 			<-begun
 		}
 		select {
 		case <-begun:
-			t.Error("P23: undos use all connections for releases")
+			t.Error("P15: undos use all connections for releases")
 		case <-time.After(100 * time.Millisecond):
 		}
-		ticket := driver.Ticket{Key: "k", ID: newID()}
-		_, err := s.PutTickets(within(t, patience/2), []driver.Ticket{ticket})
+		results, err := s.Release(within(t, patience/2), []driver.Hold{reads})
 		close(over)
 		for range undos {
 			must(t, <-ended)
 		}
-		if err != nil {
-			t.Fatalf("P23: a ticket was not renewed while undos were under way: %v", err)
+		if err != nil || results[0].Status != driver.Released {
+			t.Fatalf("P15: a reader was not released while undos were under way: %+v, %v", results, err)
 		}
-		must(t, s.RemoveTickets(within(t, time.Minute), []driver.Ticket{ticket}))
 	})
 }

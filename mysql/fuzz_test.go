@@ -5,21 +5,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/callertx"
+	"github.com/rowlock/rowlock/mysql/internal/schema"
 	"github.com/rowlock/rowlock/mysql/internal/sqltest"
 )
-
-// FuzzStatements: see sqltest.Fuzz.
-func FuzzStatements(f *testing.F) {
-	tx := &txLock{s: &Store{names: newNames("rowlock")}, table: "`app`.`rowlock_tx`"}
-	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
-		s.Add(tx.insert([]string{v.Key, v.Other}), v.Key, v.Other)
-		s.Add(tx.statement([]string{v.Key, v.Other}, " NOWAIT"), v.Key, v.Other)
-		s.Add(tx.statement([]string{v.Key}, ""), v.Key)
-		return s
-	})
-}
 
 // unquoted is the inverse of a quoted name: https://dev.mysql.com/doc/refman/9.7/en/identifiers.html
 func unquoted(t *testing.T, s string) (name, rest string) {
@@ -65,7 +57,7 @@ func FuzzNames(f *testing.F) {
 					t.Errorf("%q is the name of a table", n)
 				}
 			}
-			statements, err := migrationsFor(o.Prefix)
+			statements, err := schema.Statements(o.Prefix)
 			if err != nil {
 				t.Error(err)
 			}
@@ -75,28 +67,14 @@ func FuzzNames(f *testing.F) {
 				}
 			}
 		}
-		if isASCII(s) {
-			in, err := inDatabase(t.Context(), nil, s) // nobody is asked
+		if strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+			in, err := callertx.TablePrefix(t.Context(), nil, s) // nobody is asked
 			if name, rest := unquoted(t, in); err != nil || name != s || rest != "." {
 				t.Errorf("database %q became %q, %v", s, in, err)
 			}
 		}
 		if st, err := ParseStrategy(s); err == nil && st.String() != s || err != nil && !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("strategy %q: %v, %v", s, st, err)
-		}
-	})
-}
-
-// FuzzVersion: any version is taken or refused; only a number of our own kind is taken.
-func FuzzVersion(f *testing.F) {
-	for _, s := range append(sqltest.Nasty, "8.0.36", "9.7.4-2", "5.7.44", "5.5.5-10.6.1-MariaDB", "10.11.6-MARIADB", "10.5.0-MariaDB", "99999999999999999999.1", "9223372036854775807.9223372036854775807", "-8.0", "8", "8.") {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if err := supported(s); err != nil && !errors.Is(err, driver.ErrNotSupported) {
-			t.Errorf("%q: %v", s, err)
-		} else if err == nil && !leadingVersion.MatchString(s) {
-			t.Errorf("%q is taken", s)
 		}
 	})
 }

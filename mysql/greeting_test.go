@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +127,46 @@ func TestAServerThatNeverSpeaks(t *testing.T) {
 		defer mu.Unlock()
 		if !strings.Contains(log.String(), "acquire failed, trying again") || !strings.Contains(log.String(), addr) {
 			t.Errorf("logged %s, want the cause", log.String())
+		}
+	})
+}
+
+// brokenHandshakes lets the next connects fail as a server does that lost the thread of them.
+type brokenHandshakes struct {
+	sqldriver.Connector
+	left *atomic.Int32
+	err  error
+}
+
+func (d brokenHandshakes) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	if d.left.Add(-1) >= 0 {
+		return nil, d.err
+	}
+	return d.Connector.Connect(ctx)
+}
+
+// TestBrokenHandshake: a connect that the server broke off is tried once more; a server that breaks off all is told as it is.
+func TestBrokenHandshake(t *testing.T) {
+	each(t, func(t *testing.T, l *lab) {
+		l.store()
+		for text, cause := range map[string]error{
+			"1158":        &mysql.MySQLError{Number: 1158, SQLState: [5]byte{'0', '8', 'S', '0', '1'}, Message: "Got an error reading communication packets"},
+			"out of sync": mysql.ErrPktSync,
+		} {
+			for broken, works := range map[int32]bool{1: true, 1000: false} {
+				left := new(atomic.Int32)
+				s, err := New(l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return brokenHandshakes{c, left, cause} }), l.options())
+				must(t, err)
+				t.Cleanup(func() { _ = s.Close() })
+				p := l.programOn(t, s, rowlock.Options{})
+				lease := p.lock(t, fmt.Sprint("k", broken, text))
+				left.Store(broken)
+				err = p.InTx(within(t, patience), lease, func(context.Context, *sql.Tx) error { return nil })
+				if (err == nil) != works || !works && !strings.Contains(err.Error(), text) {
+					t.Errorf("%d of the handshakes broken off: %v", broken, err)
+				}
+				left.Store(0)
+			}
 		}
 	})
 }

@@ -7,28 +7,29 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/guards"
+	"github.com/rowlock/rowlock/mysql/internal/callertx"
 )
 
 // guardHold is Guard of holds that no lease stands for.
 func (c client) guardHold(l *lab, level sql.IsolationLevel, holds ...driver.Hold) (*sql.Tx, bool) {
 	c.t.Helper()
 	tx := l.beginAt(c.t, level)
-	hs := storekit.Holds{First: holds[0], All: holds}
-	st, err := c.readHolds(within(c.t, patience), hs, "")
+	hs := guards.Holds{First: holds[0], All: holds}
+	st, err := c.guarded.ReadHolds(within(c.t, patience), hs, "")
 	must(c.t, err)
-	if st.lost != nil {
+	if st.Lost != nil {
 		return tx, false
 	}
-	in, err := inDatabase(within(c.t, patience), tx, st.database)
+	in, err := callertx.TablePrefix(within(c.t, patience), tx, st.Database)
 	must(c.t, err)
-	locked, err := c.lock(within(c.t, patience), tx, in, hs)
+	locked, err := c.guarded.Lock(within(c.t, patience), tx, in, hs, "")
 	must(c.t, err)
-	return tx, locked
+	return tx, locked.All
 }
 
 // TestP21_GuardsOfAPhase: guards of readers and slots stop the next exclusive grant, and the
-// next hold of a slot; neither each other nor joins, renewals, releases and gates.
+// next hold of a slot; neither each other nor joins, renewals, releases and those who wait.
 func TestP21_GuardsOfAPhase(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
@@ -60,11 +61,15 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 				c.ends("release of another key", driver.Released,
 					c.gets(request(other, time.Hour)), c.gets(reader(other+"r", time.Hour)), c.gets(slotOf(other+"s", 1, time.Hour)))
 			}
-			w := waiting(request(key, time.Hour))
-			if r := c.asks("an exclusive attempt beside guards", w, driver.Held); !r.Gated {
-				t.Errorf("P21: %v: a gate beside guards: %+v", level, r)
+			w := l.waits(request(key, time.Hour))
+			if r := c.asks("an exclusive attempt beside guards", w, driver.Held); !keepsOut(r) {
+				t.Errorf("P21: %v: one that waits beside guards: %+v", level, r)
 			}
-			c.ends("undo", driver.Taken, driver.Hold{Key: key, ID: w.ID, Undo: true})
+			undone := driver.Taken
+			if w.Stand { // its place is
+				undone = driver.Released
+			}
+			c.ends("undo", undone, driver.Hold{Key: key, ID: w.ID, Undo: true})
 			c.ends("release", driver.Released, more...)
 			// The slot's next hold waits; another slot is chosen.
 			c.ends("release of the guarded slot", driver.Released, s1)
@@ -79,8 +84,8 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 			c.ends("release", driver.Released, next, only, r1, r2)
 			// So does an exclusive grant, until all have ended.
 			for _, tx := range open {
-				c.asks("take", waiting(request(key, time.Hour)), driver.Pinned)
-				exec(t, l.db, "UPDATE "+l.table()+" SET gate=NULL")
+				c.asks("take", l.waits(request(key, time.Hour)), driver.Pinned)
+				l.nobodyWaits()
 				must(t, tx.Commit())
 			}
 			e := c.gets(request(key, time.Hour))
@@ -90,7 +95,7 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 			for _, h := range []driver.Hold{r1, s1, only} {
 				if tx, locked := c.guardHold(l, level, h); locked {
 					t.Errorf("P21: %v: a %v that is over is guarded", level, h.Mode)
-				} else if locked, err := c.lock(within(t, patience), tx, "", storekit.Holds{First: h, All: []driver.Hold{h}}); err != nil || locked {
+				} else if locked, err := c.guarded.Lock(within(t, patience), tx, "", guards.Holds{First: h, All: []driver.Hold{h}}, ""); err != nil || locked.All {
 					t.Errorf("P21: %v: a %v that is over is locked: %v", level, h.Mode, err)
 				}
 			}
@@ -147,12 +152,12 @@ func TestP21_GuardOverSeveralModes(t *testing.T) {
 			}
 			for _, q := range []driver.Request{request(a, time.Minute), slot(a), request(b, time.Minute), slot(b), request(e, time.Minute), reader(e, time.Minute)} {
 				if q.Mode == driver.Exclusive {
-					q = waiting(q)
+					q = l.waits(q)
 				}
 				if r := c.acquire(q)[0]; r.Status != driver.Pinned {
 					t.Errorf("P21: %v: %q, mode %v, beside a guard over several: %v", level, q.Key, q.Mode, r.Status)
 				}
-				exec(t, l.db, "UPDATE "+l.table()+" SET gate=NULL")
+				l.nobodyWaits()
 			}
 			must(t, tx.Commit())
 			next := []driver.Hold{c.grant(reader(a, time.Minute)), c.grant(slot(a)), c.grant(slot(b)), c.granted(e, time.Minute)}

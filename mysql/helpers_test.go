@@ -81,13 +81,15 @@ func (l *lab) bare(parameters ...string) *Store {
 	l.t.Helper()
 	s, err := Open(l.dsn(parameters...), l.options())
 	must(l.t, err)
-	s.db.PrepareAfter(l.keepAfter)
+	s.db.KeepAfter = l.keepAfter
 	l.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 // setup is how another process opens the lab's store: strategy, WakeupConns and DSN.
-func (l *lab) setup() string { return fmt.Sprintf("%s+%d %s", l.strategy, l.wakeups, l.dsn()) }
+func (l *lab) setup() string {
+	return fmt.Sprintf("%s+%d %s", l.strategy, l.wakeups, l.dsn())
+}
 
 func (l *lab) options() Options { return Options{Strategy: l.strategy, WakeupConns: l.wakeups} }
 
@@ -293,6 +295,27 @@ func waiting(q driver.Request) driver.Request {
 	return q
 }
 
+// waits makes a request one of a caller that waits, as the strategy has it: it stands in the line, or leaves a hint and a gate.
+func (l *lab) waits(q driver.Request) driver.Request {
+	if l.strategy == SelectForUpdate {
+		return waiting(q)
+	}
+	return standingFor(q)
+}
+
+// keepsOut reports whether a request that waits keeps readers and slots out.
+func keepsOut(r driver.Result) bool { return r.Gated || r.Place > 0 }
+
+// nobodyWaits takes away what waiting requests have left in the rows of the keys.
+func (l *lab) nobodyWaits() {
+	l.t.Helper()
+	if l.strategy == SelectForUpdate {
+		exec(l.t, l.db, "UPDATE "+l.table()+" SET gate=NULL")
+	} else {
+		exec(l.t, l.db, "UPDATE "+l.table()+" SET line=''")
+	}
+}
+
 // shares is the table of readers and slots of the lab's strategy.
 func (l *lab) shares() string {
 	switch l.strategy {
@@ -483,7 +506,7 @@ func (c client) near() {
 		must(c.t, err)
 		conn.Put()
 	}
-	c.db.AssumeUsualAnswer(0)
+	c.db.Usual.Store(0)
 }
 
 // soon is the same for a step that a KILL ends.
@@ -503,8 +526,8 @@ func (c client) soon(what string, most time.Duration, step func()) {
 func (c client) calm() {
 	c.t.Helper()
 	c.inspect("calm")
-	c.db.AwaitBackground()
-	c.db.AssumeUsualAnswer(math.MaxInt64 / 8)
+	c.db.Background.Wait()
+	c.db.Usual.Store(math.MaxInt64 / 8)
 }
 
 // undisturbed repeats what counts statements until it takes less time than a statement

@@ -3,13 +3,9 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
-	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/internal/guards"
 )
 
 // InTx runs fn in a guarded transaction and commits it: it begins, guards, calls fn
@@ -23,59 +19,30 @@ import (
 // the transaction is left, so fn returns it.
 //
 // The transaction runs at READ COMMITTED (at REPEATABLE READ where the server's
-// binlog_format is STATEMENT), on a connection of its own out of the Store's pool, one for each InTx or Once that runs; up to 8 rest for the next,
-// none in a pool that is bounded. If the host falls silent the server ends the
-// transaction after the lease's TTL or a minute, whichever is longer; so fn must
-// not pause for so long between two statements.
+// binlog_format is STATEMENT), on a connection of its own out of the Store's pool,
+// one for each InTx or Once that runs; up to 8 rest for the next, none in a pool
+// that is bounded. If the host falls silent the server ends the transaction after
+// the lease's TTL or a minute, whichever is longer; so fn must not pause for so
+// long between two statements.
 //
 // fn's error is returned as it is, joined with the *rowlock.LostError if the lease
-// was lost meanwhile. After any error but rowlock.ErrUnknownOutcome
-// nothing took effect. The others, besides fn's: rowlock.ErrLost or
-// rowlock.ErrReleased, the lease is over; ctx's error; rowlock.ErrInvalid, a nil
-// lease or fn, or another Store's lease; rowlock.ErrNotSupported, the pool's driver begins
-// XA transactions, or prepares every statement on MySQL; rowlock.ErrConflict, also where fn returned
+// was lost meanwhile. After any error but rowlock.ErrUnknownOutcome nothing took
+// effect. The others, besides fn's: rowlock.ErrLost or rowlock.ErrReleased, the
+// lease is over; ctx's error; rowlock.ErrInvalid, a nil lease or fn, or another
+// Store's lease; rowlock.ErrNotSupported, the pool's driver begins XA transactions,
+// or prepares every statement on MySQL; rowlock.ErrConflict, also where fn returned
 // such an error of the server: another transaction was in the way (a deadlock, a
 // lock wait), or the server is not the primary any more (read-only, a cluster's
-// member that was shut out); call InTx again, it uses another connection. It does not do so by itself, because fn may do
-// things that no database takes back. rowlock.ErrUnknownOutcome: the answer to the
-// commit was lost, or fn ended the transaction and went on: it took effect, or
-// not. Where that matters use Once, which finds out.
+// member that was shut out); call InTx again, it uses another connection. It does
+// not do so by itself, because fn may do things that no database takes back.
+// rowlock.ErrUnknownOutcome: the answer to the commit was lost, or fn ended the
+// transaction and went on: it took effect, or not. Where that matters use Once,
+// which finds out.
 //
 // With more leases, for example those of a rowlock.Group, it guards all of them by one
 // statement, and what is said of the lease holds for each.
 //
 // InTx may be called concurrently, with one lease too.
 func (s *Store) InTx(ctx context.Context, lease *rowlock.Lease, fn func(ctx context.Context, tx *sql.Tx) error, more ...*rowlock.Lease) error {
-	if fn == nil {
-		return fmt.Errorf("transaction: %w: the function is nil", driver.ErrInvalid)
-	}
-	t, err := s.begin(ctx, storekit.LeasesOf(lease, more), "")
-	if err != nil {
-		return err
-	}
-	defer t.end()
-	if err := t.run(fn); err != nil {
-		return err
-	}
-	err = t.commit()
-	if u := (undecided{}); errors.As(err, &u) {
-		err = fmt.Errorf("%w: %w", driver.ErrUnknownOutcome, u.error)
-	}
-	return wrap("guarded transaction of", t.holds.First.Key, err)
-}
-
-// run calls fn. Its error is marked where the transaction can be run again.
-func (t *transaction) run(fn func(context.Context, *sql.Tx) error) error {
-	t.c.Used = true
-	err := fn(t.work, t.tx)
-	if err == nil {
-		return nil
-	}
-	if err = txError(err); conn.CannotServe[conn.Number(err)] {
-		err = t.judge(err)
-	}
-	if lost := t.leases.Err(); errors.Is(lost, rowlock.ErrLost) && !errors.Is(err, rowlock.ErrLost) {
-		err = errors.Join(err, lost)
-	}
-	return err
+	return s.guarded.InTx(ctx, guards.LeasesOf(lease, more), fn)
 }

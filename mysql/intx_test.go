@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/guarded"
 )
 
 // notes is a table for what a transaction does.
@@ -204,7 +205,7 @@ func TestP11_InTxConnections(t *testing.T) {
 		for range n {
 			must(t, <-done)
 		}
-		eventually(t, "the connections are closed but for a few", func() bool { return len(sessionsOf(t, l, user)) <= before+idleTransactions })
+		eventually(t, "the connections are closed but for a few", func() bool { return len(sessionsOf(t, l, user)) <= before+guarded.MostIdle })
 
 		pool := l.open(l.config)
 		pool.SetMaxOpenConns(minConnections + spareConnections)

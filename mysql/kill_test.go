@@ -141,7 +141,7 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 
 		// It is forgotten: the next one that is blocked tries again.
 		then := time.Now().Add(-conn.ForgetAfter)
-		c.db.CannotKill.Assume(then)
+		c.db.CannotKill.At(then)
 		c.db.Acquires.CloseIdle()
 		c.granted("a", time.Minute)
 		before := kills(t, l.db)
@@ -177,7 +177,7 @@ func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 			// Not by statements: one that takes long has its session looked at, which is a
 			// use of the control connection too.
 			for start := time.Now(); time.Since(start) < idle+conn.SpeakEvery; conn.Pause(context.Background(), conn.WarmEvery) {
-				c.db.Control.Warm(within(t, time.Minute)) // as each statement does before it is sent
+				c.db.Control.Warm(within(t, time.Minute), conn.KillWait) // as each statement does before it is sent
 			}
 			if after := number(); after != before {
 				t.Errorf("the control connection was session %d and is %d: the server ended it by wait_timeout, although the Store was in use", before, after)

@@ -15,8 +15,6 @@ var branches = []struct {
 	name string
 	run  func(t *testing.T, l *lab, c client)
 }{
-	{"hints of one key", hintsOfOne},
-	{"hints of many keys", hintsOfMany},
 	{"a free key is granted, a held one refused with the rest of its time", func(t *testing.T, l *lab, c client) {
 		h := c.granted("a", time.Minute)
 		r := c.acquire(request("a", time.Minute))[0]

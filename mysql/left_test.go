@@ -116,7 +116,7 @@ func TestP26_SessionBesideAServerThatWasLeft(t *testing.T) {
 					c := client{t: t, Store: s}
 					strategy := s.strategy.(*session.ForUpdate)
 					if key == "with rows" {
-						for _, text := range strategy.MissingRows(key) {
+						for _, text := range []string{strategy.CreateLease(key), strategy.CreateRow(key)} {
 							exec(t, w.both[1].db, text)
 						}
 					}

@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/locktx"
 )
 
 // TestP9_LockTxKeys: keys that differ in one byte are different locks, and nothing
@@ -46,12 +47,12 @@ func TestP9_LockTxKeys(t *testing.T) {
 		if !free(t, l, s, "a") {
 			t.Error("a bad key came after something was sent")
 		}
-		many := make([]string, 2*txLockBatch+1)
+		many := make([]string, 2*locktx.Batch+1)
 		for i := range many {
 			many[i] = fmt.Sprint("many", i)
 		}
 		must(t, s.LockTx(ctx, tx, many...))
-		if free(t, l, s, many[2*txLockBatch]) {
+		if free(t, l, s, many[2*locktx.Batch]) {
 			t.Error("not all of many keys are locked")
 		}
 		if !free(t, l, s, "many") {

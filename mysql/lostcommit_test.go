@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net"
 	"sync"
@@ -11,7 +12,7 @@ import (
 )
 
 // cutter stands between a Store and its server, and does something to the next
-// commit.
+// commit, or to another statement.
 type cutter struct {
 	listener net.Listener
 	server   string
@@ -23,12 +24,14 @@ type cutter struct {
 	lines []net.Conn
 }
 
-// cut is what is done to a commit.
+// cut is what is done to a statement.
 type cut struct {
-	deliver bool // the server gets it
-	hang    bool // nothing is answered, instead of the connection being closed
-	stay    bool // the server is not told that the client has gone
-	late    bool // delivered only after a while, and no KILL CONNECTION gets through until then
+	at      string // a part of it; empty: a commit
+	then    func() // called when it is delivered, before the connection is closed
+	deliver bool   // the server gets it
+	hang    bool   // nothing is answered, instead of the connection being closed
+	stay    bool   // the server is not told that the client has gone
+	late    bool   // delivered only after a while, and no KILL CONNECTION gets through until then
 	reached chan struct{}
 }
 
@@ -86,8 +89,8 @@ func (c *cutter) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.Contains(b[:n], []byte("\x03COMMIT")) { // COM_QUERY
-			if x := c.next.Swap(nil); x != nil {
+		if x := c.next.Load(); x != nil && bytes.Contains(b[:n], []byte(cmp.Or(x.at, "\x03COMMIT"))) { // COM_QUERY
+			if c.next.CompareAndSwap(x, nil) {
 				lost.Store(x)
 				stay = x.stay
 				close(x.reached)
@@ -99,6 +102,10 @@ func (c *cutter) serve(client net.Conn) {
 				}
 				if x.deliver {
 					_, _ = server.Write(b[:n])
+				}
+				if x.then != nil {
+					x.then()
+					_ = client.Close()
 				}
 				if !x.deliver && !x.hang {
 					_ = client.Close()

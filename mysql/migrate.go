@@ -3,15 +3,12 @@ package mysqllock
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/migrations"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/schema"
 )
 
 const erTableExists = 1050
@@ -32,7 +29,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if s.closed.Load() {
 		return conn.ErrClosed()
 	}
-	all, err := definitions(s.options.Prefix)
+	all, err := schema.Definitions(s.options.Prefix)
 	if err != nil {
 		return err
 	}
@@ -45,21 +42,21 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // migrate says in making which table it is making.
-func (s *Store) migrate(ctx context.Context, all []definition, making *atomic.Pointer[string]) error {
-	defined, err := s.defined(s.layout())
+func (s *Store) migrate(ctx context.Context, all []schema.Definition, making *atomic.Pointer[string]) error {
+	defined, err := s.defined(s.strategy.Layout())
 	if err != nil {
 		return err
 	}
 	return s.db.Slow(ctx, func(c *conn.Conn) error {
-		found, err := readMade(ctx, c, all)
+		found, err := schema.Read(ctx, c, all)
 		if err != nil {
 			return err
 		}
 		for _, d := range all {
-			if found[d.table].engine != "" {
+			if found[d.Table].IsThere() {
 				continue
 			}
-			making.Store(&d.table)
+			making.Store(&d.Table)
 			err := define(ctx, c, d)
 			switch conn.Number(err) {
 			case conn.ErDatabaseDenied, conn.ErTableDenied:
@@ -70,7 +67,7 @@ func (s *Store) migrate(ctx context.Context, all []definition, making *atomic.Po
 			}
 		}
 		making.Store(nil)
-		return checkTables(ctx, c, s.layout(), defined, "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
+		return schema.Check(ctx, c, s.strategy.Layout(), defined, "no migration repairs this: if the table is rowlock's, drop it when nothing uses it and run Migrate again, if it is another's, set Options.Prefix")
 	})
 }
 
@@ -83,11 +80,11 @@ func notMade(table string, err error) error {
 }
 
 // define makes a table, unless another process does so meanwhile.
-func define(ctx context.Context, c *conn.Conn, d definition) error {
+func define(ctx context.Context, c *conn.Conn, d schema.Definition) error {
 	waiting, cancel := context.WithTimeout(ctx, definitionWait)
 	defer cancel()
 	for {
-		_, err := c.Exec(ctx, 0, d.create)
+		_, err := c.Exec(ctx, 0, d.Create)
 		switch conn.Number(err) {
 		case erTableExists:
 			return nil
@@ -95,41 +92,8 @@ func define(ctx context.Context, c *conn.Conn, d definition) error {
 			if conn.Pause(waiting, 100*time.Millisecond) {
 				continue
 			}
-			return notMade(d.table, waiting.Err())
+			return notMade(d.Table, waiting.Err())
 		}
 		return err
 	}
-}
-
-var ownTable = regexp.MustCompile(`\b` + defaultPrefix + `_`)
-
-// migrationsFor gives the statements of the migration files in order, with the
-// tables' prefix.
-func migrationsFor(prefix string) ([]string, error) {
-	files, err := fs.Glob(migrations.MySQL, "mysql/*.up.sql")
-	if err != nil {
-		return nil, err
-	}
-	var statements []string
-	for _, name := range files { // sorted
-		b, err := migrations.MySQL.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		var lines []string
-		for line := range strings.Lines(string(b)) {
-			if !strings.HasPrefix(line, "--") {
-				lines = append(lines, line)
-			}
-		}
-		for _, statement := range strings.Split(strings.Join(lines, ""), ";\n") {
-			if statement = strings.TrimSpace(statement); statement != "" {
-				statements = append(statements, ownTable.ReplaceAllString(statement, prefix+"_"))
-			}
-		}
-	}
-	if len(statements) == 0 {
-		return nil, fmt.Errorf("%w: no migration files", driver.ErrSchema)
-	}
-	return statements, nil
 }

@@ -3,14 +3,9 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/storekit"
-	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/internal/guards"
 )
 
 // Once is InTx for work that must take effect exactly once: in the same transaction
@@ -34,71 +29,5 @@ import (
 // Only what fn writes by tx happens exactly once. Statements that commit by
 // themselves (DDL) do not belong in fn.
 func (s *Store) Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(ctx context.Context, tx *sql.Tx) error, more ...*rowlock.Lease) error {
-	if fn == nil {
-		return fmt.Errorf("run %q: %w: the function is nil", run, driver.ErrInvalid)
-	}
-	if err := storekit.CheckRun(run); err != nil {
-		return err
-	}
-	leases := storekit.LeasesOf(lease, more)
-	if lease != nil {
-		within, free := upTo(ctx, leases)
-		end, err := s.onces.begin(within, lease, run)
-		free()
-		if err != nil {
-			return wrapRun(run, lease.Key(), err)
-		}
-		defer end()
-	}
-	t, err := s.begin(ctx, leases, run)
-	if err != nil {
-		return err
-	}
-	defer t.end()
-	if err := t.run(fn); err != nil {
-		return err
-	}
-	err = t.commit()
-	if u := (undecided{}); errors.As(err, &u) {
-		err = t.settle(ctx, run, u.error)
-	}
-	return wrapRun(run, t.holds.First.Key, err)
-}
-
-// settlePause is how long to wait before the mark is asked for again.
-const settlePause = 50 * time.Millisecond
-
-// settle finds out what became of a commit. The session may still be at it, or the
-// COMMIT still on its way to the server: until the session has ended the mark is
-// locked, so the question waits. end has asked the server to end the session.
-func (t *transaction) settle(ctx context.Context, run string, cause error) error {
-	t.end()
-	within, free := context.WithCancel(ctx)
-	defer free()
-	ctx, cancel := linger(t.leases.Context(within), commitGrace, t.c.Silence)
-	defer cancel()
-	for {
-		var token int64
-		var server string
-		err := t.s.db.Slow(ctx, func(c *conn.Conn) (err error) {
-			server = c.Server
-			token, err = t.s.marked(ctx, c, t.holds.First.Key, run)
-			return err
-		})
-		switch {
-		case err == nil && token == 0 && server == t.c.Server:
-			return fmt.Errorf("%w: it was rolled back, nothing took effect: %w", driver.ErrConflict, cause)
-		case err == nil && token == 0:
-			return fmt.Errorf("%w: its mark is not on server %s, to which the connections lead now: %w", driver.ErrUnknownOutcome, server, cause)
-		case err == nil && errors.Is(cause, errEndedEarly):
-			return fmt.Errorf("it has its mark, and what the function did until then took effect: %w", cause)
-		case err == nil && token != t.holds.First.Token:
-			return fmt.Errorf("%w by another holder: %w", driver.ErrAlreadyRan, cause)
-		case err == nil:
-			return nil
-		}
-		if driver.IsLasting(conn.Classify("ask for a mark", err)) || !conn.Pause(ctx, settlePause) {
-			return fmt.Errorf("%w: %w: asking for its mark: %w", driver.ErrUnknownOutcome, cause, err)
-		}
-	}
+	return s.guarded.Once(ctx, guards.LeasesOf(lease, more), run, fn)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/guarded"
 )
 
 // TestP13_Once: the effects and the mark are there together or not at all; a run
@@ -145,6 +146,7 @@ func TestP13_MarkRunStopsNobody(t *testing.T) {
 // what became of it; InTx says that it does not know. (One strategy stands for the
 // Stores on a pool of the caller's.)
 func TestP13_LostCommitReply(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
 		s, proxy := l.cutStore(t, l.strategy != UniqueInsert)
@@ -204,7 +206,7 @@ func (l *lab) loseCommit(t *testing.T, a program, proxy *cutter, how cut, name s
 	took := time.Since(start)
 	answer := err
 	if once && errors.Is(err, rowlock.ErrUnknownOutcome) {
-		if ctx.Err() == nil || cut.hang && time.Since(<-over) < commitGrace {
+		if ctx.Err() == nil || cut.hang && time.Since(<-over) < guarded.CommitGrace {
 			t.Errorf("P13, %s: Once gave up too early, after %v: %v", name, took, err)
 		}
 		t.Logf("%s: after %v: %v", name, took, err)

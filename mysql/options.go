@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/schema"
 )
 
 // Options says how a Store keeps its locks. The zero value is good.
@@ -33,24 +34,31 @@ type Options struct {
 	// is held exclusively or waited for, and each InTx or Once one while it runs.
 	Connections int
 
-	// WakeupConns is how many more connections may be used to wake those who wait for a key
-	// of VersionColumn or UniqueInsert: 2 by default, negative: none. Each carries one key
-	// that several processes want, whose waiters queue for a lock of the server by
-	// name (GET_LOCK): a release wakes the next within a millisecond or two, in the order in
-	// which they came. Keys beyond that number are probed for. It only wakes: who has the key
-	// is still decided by its row, and a process without it gets the key too, later. A pool
-	// given to New that has no room for them gives fewer by default. SelectForUpdate has
-	// the server's queue: it uses them only while callers wait with rowlock.Fair, and has none
-	// on a pool that is bounded.
+	// WakeupConns is how many more connections may be used to wake a program that waits for a
+	// key of VersionColumn or UniqueInsert: 2 by default, none if it is negative. Each is for one
+	// key. While this program is the first in the key's line it waits there for a lock of the
+	// server by name (GET_LOCK), and the release of the key wakes it within a millisecond or
+	// two. It looks at further keys, and finds them free some milliseconds later. The order of
+	// programs is the same with and without: the key's row decides it. A pool given to New
+	// without room for them gives fewer by default. SelectForUpdate has none: its programs wait
+	// in the server.
 	WakeupConns int
+
+	// FewConnections is for a program that takes a lease, or a few at once, and ends with them, as rowlock run does. Of many
+	// such programs each has the fewest connections with which the promises hold: one while it waits, and two while it
+	// holds. Acquires, Inspect and what ends statements share the first, renewals and releases the second; for what
+	// takes too long in one the other is used. SelectForUpdate has one for all of these, and one for each key that is
+	// held exclusively or waited for. A running InTx or Once takes the first one over. Nobody is woken: who waits looks. Connections and
+	// WakeupConns cannot be set beside it.
+	FewConnections bool
 }
 
 // Strategy is how MySQL keeps a lock.
 type Strategy uint8
 
 const (
-	// VersionColumn keeps one row a key for ever; its token is the version that each
-	// grant raises. Acquire and release are one statement each.
+	// VersionColumn keeps one row a key. The row stays after the release, until the reaper finds that the key has been
+	// free for a day. Its token is the version that each grant raises. Acquire and release are one statement each.
 	VersionColumn Strategy = iota
 
 	// UniqueInsert keeps a row only while the key is locked: the primary key is the
@@ -90,12 +98,13 @@ func ParseStrategy(name string) (Strategy, error) {
 }
 
 const (
-	defaultPrefix      = "rowlock"
+	defaultPrefix      = schema.DefaultPrefix
 	defaultConnections = 8
 	defaultWakeupConns = 2
 
 	mostForReleases = 2
 	minConnections  = conn.ControlConnections + conn.RenewConnections + 2
+	fewConnections  = 2 // acquires and what ends statements; renewals and releases
 
 	// spareConnections of a caller's pool are left for its own work: the guarded
 	// transaction, and one more.
@@ -115,6 +124,9 @@ func (o Options) fill() (Options, error) {
 	if !identifier.MatchString(o.Prefix) {
 		return o, fmt.Errorf("%w: prefix %q: it begins the names of tables, so use a letter or underscore and then at most 40 letters, digits and underscores", driver.ErrInvalid, o.Prefix)
 	}
+	if o.FewConnections {
+		return o.few()
+	}
 	if o.Connections == 0 {
 		o.Connections = defaultConnections
 	}
@@ -123,6 +135,18 @@ func (o Options) fill() (Options, error) {
 	}
 	if o.WakeupConns < 0 {
 		o.WakeupConns = -1
+	}
+	return o, nil
+}
+
+// few fills in what follows from FewConnections.
+func (o Options) few() (Options, error) {
+	if o.Connections != 0 || o.WakeupConns > 0 {
+		return o, fmt.Errorf("%w: FewConnections beside Connections %d and WakeupConns %d: it says how many there are, so leave those out", driver.ErrInvalid, o.Connections, o.WakeupConns)
+	}
+	o.Connections, o.WakeupConns = fewConnections, -1
+	if o.Strategy == SelectForUpdate {
+		o.Connections = 1 // what holds is a session
 	}
 	return o, nil
 }
@@ -138,10 +162,16 @@ func (o Options) wakeupConns(room int) int {
 
 // releaseConnections is how many connections carry releases and undos.
 func (o Options) releaseConnections() int {
+	if o.FewConnections {
+		return o.Connections - 1
+	}
 	return min(mostForReleases, (o.Connections-conn.ControlConnections-conn.RenewConnections)/2)
 }
 
 // acquireConnections is how many are left for acquires.
 func (o Options) acquireConnections() int {
+	if o.FewConnections {
+		return 1
+	}
 	return o.Connections - conn.ControlConnections - conn.RenewConnections - o.releaseConnections()
 }

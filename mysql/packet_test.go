@@ -61,7 +61,7 @@ func TestLargeBatches(t *testing.T) {
 				for _, lane := range []*conn.Pool{s.db.Acquires, s.db.Renewals, s.db.Releases, s.db.Control} {
 					c, err := lane.Get(t.Context())
 					must(t, err)
-					c.AssumePacket(1 << 30) // the server refuses what is too large
+					c.Packet = 1 << 30 // the server refuses what is too large
 					c.Put()
 				}
 			}

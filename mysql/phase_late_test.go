@@ -2,6 +2,7 @@ package mysqllock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // before runs f before the first statement that is sent with the words in it.
@@ -28,7 +30,7 @@ func (r *recorder) before(words string, f func()) {
 // although nobody has the key.
 func TestP19_LateTake(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, l *lab) {
+	onBoth(t, func(t *testing.T, l *lab) {
 		rec := new(recorder)
 		c := client{t: t, Store: l.recorded(rec)}
 		for i, gate := range []string{"gate=REPEAT('x',16)", "gate=NULL"} {
@@ -44,8 +46,8 @@ func TestP19_LateTake(t *testing.T) {
 	})
 }
 
-// TestP16_JoinBeforeATake: who joins between the gate of an attempt and its take, because the
-// gate is over, keeps the attempt out.
+// TestP16_JoinBeforeATake: who joins between the look of an exclusive attempt and its take, because nobody stands, or its gate is
+// over, keeps the attempt out.
 func TestP16_JoinBeforeATake(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
@@ -57,7 +59,9 @@ func TestP16_JoinBeforeATake(t *testing.T) {
 				c.release(c.grant(reader(key, time.Minute)))
 				var h driver.Hold
 				rec.before("NOT EXISTS", func() {
-					exec(t, l.db, fmt.Sprintf("UPDATE %s SET gate_until='2020-01-01' WHERE name='%s'", l.table(), key))
+					if l.strategy == SelectForUpdate {
+						exec(t, l.db, fmt.Sprintf("UPDATE %s SET gate_until='2020-01-01' WHERE name='%s'", l.table(), key))
+					}
 					h = other.grant(ask(key))
 				})
 				q := request(key, time.Minute)
@@ -80,7 +84,7 @@ func TestP20_PhaseThatWaited(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		rec := new(recorder)
 		c := client{t: t, Store: l.recorded(rec)}
-		c.db.AssumeUsualAnswer(time.Minute) // what waits is not ended
+		c.db.Usual.Store(int64(time.Minute)) // what waits is not ended
 		if h := c.granted("k", time.Minute); l.strategy == SelectForUpdate {
 			c.release(h)
 		} else {
@@ -88,7 +92,7 @@ func TestP20_PhaseThatWaited(t *testing.T) {
 		}
 		var last int64
 		done := make(chan struct{})
-		rec.before("gate_after", func() { // it begins a phase
+		rec.before("phase", func() { // it begins a phase
 			tx, err := l.db.Begin()
 			must(t, err)
 			var now int64
@@ -120,4 +124,63 @@ func TestP20_PhaseThatWaited(t *testing.T) {
 			t.Errorf("P20: a reader has token %d after %d", h.Token, last)
 		}
 	})
+}
+
+// TestP16_JoinDuringATake: whoever joins while the take of an exclusive attempt waits for the row of the key keeps the attempt out,
+// whenever the server looks for holds.
+func TestP16_JoinDuringATake(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		r, err := l.duringATake(t, "token,token,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6)+INTERVAL 1 MINUTE,NULL")
+		if err == nil && r.Status == driver.Granted {
+			t.Errorf("P16: an exclusive attempt beside a slot that came while its take waited: %+v", r)
+		} else {
+			t.Logf("join: %v; take: %v", err, r.Status)
+		}
+	})
+}
+
+// TestP20_SlotDuringATake: a slot that comes and goes while the take of an exclusive attempt waits for the row of the key has a lesser
+// token than the attempt.
+func TestP20_SlotDuringATake(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, l *lab) {
+		r, err := l.duringATake(t, "token+(1<<50),token,UTC_TIMESTAMP(6),TIMESTAMP'1970-01-02 00:00:00',UTC_TIMESTAMP(6)")
+		if conn.Number(err) == conn.ErDeadlock { // the take came first
+			t.Logf("slot: %v; take: %v", err, r.Status)
+			return
+		}
+		must(t, err)
+		var slot int64
+		must(t, l.db.QueryRow("SELECT token FROM "+l.shares()+" WHERE name='k' AND slot=0").Scan(&slot))
+		if r.Status == driver.Granted && r.Stored <= slot {
+			t.Errorf("P20: the token %d of an exclusive attempt is not above that of the slot before it, %d", r.Stored, slot)
+		}
+	})
+}
+
+// duringATake acquires the key k, which readers have left, while a slot with these columns, from token on, is made under a shared lock
+// of the key's row: for which the take waits, once it is sent.
+func (l *lab) duringATake(t *testing.T, slot string) (r driver.Result, failed error) {
+	rec := new(recorder)
+	c := client{t: t, Store: l.recorded(rec)}
+	c.db.Usual.Store(int64(time.Minute)) // what waits is not ended
+	h := c.grant(reader("k", time.Minute))
+	c.release(h)
+	joined := make(chan error, 1)
+	rec.before("NOT EXISTS", func() {
+		tx, err := l.db.Begin()
+		must(t, err)
+		var now int64
+		must(t, tx.QueryRow("SELECT 1 FROM "+l.table()+" WHERE name='k' LOCK IN SHARE MODE").Scan(&now))
+		go func() { // what a join does, which has the shared lock of the row
+			time.Sleep(150 * time.Millisecond)
+			_, err := tx.Exec(fmt.Sprintf("INSERT INTO %s (name,slot,hold,owner,token,phase,acquired_at,expires_at,released_at) SELECT name,0,REPEAT('x',16),'',%s FROM %s WHERE name='k'",
+				l.shares(), slot, l.table()))
+			joined <- errors.Join(err, tx.Commit())
+		}()
+	})
+	r = c.acquire(request("k", time.Minute))[0]
+	rec.watch(nil)
+	return r, <-joined
 }

@@ -66,7 +66,7 @@ func TestP25_Exclusive(t *testing.T) {
 			holds = append(holds, c.granted(key, time.Minute))
 		}
 		c.acquire(request("a", time.Minute))
-		c.acquire(waiting(request("c", time.Minute)))
+		c.acquire(l.waits(request("c", time.Minute)))
 		c.renew(holds...)
 		c.inspect("a")
 		if _, err := c.List(within(t, patience), "c", "", 10); err != nil {
@@ -74,7 +74,7 @@ func TestP25_Exclusive(t *testing.T) {
 		}
 		rec.take()
 		c.acquire(request("a", time.Minute))
-		c.acquire(waiting(request("c", time.Minute)))
+		c.acquire(l.waits(request("c", time.Minute)))
 		c.renew(holds...)
 		c.inspect("a")
 		if _, err := c.List(within(t, patience), "c", "", 10); err != nil {
@@ -99,7 +99,7 @@ func TestP16_ModesAmongMany(t *testing.T) {
 		c.release(c.grant(reader("idle", time.Minute)))
 		c.granted("held", time.Minute)
 		gated := c.grant(reader("gated", time.Minute))
-		if r := c.acquire(waiting(request("gated", time.Minute)))[0]; !r.Gated || !r.Shared || r.Left <= 0 {
+		if r := c.acquire(l.waits(request("gated", time.Minute)))[0]; !keepsOut(r) || !r.Shared || r.Left <= 0 {
 			t.Fatalf("a waiting attempt beside a reader: %+v", r)
 		}
 		c.renew(gated)
@@ -183,6 +183,7 @@ func TestP16_Race(t *testing.T) {
 			c := client{t: t, Store: l.store()}
 			wg.Go(func() {
 				gate := driver.HoldID{}
+				var stands driver.Request // of a caller that waits in a line, until it has the key
 				for goesOn() {
 					key := fmt.Sprint("k", rand.IntN(keys))
 					q := request(key, time.Second)
@@ -191,9 +192,12 @@ func TestP16_Race(t *testing.T) {
 						q = reader(key, time.Second)
 					case n < 7:
 						q = slotOf(key, 3, time.Second)
+					case n < 9 && stands.Key != "":
+						q = stands
 					case n < 9:
-						q = waiting(request("k0", time.Second))
+						q = l.waits(request("k0", time.Second))
 						q.Gate, q.GateTime = gate, 300*time.Millisecond
+						q.Claim, q.EntryTime = 300*time.Millisecond, 300*time.Millisecond
 					}
 					asked := time.Now()
 					results, err := c.Acquire(within(t, patience), []driver.Request{q})
@@ -201,13 +205,22 @@ func TestP16_Race(t *testing.T) {
 						if gate = (driver.HoldID{}); err == nil && results[0].Gated {
 							gate = q.ID
 						}
+						if stands = (driver.Request{}); err == nil && results[0].Place > 0 {
+							stands = q
+						}
 						time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
 						continue
 					}
-					gate = driver.HoldID{}
+					gate, stands = driver.HoldID{}, driver.Request{}
 					r := results[0]
 					h := driver.Hold{Key: key, ID: q.ID, Token: r.Token, Stored: r.Stored, Mode: q.Mode, Slot: r.Slot, Phase: r.Phase, TTL: q.TTL}
 					h.Key = q.Key
+					if r.Left > 0 { // it was passed the key some time ago
+						asked = time.Now()
+						if c.renew(h)[0].Status != driver.Alive {
+							continue
+						}
+					}
 					if time.Since(asked) > q.TTL/2 {
 						c.release(h)
 						continue
@@ -297,7 +310,7 @@ func TestP20_PhaseAfterAnExclusiveHold(t *testing.T) {
 // whose gate it was does not take the key beside him.
 func TestP19_OldGate(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, l *lab) {
+	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
 		readerOrSlot(func(name string, ask func(string) driver.Request) {
 			for _, over := range []string{"-INTERVAL 1 SECOND", "+INTERVAL 1 HOUR"} { // past, and left by a clock that was ahead
@@ -473,37 +486,46 @@ func TestP4_PinnedPhase(t *testing.T) {
 		unpin := l.guard("k")
 		c.wants("another reader", c.acquire(reader("k", time.Minute))[0].Status, driver.Granted)
 		c.wants("renewal", c.renew(h)[0].Status, driver.Alive)
-		if r := c.acquire(waiting(request("k", time.Minute)))[0]; r.Status != driver.Held || !r.Gated {
-			t.Errorf("a gate beside a guard: %+v", r)
+		if r := c.acquire(l.waits(request("k", time.Minute)))[0]; r.Status != driver.Held || !keepsOut(r) {
+			t.Errorf("one that waits beside a guard: %+v", r)
 		}
-		exec(t, l.db, "UPDATE "+l.table()+" SET gate=NULL")
+		l.nobodyWaits()
 		c.release(h)
 		l.ageShares("k", 2*time.Minute)
 		if i := c.inspect("k"); i.Held || !i.Pinned {
 			t.Errorf("inspect: %+v", i)
 		}
-		q := waiting(request("k", time.Minute))
+		q := l.waits(request("k", time.Minute))
 		start := time.Now()
 		c.wants("take", c.acquire(q)[0].Status, driver.Pinned)
 		if took := time.Since(start); took < conn.Bounds[0] {
 			t.Errorf("answered after %v: it did not wait at all", took)
 		}
-		next := waiting(request("k", time.Minute))
+		next := l.waits(request("k", time.Minute))
 		next.Gate, next.Pinned = q.ID, true
+		if next.Stand {
+			next.ID = q.ID
+		}
 		c.wants("take that looks first", c.acquire(next)[0].Status, driver.Pinned)
-		try := request("k", time.Minute)
-		c.wants("another's", c.acquire(try)[0].Status, driver.Held)
+		want := driver.Held
+		if next.Stand { // it takes the key for the one who stands
+			want = driver.Pinned
+		}
+		c.wants("another's", c.acquire(request("k", time.Minute))[0].Status, want)
 		unpin()
-		q = waiting(request("k", time.Minute))
+		q = l.waits(request("k", time.Minute))
 		q.Gate, q.Pinned = next.ID, true
+		if q.Stand {
+			q.ID = next.ID
+		}
 		if w := c.grant(q); w.Token < h.Token+driver.TokenRange {
 			t.Errorf("token %d after %d", w.Token, h.Token)
 		}
 	})
 }
 
-// TestP6_TryLeavesNoGate: an attempt that does not wait clears the gate that it had to leave.
-func TestP6_TryLeavesNoGate(t *testing.T) {
+// TestP6_TryKeepsNobodyOut: an attempt that does not wait leaves nothing that keeps readers out.
+func TestP6_TryKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/share"
 )
 
 // pin leaves a key whose hold has expired while a transaction of its holder is
@@ -343,8 +344,8 @@ func TestKillComesLate(t *testing.T) {
 			for i := range 300 {
 				key := fmt.Sprint("k", i)
 				q := request(key, time.Minute)
-				_, err := c.Exec(ctx, time.Duration(1+i*10)*time.Microsecond, row.Upsert(s.strategy.(*row.Table).Name, []driver.Request{q, request(key+"b", time.Minute)}).Literal())
-				rows, readErr := s.strategy.(*row.Table).Rows(ctx, c, 1, func(int) string { return key })
+				_, err := c.Exec(ctx, time.Duration(1+i*10)*time.Microsecond, row.Upsert(s.strategy.(*share.Table).Name, []driver.Request{q, request(key+"b", time.Minute)}).Literal())
+				rows, readErr := s.strategy.(*share.Table).Rows(ctx, c, 1, func(int) string { return key })
 				if readErr != nil {
 					return readErr
 				}

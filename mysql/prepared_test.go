@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/share"
 )
 
 // cycleTrips is how many statements a cycle costs once all are prepared.
@@ -117,7 +118,7 @@ func TestPreparedUsesThePrimaryKey(t *testing.T) {
 		c.acquire(reqs...)
 		ctx := within(t, time.Minute)
 		must(t, s.db.Step(ctx, s.db.Acquires, func(one *conn.Conn) error {
-			table := s.strategy.(*row.Table).Name
+			table := s.strategy.(*share.Table).Name
 			q := request("other7", time.Minute)
 			q.ID = reqs[7].ID
 			h := []driver.Hold{{Key: q.Key, ID: q.ID, TTL: time.Hour}}

@@ -28,8 +28,13 @@ type clusterLab struct {
 	kind string
 }
 
+// clusters are those that run at a time: each is three servers.
+var clusters = make(chan struct{}, 3)
+
 func newClusterLab(t *testing.T, kind string) *clusterLab {
 	t.Helper()
+	clusters <- struct{}{}
+	t.Cleanup(func() { <-clusters })
 	l := &clusterLab{t, testserver.Start(t, kind), kind}
 	s, err := Open(l.DSN(), Options{})
 	must(t, err)
@@ -73,6 +78,7 @@ func (l *clusterLab) lockAndCount(c *rowlock.Client, key string, last *int64) {
 // TestP27_OpenPrimary: a program that knows the members' addresses comes back by itself after each failover, whether the
 // primary was switched, killed or frozen, keeps what it holds, and is not misled by an old primary that still answers.
 func TestP27_OpenPrimary(t *testing.T) {
+	t.Parallel()
 	for _, kind := range clusterKinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -143,6 +149,7 @@ func TestP27_OpenPrimary(t *testing.T) {
 // TestP27_OpenPrimaryOfOneThatLostItsReplicas: a semi-synchronous primary whose replicas were taken by another says of itself that
 // it takes writes, and what is written there is never committed.
 func TestP27_OpenPrimaryOfOneThatLostItsReplicas(t *testing.T) {
+	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	clients := map[Strategy]*rowlock.Client{}
 	for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
@@ -163,6 +170,7 @@ func TestP27_OpenPrimaryOfOneThatLostItsReplicas(t *testing.T) {
 
 // TestPrimaryDialer: a pool of the program's goes to the primary too, and statements that hang on the old one end.
 func TestPrimaryDialer(t *testing.T) {
+	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	dialer, err := NewPrimaryDialer(l.MemberDSNs())
 	must(t, err)

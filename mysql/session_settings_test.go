@@ -147,6 +147,7 @@ func (l *lab) agree(t *testing.T, key string, a, b program) {
 // TestSessionSettings: whatever the server, the DSN or a program sets for its sessions does not reach the library's
 // statements; what cannot be set is refused, by its name.
 func TestSessionSettings(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
 		other := l.otherSchema(t)
@@ -244,6 +245,7 @@ func onlyVariables(states []sessionState) (of []sessionState) {
 // TestSessionsThatAreLeftSo: some connections of a pool are left so, by whoever used them before. They are not used, or
 // not so.
 func TestSessionsThatAreLeftSo(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
 		other := l.otherSchema(t)
@@ -320,8 +322,8 @@ func TestTripsOfAConnection(t *testing.T) {
 		must(t, err)
 		t.Cleanup(func() { _ = theirs.Close() })
 		for s, most := range map[*Store]uint64{own: 2, theirs: 4} {
-			s.db.Control.Warm(t.Context())
-			pools := map[string]*conn.Pool{"acquires": s.db.Acquires, "releases": s.db.Releases, "transactions": s.transactions}
+			s.db.Control.Warm(t.Context(), conn.KillWait)
+			pools := map[string]*conn.Pool{"acquires": s.db.Acquires, "releases": s.db.Releases, "transactions": s.guarded.Connections}
 			if f, ok := s.strategy.(*session.ForUpdate); ok {
 				pools["sessions"] = f.Sessions
 			}
@@ -331,7 +333,7 @@ func TestTripsOfAConnection(t *testing.T) {
 			must(t, s.db.Read(t.Context(), func(c *conn.Conn) error { _, err := s.db.Variables(t.Context(), c); return err })) // once a Store
 			for name, pool := range pools {
 				pool.CloseIdle()
-				s.db.AwaitBackground()
+				s.db.Background.Wait()
 				before := s.Statements()
 				c, err := pool.GetFor(t.Context(), time.Minute)
 				must(t, err)

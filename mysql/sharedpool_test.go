@@ -120,6 +120,7 @@ func TestP26_GuardsOnASharedPool(t *testing.T) {
 // TestPoolUsedUp: who cannot get a connection of the caller's pool is told so, and
 // the log too.
 func TestPoolUsedUp(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
 		const most = 16
@@ -160,6 +161,7 @@ func TestPoolUsedUp(t *testing.T) {
 
 // TestPoolUsedUpByTransactions is TestPoolUsedUp for those who hold a lease.
 func TestPoolUsedUpByTransactions(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
 		pool, s, _ := l.sharedPool(t, 16, Options{})

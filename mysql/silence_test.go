@@ -29,7 +29,7 @@ func warm(t *testing.T, s *Store) {
 	t.Helper()
 	for _, l := range []*conn.Pool{s.db.Acquires, s.db.Releases, s.db.Renewals, s.db.Control} {
 		var all []*conn.Conn
-		for range l.Size() {
+		for range l.Max {
 			c, err := l.Get(within(t, time.Minute))
 			must(t, err)
 			all = append(all, c)

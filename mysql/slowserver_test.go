@@ -27,7 +27,7 @@ func TestP26_LockedRowOnASlowServer(t *testing.T) {
 				case <-end:
 					return
 				case <-time.After(time.Millisecond):
-					s.db.AssumeUsualAnswer(usual)
+					s.db.Usual.Store(int64(usual))
 				}
 			}
 		}()
@@ -66,7 +66,7 @@ func TestP26_BusyRowOnASlowServer(t *testing.T) {
 			})
 		}
 		during(func() { // it is fast, which would be noticed
-			s.db.AssumeUsualAnswer(usual)
+			s.db.Usual.Store(int64(usual))
 			time.Sleep(time.Millisecond)
 		})
 		for range others {

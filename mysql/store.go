@@ -13,9 +13,11 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/getlock"
-	"github.com/rowlock/rowlock/mysql/internal/line"
+	"github.com/rowlock/rowlock/mysql/internal/guarded"
+	"github.com/rowlock/rowlock/mysql/internal/locktx"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 	"github.com/rowlock/rowlock/mysql/internal/session"
+	"github.com/rowlock/rowlock/mysql/internal/share"
 )
 
 // Store keeps locks in the tables of one database. It is safe for concurrent use;
@@ -29,23 +31,21 @@ import (
 //
 // # Methods for the engine
 //
-// Acquire, AcquireWait, Explain, HoldLimit, Inspect, Limits, Lines, PutTickets, Release,
-// RemoveTickets, Renew, Statements and WaitTurn implement package driver: a
-// rowlock.Client calls them, and nobody else needs to.
+// Acquire, AcquireWait, Explain, HoldLimit, Inspect, Limits, Look, Release, Renew, Statements and
+// WaitTurn implement package driver: a rowlock.Client calls them, and nobody else needs to.
 type Store struct {
 	db       *conn.DB
 	options  Options
 	names    names
 	strategy strategy
-	line     *line.Line     // the tickets of those who wait in order
-	locks    *getlock.Locks // nil: waiters have no turns
+	address  string         // database and server; empty: not known
+	locks    *getlock.Locks // nil: no named lock wakes those who wait
 
-	transactions *conn.Pool // of InTx and Once, one for each that runs
-	onces        onces
+	guarded *guarded.Transactions
+	lockTx  *locktx.Locker
 
-	firstUse conn.Joined          // of the check
-	checked  atomic.Bool          // the check of the first use has passed
-	home     atomic.Pointer[home] // nil: not read yet
+	firstUse *conn.FirstUse // of the check
+	checked  atomic.Bool    // the check of the first use has passed
 	closed   atomic.Bool
 }
 
@@ -60,10 +60,9 @@ type strategy interface {
 	Reap(ctx context.Context, grace time.Duration) (int, error)
 	Limits() driver.Limits
 	Layout() []row.Layout // the tables it uses
+	Touch() string        // a statement that shows whether a commit goes through
 
-	// Guards gives the lease rows whose index a guard of the hold locks; false: the
-	// Store knows that the hold is over.
-	Guards(driver.Hold) (l *row.Table, live bool)
+	Guards(driver.Hold) (l *share.Table, live bool) // see guarded.Strategy
 	Close()
 }
 
@@ -81,7 +80,7 @@ var (
 	_ driver.Explainer  = (*Store)(nil)
 
 	_ driver.HoldLimiter = (*Store)(nil)
-	_ driver.Tickets     = (*Store)(nil)
+	_ driver.Liner       = (*Store)(nil)
 )
 
 // Open makes a Store with a small pool of its own on the server that dsn names,
@@ -102,12 +101,16 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
 	}
+	if o.FewConnections {
+		conn.Patient(connector)
+	}
 	pool := sql.OpenDB(connector)
 	s, err := newStore(pool, true, config.DBName, o)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
 	s.db.Connecting = conn.Connecting(connector)
+	s.address = addressOf(config)
 	return s, nil
 }
 
@@ -167,8 +170,8 @@ func newStore(pool *sql.DB, own bool, database string, o Options) (*Store, error
 		return nil, err
 	}
 	most := pool.Stats().MaxOpenConnections
-	if most != 0 && o.Strategy == SelectForUpdate {
-		o.WakeupConns = -1 // all that there is room for is for keys
+	if o.Strategy == SelectForUpdate {
+		o.WakeupConns = -1
 	}
 	need := o.Connections + max(o.WakeupConns, 0) + spareConnections
 	if most != 0 && most < need {
@@ -181,14 +184,13 @@ func newStore(pool *sql.DB, own bool, database string, o Options) (*Store, error
 	}
 	o.WakeupConns = o.wakeupConns(room)
 	s := &Store{options: o, names: newNames(o.Prefix)}
-	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Tables: s.names.all(), Database: database, Acquires: o.acquireConnections(), Releases: o.releaseConnections()})
-	s.transactions = newTransactions(s.db)
-	s.line = line.New(s.db, s.names.wait, o.Strategy.String())
+	s.db = conn.NewDB(conn.DBOptions{SQL: pool, Own: own, Prefix: o.Prefix, Tables: s.names.all(), Database: database, Acquires: o.acquireConnections(), Releases: o.releaseConnections(), Few: o.FewConnections})
+	s.firstUse = conn.NewFirstUse(s.db)
 	switch o.Strategy {
 	case VersionColumn:
-		s.strategy = row.NewVersion(s.db, s.names.version, s.names.share)
+		s.strategy = share.New(row.NewVersion(s.db, s.names.version), s.names.share)
 	case UniqueInsert:
-		s.strategy = row.NewUnique(s.db, s.names.unique, s.names.shareUnique)
+		s.strategy = share.New(row.NewUnique(s.db, s.names.unique), s.names.shareUnique)
 	case SelectForUpdate:
 		if s.strategy, err = session.NewForUpdate(s.db, session.Config{Leases: s.names.session, Rows: s.names.sessionRow, Shares: s.names.shareSession, Connections: o.Connections, Spare: spareConnections}); err != nil {
 			return nil, err
@@ -196,6 +198,8 @@ func newStore(pool *sql.DB, own bool, database string, o Options) (*Store, error
 	default:
 		return nil, fmt.Errorf("%w: %s is no strategy", driver.ErrInvalid, o.Strategy)
 	}
+	s.guarded = guarded.New(guarded.Config{Store: s, DB: s.db, Strategy: s.strategy, Runs: s.names.run, Ready: s.ready})
+	s.lockTx = locktx.New(s.db, s.names.tx, s.ready)
 	if o.WakeupConns > 0 {
 		s.locks = getlock.NewLocks(s.db, o.WakeupConns, s.strategy.Layout()[0].Table)
 	}
@@ -216,21 +220,22 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Explain implements driver.Explainer: the program's pool has no connection to give.
+// Explain is called by the Client that rowlock.New makes. It implements driver.Explainer: the program's pool has no connection to give.
 func (s *Store) Explain() error { return s.db.Explain() }
 
-// Statements implements driver.Counter: the statements sent to the server since
+// Statements is called by the Client that rowlock.New makes. It implements driver.Counter: the statements sent to the server since
 // the Store was made.
 func (s *Store) Statements() uint64 { return s.db.Statements.Load() }
 
-// Limits implements driver.Store.
+// Limits is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Limits() driver.Limits {
 	l := s.strategy.Limits()
-	l.Turns = s.locks != nil && !l.Queue
+	l.Line = !l.Queue
+	l.Turns = s.locks != nil
 	return l
 }
 
-// HoldLimit implements driver.HoldLimiter: an exclusive hold of SelectForUpdate is a connection, so the
+// HoldLimit is called by the Client that rowlock.New makes. It implements driver.HoldLimiter: an exclusive hold of SelectForUpdate is a connection, so the
 // pool that was given to New bounds their number.
 func (s *Store) HoldLimit() int {
 	if f, ok := s.strategy.(*session.ForUpdate); ok {
@@ -239,25 +244,7 @@ func (s *Store) HoldLimit() int {
 	return 0
 }
 
-// Acquire implements driver.Store.
-func (s *Store) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.Result, error) {
-	var opened chan struct{} // nil: no session is opened ahead
-	if f, ok := s.strategy.(*session.ForUpdate); ok && len(reqs) > 0 && !s.checked.Load() && !s.closed.Load() {
-		opened = f.Sessions.Fill(reqs[0].TTL)
-	}
-	if err := s.ready(ctx); err != nil || len(reqs) == 0 {
-		return nil, err
-	}
-	if opened != nil {
-		select {
-		case <-opened:
-		case <-ctx.Done(): // which the attempt sees
-		}
-	}
-	return s.admitted(ctx, reqs, s.strategy.Acquire)
-}
-
-// Renew implements driver.Store.
+// Renew is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := s.ready(ctx); err != nil || len(holds) == 0 {
 		return nil, err
@@ -265,7 +252,7 @@ func (s *Store) Renew(ctx context.Context, holds []driver.Hold) ([]driver.Result
 	return s.strategy.Renew(ctx, holds)
 }
 
-// Release implements driver.Store.
+// Release is called by the Client that rowlock.New makes. It implements driver.Store.
 func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
 	if err := s.ready(ctx); err != nil || len(holds) == 0 {
 		return nil, err
@@ -273,7 +260,7 @@ func (s *Store) Release(ctx context.Context, holds []driver.Hold) ([]driver.Resu
 	return s.strategy.Release(ctx, holds)
 }
 
-// Inspect implements driver.Store. Pinned is set only where one key is asked for.
+// Inspect is called by the Client that rowlock.New makes. It implements driver.Store. Pinned is set only where one key is asked for.
 func (s *Store) Inspect(ctx context.Context, keys []string) ([]driver.Info, error) {
 	if err := s.ready(ctx); err != nil || len(keys) == 0 {
 		return nil, err

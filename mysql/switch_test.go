@@ -420,7 +420,7 @@ func TestP27_FirstUseOfAReadOnlyServer(t *testing.T) {
 				s := l.bare()
 				_, err := s.Acquire(within(t, time.Minute), []driver.Request{request("a", time.Minute)})
 				refused(t, err, nil, false, "read-only", "primary")
-				s.db.AwaitBackground()
+				s.db.Background.Wait()
 				w.leave(t)
 				client{t: t, Store: s}.granted("a", time.Minute)
 				if w.lives(t, 0, l.table(), "a") || !w.lives(t, 1, l.table(), "a") {

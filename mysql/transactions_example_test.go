@@ -38,6 +38,31 @@ func connect(ctx context.Context) (*mysqllock.Store, *rowlock.Client, *sql.DB) {
 	return store, locks, db
 }
 
+// makeReport is the code that README.md begins with.
+func makeReport(ctx context.Context, locks *rowlock.Client, store *mysqllock.Store, write func(context.Context, *sql.Tx) error) error {
+	return rowlock.Do(ctx, locks, "report", func(ctx context.Context, lease *rowlock.Lease) error {
+		return store.InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error { // a transaction that checks the lock
+			return write(ctx, tx) // one program at a time, on all machines; ctx is cancelled if the lock is lost
+		})
+	})
+}
+
+// One program at a time writes the report, and none commits after it has lost the lock.
+func ExampleStore_InTx_underDo() {
+	ctx := context.Background()
+	store, locks, db := connect(ctx)
+	defer store.Close()
+	defer locks.Close(ctx)
+	defer db.Close()
+
+	err := makeReport(ctx, locks, store, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO example_reports (text) VALUES ('one at a time')")
+		return err
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 // A transaction that is never committed after somebody else was granted the key.
 func ExampleStore_InTx() {
 	ctx := context.Background()

@@ -1,16 +1,14 @@
 package mysqllock
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/callertx"
 )
 
 // bare hides everything of a handle but what a Tx needs.
@@ -55,14 +53,14 @@ func TestP4_WhatIsATransaction(t *testing.T) {
 			{"*sql.Conn, begun and ended", conn("BEGIN", "ROLLBACK"), false},
 			{"*sql.Conn without autocommit", conn("SET SESSION autocommit=0"), true},
 		} {
-			err := inTransaction(ctx, c.tx)
+			err := callertx.Check(ctx, c.tx)
 			if c.ok && err != nil || !c.ok && !errors.Is(err, rowlock.ErrInvalid) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
 		exec(t, l.db, "CREATE TABLE notes (n INT) ENGINE=InnoDB")
 		c := conn("BEGIN", "INSERT INTO notes VALUES (1)")
-		must(t, inTransaction(ctx, c))
+		must(t, callertx.Check(ctx, c))
 		_, err = c.ExecContext(ctx, "ROLLBACK")
 		must(t, err)
 		var n int
@@ -71,19 +69,4 @@ func TestP4_WhatIsATransaction(t *testing.T) {
 			t.Error("asking whether a transaction is open ended it")
 		}
 	})
-}
-
-func TestTxErrorIsMarked(t *testing.T) {
-	deadlock := &mysql.MySQLError{Number: conn.ErDeadlock}
-	err := txError(deadlock)
-	var e *mysql.MySQLError
-	if !errors.Is(err, rowlock.ErrConflict) || !errors.As(err, &e) || e != deadlock {
-		t.Errorf("a deadlock: %v", err)
-	}
-	if err := txError(context.Canceled); err != context.Canceled {
-		t.Errorf("a context's error: %v", err)
-	}
-	if txError(nil) != nil {
-		t.Error("no error is no error")
-	}
 }

@@ -46,10 +46,10 @@ func TestRowOfASilentSession(t *testing.T) {
 			must(t, l.db.QueryRow("SELECT expires_at FROM "+l.table()).Scan(&at))
 			return at
 		}
-		answers := f.Hang(h)
+		answers := f.Occupy(h)
 		c.wants("a renewal without an answer", c.renew(h)[0].Status, driver.Unknown) // takes as long as until a session is silent
 		before := end()
-		f.LeaseRowsDue()
+		f.RowsDue()
 		c.wants("a renewal without an answer", c.renew(h)[0].Status, driver.Unknown)
 		if after := end(); after != before {
 			t.Errorf("P27: the lease row of a session that does not answer was renewed, from %s to %s", before, after)
@@ -172,8 +172,8 @@ func TestKillOfAWaitIsAwaited(t *testing.T) {
 		var rec recorder
 		s, other := l.recorded(&rec), l.store()
 		ctx := within(t, patience)
-		ticket := driver.Ticket{Key: "k"}
-		first, err := other.WaitTurn(ctx, ticket, driver.Place{})
+		key := "k"
+		first, err := other.WaitTurn(ctx, key)
 		must(t, err)
 		waits := func() (n int) {
 			must(t, l.db.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE state='User lock' AND db=DATABASE()").Scan(&n))
@@ -191,8 +191,8 @@ func TestKillOfAWaitIsAwaited(t *testing.T) {
 		left := make(chan struct{})
 		go func() {
 			defer close(left)
-			if turn, err := s.WaitTurn(leaves, ticket, driver.Place{}); err == nil {
-				turn.End()
+			if turn, err := s.WaitTurn(leaves, key); err == nil {
+				turn()
 			}
 		}()
 		eventually(t, "the second stands in the queue", func() bool { return waits() == 1 })
@@ -204,7 +204,7 @@ func TestKillOfAWaitIsAwaited(t *testing.T) {
 				t.Fatal("the wait is not ended by KILL")
 			}
 		}
-		first.End()
+		first()
 		eventually(t, "the wait has its answer", func() bool { return waits() == 0 })
 		select {
 		case <-left:

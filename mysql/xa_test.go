@@ -6,7 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
-	"reflect"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
+	"github.com/rowlock/rowlock/mysql/internal/guarded"
 )
 
 // xaTx is a transaction of a program's own, with an XA branch below.
@@ -230,6 +231,37 @@ func TestP25_OrdinaryTransactionsAreNotAsked(t *testing.T) {
 	})
 }
 
+// TestP14_GuardWhileTheTransactionEnds: a transaction may end at any moment of a guard, by its own context. What the
+// guard wants to know of it is read without a race: run with -race.
+func TestP14_GuardWhileTheTransactionEnds(t *testing.T) {
+	l := newLab(t, testserver.MySQL, VersionColumn)
+	ctx := within(t, patience)
+	p := l.program(t, rowlock.Options{})
+	lease := p.lock(t, "a")
+	// How long a guard takes here, so that the end comes at all of its moments.
+	tx := l.beginAt(t, sql.LevelDefault)
+	begun := time.Now()
+	must(t, p.Guard(ctx, tx, lease))
+	usual := time.Since(begun)
+	must(t, tx.Rollback())
+	ended := 0
+	for range 300 {
+		bound, cancel := context.WithCancel(ctx)
+		tx, err := l.db.BeginTx(bound, nil)
+		must(t, err)
+		timer := time.AfterFunc(rand.N(2*usual), cancel)
+		if p.Guard(ctx, tx, lease) != nil {
+			ended++
+		}
+		timer.Stop()
+		cancel()
+		_ = tx.Rollback()
+	}
+	if ended == 0 {
+		t.Errorf("P14: no transaction ended in its guard, which takes %v", usual)
+	}
+}
+
 // plainDriver is a driver that is wrapped so that all that its connections can do is to prepare and to begin.
 type plainDriver struct{ sqldriver.Connector }
 
@@ -270,7 +302,7 @@ func TestOrdinary(t *testing.T) {
 		{"a type that embeds itself", itself, false},
 		{"a type that hides what it is", bareTx{tx}, false},
 	} {
-		if got := ordinary(reflect.ValueOf(c.tx), false, 16); got != c.want {
+		if got := guarded.Ordinary(c.tx); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -6,7 +6,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/prometheus/client_golang v1.20.5
 	github.com/rowlock/rowlock v0.0.0
-	github.com/rowlock/rowlock/promrowlock v0.0.0
+	github.com/rowlock/rowlock/adapters/prom v0.0.0
 	go.mongodb.org/mongo-driver/v2 v2.9.3
 	gonum.org/v1/plot v0.17.0
 	gopkg.in/yaml.v3 v3.0.1
@@ -41,6 +41,6 @@ require (
 )
 
 replace (
-	github.com/rowlock/rowlock => ../
-	github.com/rowlock/rowlock/promrowlock => ../promrowlock
+	github.com/rowlock/rowlock => ..
+	github.com/rowlock/rowlock/adapters/prom => ../adapters/prom
 )

@@ -12,13 +12,16 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/rowlock/rowlock"
+	promrowlock "github.com/rowlock/rowlock/adapters/prom"
 	"github.com/rowlock/rowlock/memory"
 	"github.com/rowlock/rowlock/observability/internal/grafana"
-	"github.com/rowlock/rowlock/promrowlock"
 )
 
 // ofTextfile are the metrics that `rowlock run --metrics-file` writes.
-var ofTextfile = []string{"rowlock_run_last_success_timestamp_seconds", "rowlock_run_period_seconds"}
+var ofTextfile = []string{
+	"rowlock_run_first_start_timestamp_seconds", "rowlock_run_last_success_timestamp_seconds", "rowlock_run_period_seconds",
+	"rowlock_run_last_exit_code", "rowlock_run_lost_total",
+}
 
 var descName = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
@@ -90,6 +93,7 @@ var (
 	selector   = regexp.MustCompile(`(\browlock_[a-z_]+)\{([^}]*)\}`)
 	labelName  = regexp.MustCompile(`([a-z_]+)(=|!)`)
 	byLabels   = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	without    = regexp.MustCompile(`\bwithout \(([^)]*)\)`)
 )
 
 // usedIn are the metrics of an expression, without the suffixes of histograms.
@@ -137,7 +141,25 @@ func checkExpr(t *testing.T, where, expr string, names map[string][]string) (use
 			}
 		}
 	}
+	for _, m := range without.FindAllStringSubmatch(expr, -1) {
+		if m[1] != "instance, pod" {
+			t.Errorf("%s: without (%s): what belongs to one process is instance and pod: %s", where, m[1], expr)
+		}
+	}
 	return used
+}
+
+// TestTextfileNames: rowlock run writes the metrics that rules are about.
+func TestTextfileNames(t *testing.T) {
+	source, err := os.ReadFile("../cmd/rowlock/rowlockcli/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range ofTextfile {
+		if !strings.Contains(string(source), `"`+name+`"`) {
+			t.Errorf("rowlock run does not write %s", name)
+		}
+	}
 }
 
 // TestDashboardNames: the dashboard has every metric that promrowlock exports, and no other; so for
@@ -200,6 +222,9 @@ func TestAlertNames(t *testing.T) {
 	}
 	for _, r := range readRules(t) {
 		checkExpr(t, r.Alert, r.Expr, names)
+		if byLabels.MatchString(r.Expr) {
+			t.Errorf("%s: by (…) drops the labels of environments, so that one hides another: use without (instance, pod): %s", r.Alert, r.Expr)
+		}
 		section, found := strings.CutPrefix(r.Annotations["runbook"], "docs/runbook.md#")
 		switch text, there := runbook[section]; {
 		case !found || !there:

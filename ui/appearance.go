@@ -2,7 +2,6 @@ package ui
 
 import (
 	"encoding/hex"
-	"fmt"
 	"sync"
 	"time"
 
@@ -32,18 +31,19 @@ type facts struct {
 	first      int64 // since when the hold is watched, or was last renewed, where it is silent
 	readers    int
 	slots      int
-	gated      bool
-	wanted     bool
 	waiting    int
-	waitingFor int64 // since when the first waits, in ms
+	counted    bool  // waiting is how many wait; else at least so many do
+	waitingFor int64 // since when the first waits, or, not counted, was seen to, in ms
 	most       time.Duration
+	need       need
 }
 
 func appearanceOf(r *row) *appearance {
 	a := &appearance{facts: facts{
 		key: r.Key, owner: r.Owner, state: "free", life: r.life, token: r.Token, hold: r.Hold,
-		readers: r.Readers, slots: r.Slots, gated: r.Gated,
-		wanted: r.Wanted.Client != 0, waiting: r.Waiting, waitingFor: millis(r.WaitingSince), since: millis(r.Since),
+		readers: r.Readers, slots: r.Slots,
+		waiting: r.Waiting, counted: !r.WaitingSince.IsZero(), waitingFor: millis(r.waitedSince()), since: millis(r.Since),
+		need: r.need,
 	}}
 	switch {
 	case r.Kept:
@@ -93,6 +93,8 @@ type item struct {
 	Token  int64
 	Hold   string
 	Life   *counted // with text before and after
+	Do     advice
+	Last   bool     // nobody has it: the owner is that of the last hold
 	Waits  string   // who waits
 	Waited *counted // since when
 }
@@ -123,15 +125,15 @@ func clock(now, t time.Time) string {
 // item puts an appearance into words, as of now.
 func (a *appearance) item(now time.Time) item {
 	i := item{
-		ID: keyID(a.key), Key: printable(a.key), State: a.state, Owner: printable(a.owner), Token: a.token, Waits: "–",
+		ID: keyID(a.key), Key: printable(a.key), State: a.state, Owner: printable(a.owner), Token: a.token, Waits: "–", Do: a.advice(),
 	}
 	switch a.state {
 	case "free":
 		i.Owner = "–"
 	case "kept":
-		i.Detail = "released; MinHold keeps it from everybody"
+		i.Detail, i.Last = "released; MinHold keeps it from everybody", true
 	case "pinned":
-		i.Detail = "held by nobody, but an open transaction of the last holder must end first"
+		i.Detail, i.Last = "nobody has it, but an open transaction of the last holder must end first", true
 	case "held":
 		i.Detail = a.together()
 		if n := a.readers + a.slots; n > 1 { // the owner is that of one of them
@@ -159,34 +161,35 @@ func (a *appearance) item(now time.Time) item {
 		i.Life.Before = "not renewed for "
 	}
 	switch {
-	case a.waiting > 0:
-		i.Waits = fmt.Sprintf("%d in line", a.waiting)
-		if a.waitingFor != 0 {
+	case a.waiting == 0:
+	case !a.counted:
+		i.Waits = "at least 1 program"
+		if now.Sub(time.UnixMilli(a.waitingFor)) >= longWait {
 			i.Waited = from(now, a.waitingFor)
+			i.Waited.Before = "seen for "
+		}
+	default:
+		i.Waits = words.Count(a.waiting, "program", "programs")
+		i.Waited = from(now, a.waitingFor)
+		i.Waited.Before = "for "
+		if a.waiting > 1 {
 			i.Waited.Before = "the first for "
 		}
-	case a.wanted:
-		i.Waits = "somebody"
 	}
 	return i
 }
 
 // together says who has a key that several have.
-func (a *appearance) together() (text string) {
+func (a *appearance) together() string {
 	switch {
 	case a.readers > 0 && a.slots > 0:
-		text = "by " + words.Count(a.readers, "reader", "readers") + " and in " + words.Count(a.slots, "slot", "slots")
+		return "by " + words.Count(a.readers, "reader", "readers") + " and in " + words.Count(a.slots, "slot", "slots")
 	case a.readers > 0:
-		text = "by " + words.Count(a.readers, "reader", "readers")
+		return "by " + words.Count(a.readers, "reader", "readers")
 	case a.slots > 0:
-		text = "in " + words.Count(a.slots, "slot", "slots")
-	default:
-		return ""
+		return "in " + words.Count(a.slots, "slot", "slots")
 	}
-	if a.gated {
-		text += "; no new ones, because an exclusive caller waits"
-	}
-	return text
+	return ""
 }
 
 // keyID is a key in links and in the page.

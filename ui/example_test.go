@@ -27,8 +27,8 @@ func mount(mux *http.ServeMux, server *http.Server, store driver.Store) error {
 	return nil
 }
 
-// serve serves the page alone, to users who log in, and lets one of them free keys.
-func serve(store driver.Store, passwords map[string]string) error {
+// serve serves the page alone, to users who log in, and lets one of them free keys. check knows the passwords.
+func serve(store driver.Store, check func(name, password string) bool) error {
 	page, err := ui.New(store, ui.Options{
 		Hosts: []string{"locks.example.com"},
 		MayFree: func(r *http.Request) (string, bool) {
@@ -45,7 +45,7 @@ func serve(store driver.Store, passwords map[string]string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: ui.BasicAuth(passwords, page), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: ui.BasicAuth(check, page), ReadHeaderTimeout: 5 * time.Second}
 	return server.ServeTLS(listener, "cert.pem", "key.pem")
 }
 

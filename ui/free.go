@@ -22,7 +22,7 @@ func (h *Handler) mayFree(w http.ResponseWriter, r *http.Request) (actor string,
 		return "", false
 	}
 	if actor, ok = h.o.MayFree(r); !ok {
-		h.message(w, r, http.StatusForbidden, "You may not free keys here", "Nothing was changed.")
+		h.message(w, r, http.StatusForbidden, "You cannot free keys here", "Nothing was changed.")
 	}
 	return actor, ok
 }
@@ -36,6 +36,10 @@ func (h *Handler) freeForm(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if !s.live() {
+		h.message(w, r, http.StatusBadGateway, "The database does not answer", "It is not known who has "+printable(v.key)+". Nothing was changed.")
+		return
+	}
 	h.askToFree(w, r, http.StatusOK, v, s, "")
 }
 
@@ -46,7 +50,7 @@ func (h *Handler) askToFree(w http.ResponseWriter, r *http.Request, status int, 
 	switch {
 	case now.Pinned:
 		h.message(w, r, http.StatusConflict, printable(v.key)+" is held by nobody",
-			"But an open transaction of its last holder must end first. The database's administrator finds it. Nothing was changed.")
+			"But an open transaction of its last holder must end first: find that transaction, and end it. Nothing was changed.")
 		return
 	case !now.Held:
 		h.message(w, r, http.StatusConflict, printable(v.key)+" is free", "There is nothing to end. Nothing was changed.")
@@ -60,9 +64,9 @@ func (h *Handler) askToFree(w http.ResponseWriter, r *http.Request, status int, 
 	p.Until = span(now.most / 2)
 	switch now.life {
 	case lives:
-		p.Alive = "End it although its holder lives: the lease was renewed lately."
+		p.Alive = "End it although its holder lives: it has renewed its lease lately."
 	case unclear:
-		p.Alive = "End it although its holder may live: it was not watched for long enough to know. In " +
+		p.Alive = "End it although its holder may live: the page has not watched it for long enough. In " +
 			span(max(now.unknownFor(h.o.Refresh), time.Second)) + " it is known."
 	}
 	h.write(w, status, "free", p)
@@ -120,7 +124,7 @@ func (h *Handler) free(w http.ResponseWriter, r *http.Request) {
 
 // changed says that the key has another hold than the user has seen.
 func (h *Handler) changed(w http.ResponseWriter, r *http.Request, key string) {
-	p := &page{Title: h.o.Title, Head: printable(key) + " has changed hands", Back: linkTo(key),
+	p := &page{Title: h.o.Title, Where: h.o.Database, Head: printable(key) + " has changed hands", Back: linkTo(key),
 		Note: "It has another holder now, or none, than the one that you have seen. Nothing was changed: look again."}
 	h.write(w, http.StatusConflict, "message", p)
 }
@@ -146,7 +150,7 @@ func (h *Handler) end(w http.ResponseWriter, r *http.Request, hold driver.Info, 
 	if actor != "" {
 		by = " by " + printable(actor)
 	}
-	h.pollers.losses.forced(loss{At: time.Now(), Key: hold.Key, Owner: hold.Owner, Token: hold.Token, How: "was ended from this page" + by})
+	h.pollers.losses.forced(loss{At: time.Now(), Key: hold.Key, Owner: hold.Owner, Token: hold.Token, How: "was ended from this page" + by, Here: true})
 	h.shown(r, hold.Key)
 	w.Header().Set("Location", linkTo(hold.Key, "freed", fmt.Sprint(hold.Token)))
 	w.WriteHeader(http.StatusSeeOther)
@@ -154,7 +158,7 @@ func (h *Handler) end(w http.ResponseWriter, r *http.Request, hold driver.Info, 
 
 // shown waits until the state that a user has brought about is polled, so that the next page shows it.
 func (h *Handler) shown(r *http.Request, key string) {
-	p, _, err := h.pollers.look(r.Context(), view{key: key}, time.Now())
+	p, _, err := h.pollers.look(r.Context(), h.user(r), view{key: key}, time.Now())
 	if err == nil {
 		p.leave(key)
 	}

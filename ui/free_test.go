@@ -215,6 +215,32 @@ func TestForeignForms(t *testing.T) {
 			t.Errorf("%s: %d, want 400", name, w.Code)
 		}
 	}
+	forged := fmt.Sprintf("/key?k=7265706f7274&freed=%d", lease.Token())
+	lacks(t, get(t, h, forged), "was ended")
+	for name, headers := range map[string][3]string{
+		"a stream":  {"cross-site", "cors", "empty"},
+		"a fetch":   {"cross-site", "no-cors", "empty"},
+		"a picture": {"same-site", "no-cors", "image"},
+		"a frame":   {"cross-site", "navigate", "iframe"},
+		"a link":    {"cross-site", "navigate", "document"},
+		"the page":  {"same-origin", "cors", "empty"},
+		"a user":    {"none", "navigate", "document"},
+	} {
+		fetch := func(r *http.Request) {
+			for i, part := range []string{"Site", "Mode", "Dest"} {
+				r.Header.Set("Sec-Fetch-"+part, headers[i])
+			}
+		}
+		want := http.StatusForbidden
+		if name == "a link" || name == "the page" || name == "a user" {
+			want = http.StatusOK
+		}
+		for _, target := range []string{"/", "/keys.json", "/key?k=61"} {
+			if w := ask(h, "GET", target, nil, fetch); w.Code != want {
+				t.Errorf("%s of another site: GET %s: %d, want %d", name, target, w.Code, want)
+			}
+		}
+	}
 	large := url.Values{"k": {"7265706f7274"}, "x": {strings.Repeat("x", 1<<20)}}
 	if w := ask(h, "POST", "/free", large); w.Code != http.StatusBadRequest {
 		t.Errorf("a megabyte: %d, want 400", w.Code)

@@ -22,11 +22,12 @@ import (
 	"github.com/rowlock/rowlock/ui"
 )
 
-// store is a memory store that counts its lists, and can fail.
+// store is a memory store that counts its lists, and can fail or not answer.
 type store struct {
 	*memory.Store
 	lists atomic.Int64
 	fails atomic.Bool
+	hangs atomic.Bool
 	limit atomic.Int64 // of the last list
 }
 
@@ -35,6 +36,10 @@ func newStore() *store { return &store{Store: memory.New()} }
 func (s *store) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
 	s.lists.Add(1)
 	s.limit.Store(int64(limit))
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if s.fails.Load() {
 		return nil, errors.New("the database has gone, and its password is hunter2")
 	}
@@ -124,10 +129,12 @@ func lacks(t testing.TB, page string, not ...string) {
 // update is a message of the stream.
 type update struct {
 	Summary, Problem, Next string
+	None, Clock            string
+	Old                    int64
 	Whole                  bool
 	Rows                   []struct{ ID, HTML string }
 	Gone                   []string
-	Losses                 *string
+	Losses, Needs          *string
 }
 
 // stream is a viewer with live updates. It is a http.ResponseWriter that works under a fake clock,
@@ -138,28 +145,50 @@ type stream struct {
 	leave  context.CancelFunc
 	gone   chan struct{} // closed when the request has ended
 
+	deadline *time.Timer
+
 	mu   sync.Mutex
 	text bytes.Buffer
 	read int
 }
 
-func (s *stream) Header() http.Header                { return s.header }
-func (s *stream) WriteHeader(status int)             { s.status = status }
-func (s *stream) Flush()                             {}
-func (s *stream) SetWriteDeadline(_ time.Time) error { return nil }
+func (s *stream) Header() http.Header    { return s.header }
+func (s *stream) WriteHeader(status int) { s.status = status }
+func (s *stream) Flush()                 {}
+
+// SetWriteDeadline ends the request at that time, whether something is written then or not, as HTTP/2 does.
+func (s *stream) SetWriteDeadline(at time.Time) error {
+	if s.deadline != nil {
+		s.deadline.Stop()
+	}
+	s.deadline = nil
+	if !at.IsZero() {
+		s.deadline = time.AfterFunc(time.Until(at), s.leave)
+	}
+	return nil
+}
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
+// from makes a request one of another machine.
+func from(address string) func(*http.Request) {
+	return func(r *http.Request) { r.RemoteAddr = address }
+}
+
 // watch opens a stream.
-func watch(t testing.TB, h http.Handler, query string) *stream {
+func watch(t testing.TB, h http.Handler, query string, change ...func(*http.Request)) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{header: http.Header{}, status: http.StatusOK, leave: cancel, gone: make(chan struct{})}
 	go func() {
 		defer close(s.gone)
-		h.ServeHTTP(s, httptest.NewRequest("GET", "http://localhost/events"+query, nil).WithContext(ctx))
+		r := httptest.NewRequest("GET", "http://localhost/events"+query, nil).WithContext(ctx)
+		for _, f := range change {
+			f(r)
+		}
+		h.ServeHTTP(s, r)
 	}()
 	t.Cleanup(func() { cancel(); <-s.gone })
 	return s

@@ -22,8 +22,9 @@ type keyJSON struct {
 	Hold    string `json:"hold,omitempty"`
 	Readers int    `json:"readers,omitempty"`
 	Slots   int    `json:"slots,omitempty"`
-	Wanted  bool   `json:"wanted"`
-	Waiting int    `json:"waiting,omitempty"`
+
+	Waiting      int    `json:"waiting"`                 // programs
+	WaitingSince string `json:"waiting_since,omitempty"` // the first of them; none: at least so many wait
 }
 
 // keysJSON is the list for programs: prefix, after, all and k as in the page.
@@ -33,7 +34,7 @@ func (h *Handler) keysJSON(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	p, s, err := h.pollers.look(r.Context(), v, time.Time{})
+	p, s, err := h.pollers.look(r.Context(), h.user(r), v, time.Time{})
 	if err != nil {
 		http.Error(w, "the keys were not read", http.StatusServiceUnavailable)
 		return
@@ -59,7 +60,7 @@ func (h *Handler) keysJSON(w http.ResponseWriter, r *http.Request) {
 
 func (r *row) json() keyJSON {
 	j := keyJSON{Key: r.Key, State: r.seen.state, Owner: r.Owner, LeftMS: r.Left.Milliseconds(), Token: r.Token,
-		Readers: r.Readers, Slots: r.Slots, Wanted: r.seen.wanted, Waiting: r.Waiting}
+		Readers: r.Readers, Slots: r.Slots, Waiting: r.Waiting}
 	if r.Hold != (driver.HoldID{}) {
 		j.Hold = r.Hold.String()
 	}
@@ -68,6 +69,9 @@ func (r *row) json() keyJSON {
 	}
 	if !r.Since.IsZero() {
 		j.Since = r.Since.UTC().Format(time.RFC3339Nano)
+	}
+	if !r.WaitingSince.IsZero() {
+		j.WaitingSince = r.WaitingSince.UTC().Format(time.RFC3339Nano)
 	}
 	if r.life == lives || r.life == silent {
 		renewed := r.life == lives

@@ -16,6 +16,7 @@ type loss struct {
 	Owner string
 	Token int64
 	How   string // the rest of a sentence about the owner's lease
+	Here  bool   // a user of the page has ended it
 }
 
 // losses are the last ones, as the polls have seen them and as users of the page have caused them.
@@ -40,6 +41,13 @@ func (l *losses) forced(x loss) {
 	defer l.mu.Unlock()
 	l.list = slices.DeleteFunc(l.list, x.sameHold)
 	l.insert(x)
+}
+
+// fromPage reports whether a user of the page has ended the hold with that token.
+func (l *losses) fromPage(key string, token int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.list, func(x loss) bool { return x.Here && x.Key == key && x.Token == token })
 }
 
 func (l *losses) insert(x loss) {

@@ -17,6 +17,7 @@ var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"asset": func(file string) string { return assetNames[file] },
+	"name":  name, "long": long,
 }).ParseFS(pageFiles, "pages/*.html"))
 
 const (
@@ -35,12 +36,19 @@ type page struct {
 	Other  string // the same page, with or without that
 	Stream string // its live updates; empty: none
 	Millis int64
+	Where  string // the database
 	Free   bool   // the user may free keys
+	Link   bool   // anybody with a link may
 	Actor  string // who that is
 
-	At      *counted
+	At      string // when the keys were read, for people; empty: never
+	Live    bool   // the database answers
+	Old     int64  // in ms: durations are counted to this time, not to now; 0: to now
 	Problem string
-	Summary string
+	Summary figures
+	Needs   needList
+	None    string // what an empty list means
+	Caption string
 	Note    string
 	View    struct {
 		Prefix string // what there is to say of it
@@ -49,7 +57,7 @@ type page struct {
 	}
 	Items  []item
 	Next   string // a link
-	Losses []lossItem
+	Losses lossList
 
 	// Of the pages key and free.
 	Name, ID, Owner, Hold, Until string
@@ -65,14 +73,43 @@ type lossItem struct {
 	Token                           int64
 }
 
-func lossItems(now time.Time, list []loss) (items []lossItem) {
+// lossList are the newest losses, for the templates.
+type lossList struct {
+	Items []lossItem
+	Live  bool // the database answers, so none is missed
+}
+
+func lossItems(now time.Time, list []loss, live bool) lossList {
+	items := lossList{Live: live}
 	for _, l := range list {
-		items = append(items, lossItem{
+		items.Items = append(items.Items, lossItem{
 			ISO: l.At.UTC().Format(time.RFC3339), Clock: clock(now, l.At), ID: keyID(l.Key), Key: printable(l.Key),
 			Owner: printable(l.Owner), How: l.How, Token: l.Token,
 		})
 	}
 	return items
+}
+
+// needList are the keys that need a human, for the templates.
+type needList struct {
+	Items []item
+	More  int
+}
+
+func (h *Handler) needList(rows []*row, more int, now time.Time) needList {
+	list := needList{More: more}
+	for _, r := range rows {
+		list.Items = append(list.Items, h.withRunbook(r.seen.item(now)))
+	}
+	return list
+}
+
+// withRunbook completes the link to what to do.
+func (h *Handler) withRunbook(i item) item {
+	if i.Do.Part != "" {
+		i.Do.Link = h.o.Runbook + "#" + i.Do.Part
+	}
+	return i
 }
 
 // actor is who may free keys by this request.
@@ -87,10 +124,13 @@ func (h *Handler) actor(r *http.Request) (name string, ok bool) {
 func (h *Handler) newPage(r *http.Request, s *snapshot, v view) *page {
 	now := time.Now()
 	p := &page{
-		Title: h.o.Title, Head: h.o.Title, Millis: now.UnixMilli(),
-		At: &counted{ISO: s.at.UTC().Format(time.RFC3339), Clock: clock(now, s.at)}, Problem: s.problem(), Summary: s.summary,
+		Title: h.o.Title, Head: h.o.Title, Where: h.o.Database, Millis: now.UnixMilli(),
+		At: s.readClock(), Live: s.live(), Old: s.old(), Problem: s.problem(), Summary: v.figures(s), None: v.none(s), Caption: v.caption(s),
 	}
 	p.Actor, p.Free = h.actor(r)
+	p.Link = p.Actor == linkUser
+	needs, others := v.needs(s)
+	p.Needs = h.needList(needs, others, now)
 	query := v.query()
 	p.Stream = "events?" + query.Encode()
 	if r.URL.Query().Get("still") == "" {
@@ -99,10 +139,10 @@ func (h *Handler) newPage(r *http.Request, s *snapshot, v view) *page {
 	}
 	p.Other = "?" + query.Encode()
 	losses, _ := h.pollers.losses.newest(shownLosses)
-	p.Losses = lossItems(now, losses)
+	p.Losses = lossItems(now, losses, s.live())
 	rows, more := v.rows(s, h.o.Prefix, h.o.Rows)
 	for _, r := range rows {
-		p.Items = append(p.Items, r.seen.item(now))
+		p.Items = append(p.Items, h.withRunbook(r.seen.item(s.asOf(now))))
 	}
 	if more {
 		p.Next = nextLink(v, rows)
@@ -140,10 +180,10 @@ func (h *Handler) key(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := h.newPage(r, s, v)
-	p.Name = printable(v.key)
+	p.Name, p.ID = printable(v.key), keyID(v.key)
 	p.Head = p.Name + " – " + h.o.Title
 	if token := r.URL.Query().Get("freed"); token != "" {
-		if n, err := strconv.ParseInt(token, 10, 64); err == nil {
+		if n, err := strconv.ParseInt(token, 10, 64); err == nil && h.pollers.losses.fromPage(v.key, n) { // anybody can make a link
 			p.Note = "The hold with token " + strconv.FormatInt(n, 10) + " was ended."
 		}
 	}
@@ -171,7 +211,7 @@ func (h *Handler) look(w http.ResponseWriter, r *http.Request, one bool, t time.
 	case !one:
 		v.key = ""
 	}
-	p, s, err := h.pollers.look(r.Context(), v, t)
+	p, s, err := h.pollers.look(r.Context(), h.user(r), v, t)
 	switch {
 	case errors.Is(err, errTooMany):
 		w.Header().Set("Retry-After", "10")
@@ -187,7 +227,7 @@ func (h *Handler) look(w http.ResponseWriter, r *http.Request, one bool, t time.
 
 // message answers with a page that says something.
 func (h *Handler) message(w http.ResponseWriter, r *http.Request, status int, head, text string) {
-	h.write(w, status, "message", &page{Title: h.o.Title, Head: head, Note: text, Back: "./"})
+	h.write(w, status, "message", &page{Title: h.o.Title, Where: h.o.Database, Head: head, Note: text, Back: "./"})
 }
 
 // write sends a page.

@@ -14,40 +14,21 @@ import (
 // A poller asks the database for the keys of one prefix, again and again while somebody looks, once
 // for all of them. Nearly always there is one: see pollers.
 
-// maxPollers is how many prefixes are polled at once.
-const maxPollers = 8
+const (
+	// maxPollers is how many prefixes are polled at once.
+	maxPollers = 16
+
+	// maxPollersOfOne is how many of them one user may have begun.
+	maxPollersOfOne = 8
+)
 
 // maxPinned is of how many keys a poll asks whether they are pinned.
 const maxPinned = 4
 
-// snapshot is what a poll has found. It is not changed afterwards.
-type snapshot struct {
-	number int
-	begin  time.Time // of the statement
-	at     time.Time // its end
-	rows   []row     // in the order of their keys
-	more   bool      // there are keys beyond them
-
-	summary string // a line about all of them
-
-	// Of a poll that has failed: since when all have. The rows are those of the last that has not;
-	// readAt is its at.
-	failing time.Time
-	readAt  time.Time
-}
-
-// find is the row of a key; nil: the database has none.
-func (s *snapshot) find(key string) *row {
-	i, ok := slices.BinarySearchFunc(s.rows, key, func(r row, key string) int { return strings.Compare(r.Key, key) })
-	if !ok {
-		return nil
-	}
-	return &s.rows[i]
-}
-
 type poller struct {
 	h      *Handler
 	prefix string
+	user   string // who has begun it
 
 	mu      sync.Mutex
 	viewers int
@@ -114,11 +95,15 @@ func (p *poller) after(ctx context.Context, t time.Time) (*snapshot, error) {
 }
 
 // run polls until nobody looks. Its last wait makes sure that viewers who come and go cause no
-// more polls than those who stay.
+// more polls than those who stay. While an answer takes long, viewers are told that there is none.
 func (p *poller) run() {
 	defer p.h.polls.Done()
 	for {
-		p.publish(p.poll())
+		before, began := p.lastOne(), time.Now()
+		slow := time.AfterFunc(answerTime, func() { p.publish(before, p.unanswered(before, began)) })
+		s := p.poll(before)
+		slow.Stop()
+		p.publish(nil, s)
 		select {
 		case <-time.After(p.h.o.Refresh):
 		case <-p.h.open.Done():
@@ -133,37 +118,49 @@ func (p *poller) run() {
 	}
 }
 
-func (p *poller) publish(s *snapshot) {
+// lastOne is the newest snapshot, whenever it was made.
+func (p *poller) lastOne() *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.last == nil {
+		p.last = &snapshot{}
+	}
+	return p.last
+}
+
+// publish shows a snapshot to the viewers; with after only if that is still the newest one.
+func (p *poller) publish(after, s *snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if after != nil && p.last != after {
+		return
+	}
+	s.number = p.last.number + 1
 	p.last, p.fresh = s, true
 	close(p.news)
 	p.news = make(chan struct{})
 }
 
+// unanswered is the snapshot of a poll that has no answer.
+func (p *poller) unanswered(before *snapshot, began time.Time) *snapshot {
+	p.mu.Lock()
+	fresh := p.fresh
+	p.mu.Unlock()
+	return before.unanswered(began, fresh)
+}
+
 // poll asks the database once. Only run calls it.
-func (p *poller) poll() *snapshot {
+func (p *poller) poll(before *snapshot) *snapshot {
 	ctx, cancel := context.WithTimeout(p.h.open, patience)
 	defer cancel()
-	p.mu.Lock()
-	before := p.last
-	p.mu.Unlock()
-	if before == nil {
-		before = &snapshot{}
-	}
-	s := &snapshot{number: before.number + 1, begin: time.Now()}
+	s := &snapshot{begin: time.Now()}
 	infos, err := p.h.lister.List(ctx, p.prefix, "", p.h.o.Keys+1)
 	s.at = time.Now()
 	if err != nil {
-		s.rows, s.more, s.summary = before.rows, before.more, before.summary
-		s.readAt, s.failing = before.readAt, before.failing
-		if s.failing.IsZero() {
-			s.failing = s.begin
-			if p.h.open.Err() == nil {
-				p.h.o.Logger.Warn("the page cannot list the keys", "prefix", printable(p.prefix), "err", err)
-			}
+		if before.failing.IsZero() && p.h.open.Err() == nil {
+			p.h.o.Logger.Warn("the page cannot list the keys", "prefix", printable(p.prefix), "err", err)
 		}
-		return s
+		return p.unanswered(before, s.begin)
 	}
 	s.readAt = s.at
 	if s.more = len(infos) > p.h.o.Keys; s.more {
@@ -171,7 +168,7 @@ func (p *poller) poll() *snapshot {
 	}
 	p.askPinned(ctx, infos)
 	p.follow(before, s, infos)
-	s.summarize()
+	s.findNeeds()
 	return s
 }
 
@@ -208,6 +205,9 @@ func (p *poller) follow(before, s *snapshot, infos []driver.Info) {
 			old = old[1:]
 		}
 		r := row{Info: info, begin: s.begin, at: s.at, first: s.at, most: info.Left}
+		if info.Waiting > 0 {
+			r.waited = s.at
+		}
 		if len(old) > 0 && old[0].Key == info.Key {
 			r.follow(&old[0])
 			if near {
@@ -241,7 +241,7 @@ func (ps *pollers) make(prefix string) *poller {
 
 // enter finds the poller that reads the keys of a view, and enters it; the caller leaves it. It is nil
 // if too many prefixes are looked at. Keys without Options.Prefix are never read.
-func (ps *pollers) enter(v view) *poller {
+func (ps *pollers) enter(user string, v view) *poller {
 	prefix := v.poll()
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -252,10 +252,11 @@ func (ps *pollers) enter(v view) *poller {
 	if cut && ps.narrower(prefix) {
 		if p = ps.byPrefix[prefix]; p == nil {
 			ps.dropIdle()
-			if len(ps.byPrefix) >= maxPollers {
+			if len(ps.byPrefix) >= maxPollers || ps.begunBy(user) >= maxPollersOfOne {
 				return nil
 			}
 			p = ps.make(prefix)
+			p.user = user
 			ps.byPrefix[prefix] = p
 		}
 	}
@@ -265,9 +266,9 @@ func (ps *pollers) enter(v view) *poller {
 
 // look enters the poller that sees the keys of a view, and waits for its snapshot. The caller leaves
 // the poller, unless there is an error.
-func (ps *pollers) look(ctx context.Context, v view, t time.Time) (*poller, *snapshot, error) {
+func (ps *pollers) look(ctx context.Context, user string, v view, t time.Time) (*poller, *snapshot, error) {
 	for {
-		p := ps.enter(v)
+		p := ps.enter(user, v)
 		if p == nil {
 			return nil, nil, errTooMany
 		}
@@ -284,6 +285,16 @@ func (ps *pollers) look(ctx context.Context, v view, t time.Time) (*poller, *sna
 
 // errTooMany is that of a viewer who looks at one prefix too many.
 var errTooMany = errors.New("too many different beginnings of keys are looked at")
+
+// begunBy counts the prefixes that a user has begun to look at. Called under mu.
+func (ps *pollers) begunBy(user string) (n int) {
+	for _, p := range ps.byPrefix {
+		if p.user == user {
+			n++
+		}
+	}
+	return n
+}
 
 // narrower reports whether the keys with a prefix are some of the page's.
 func (ps *pollers) narrower(prefix string) bool {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // policy lets the pages load what is theirs, and nothing else.
@@ -22,6 +23,7 @@ func (h *Handler) protect(next http.Handler) http.Handler {
 	}))
 	next = origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		boundBody(w, r)
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -34,8 +36,35 @@ func (h *Handler) protect(next http.Handler) http.Handler {
 				"The name "+printable(hostName(r.Host))+" is not one of the program's Hosts (rowlock ui: --host).")
 			return
 		}
+		if fromElsewhere(r) {
+			h.message(w, r, http.StatusForbidden, "This request comes from another site", "Other sites can have a link to this page, and nothing else.")
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// fromElsewhere reports whether another site has a browser load something of the page otherwise than by a link that its
+// user has followed: a picture, a script, a stream, a frame.
+func fromElsewhere(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false // http.CrossOriginProtection looks at those
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+// bodyTime is how long a request may take to send its body.
+const bodyTime = 10 * time.Second
+
+// boundBody sets the time at which the body of a request must have come. A request without one is left alone.
+func boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // what cannot, is no connection
+	}
 }
 
 // mayName reports whether browsers may reach the page by the name in a Host header.

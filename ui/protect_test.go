@@ -2,12 +2,16 @@ package ui_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/ui"
@@ -113,7 +117,8 @@ func TestListen(t *testing.T) {
 // TestBasicAuth: only known users with their own passwords get through, and the page knows who they are.
 func TestBasicAuth(t *testing.T) {
 	passwords := map[string]string{"ada": "lovelace", "bob": "builder", "nobody": ""}
-	h := ui.BasicAuth(passwords, newPage(t, newStore(), ui.Options{MayFree: ui.User}))
+	check := func(name, password string) bool { want, ok := passwords[name]; return ok && password == want }
+	h := ui.BasicAuth(check, newPage(t, newStore(), ui.Options{MayFree: ui.User}))
 	for _, c := range []struct {
 		name, password string
 		want           int
@@ -126,12 +131,63 @@ func TestBasicAuth(t *testing.T) {
 			t.Errorf("%s:%s: %d, want %d", c.name, c.password, w.Code, c.want)
 		}
 		if w.Code == 200 {
-			contains(t, w.Body.String(), "You may free keys here, as "+c.name)
+			contains(t, w.Body.String(), "You can free keys, as "+c.name)
 		}
 	}
 	if w := ask(h, "GET", "/", nil); w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" {
 		t.Errorf("without a name: %d, %v", w.Code, w.Header())
 	}
+}
+
+// TestBasicAuthChecks: a password that was right is not checked again for a minute, a wrong one each time, and no more than
+// two at once: checks are slow on purpose.
+func TestBasicAuthChecks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var checks, now, most atomic.Int64
+		check := func(name, password string) bool {
+			checks.Add(1)
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(100 * time.Millisecond)
+			now.Add(-1)
+			return name == "ada" && password == "lovelace"
+		}
+		page := newPage(t, newStore(), ui.Options{})
+		h := ui.BasicAuth(check, page)
+		login := func(name, password string) int {
+			return ask(h, "GET", "/", nil, func(r *http.Request) { r.SetBasicAuth(name, password) }).Code
+		}
+		count := func(want int64, what string) {
+			t.Helper()
+			if n := checks.Swap(0); n != want {
+				t.Errorf("%s: %d checks, want %d", what, n, want)
+			}
+		}
+		for range 10 {
+			if code := login("ada", "lovelace"); code != 200 {
+				t.Errorf("the right password: %d", code)
+			}
+		}
+		count(1, "ten requests with the right password")
+		for _, wrong := range [][2]string{{"ada", "Lovelace"}, {"adal", "ovelace"}, {"ada", "Lovelace"}} {
+			if code := login(wrong[0], wrong[1]); code != 401 {
+				t.Errorf("%s:%s: %d", wrong[0], wrong[1], code)
+			}
+		}
+		count(3, "three requests with wrong passwords")
+		time.Sleep(2 * time.Minute)
+		login("ada", "lovelace")
+		count(1, "after two minutes")
+		most.Store(0)
+		var wrong sync.WaitGroup
+		for i := range 20 {
+			wrong.Go(func() { login("ada", fmt.Sprint(i)) })
+		}
+		wrong.Wait()
+		count(20, "twenty wrong passwords at once")
+		if n := most.Load(); n != 2 {
+			t.Errorf("%d checks at once, want 2", n)
+		}
+	})
 }
 
 // TestSecretLink: the link lets a browser in, and its cookie does from then on.
@@ -152,6 +208,14 @@ func TestSecretLink(t *testing.T) {
 	}
 	if w := ask(h, "GET", "/", nil, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookies[0].Name, Value: "other"}) }); w.Code != 401 {
 		t.Errorf("with another cookie: %d", w.Code)
+	}
+	// Browsers send a cookie to all ports of a host: that of another page is not this one's, and stays.
+	names := map[string]string{"localhost": "rowlock-ui", "localhost:8990": "rowlock-ui-8990", "127.0.0.1:8991": "rowlock-ui-8991", "[::1]:8992": "rowlock-ui-8992", "localhost:x=1": "rowlock-ui"}
+	for host, want := range names {
+		w := ask(h, "GET", "/?secret=s3cret", nil, func(r *http.Request) { r.Host = host })
+		if cookies := w.Result().Cookies(); len(cookies) != 1 || cookies[0].Name != want {
+			t.Errorf("host %s: cookies %v, want %s", host, cookies, want)
+		}
 	}
 	if w := ask(ui.SecretLink("", h), "GET", "/?secret=", nil); w.Code != 401 {
 		t.Errorf("an empty secret lets everybody in: %d", w.Code)

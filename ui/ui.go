@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,14 @@ import (
 type Options struct {
 	// Title is the page's heading, for people who have several. Default "Locks".
 	Title string
+
+	// Database says where the locks are, for people who have several databases: host, database, strategy, and no password.
+	// Default: what the store's String method says, if it has one.
+	Database string
+
+	// Runbook is the address of a page that says what to do; "#the-holder-is-dead", "#a-transaction-in-the-way",
+	// "#waits-grow" or "#does-the-holder-live" is put after it. Default: the runbook of this project.
+	Runbook string
 
 	// Prefix is that of the keys which the page shows; empty: all.
 	Prefix string
@@ -52,12 +61,11 @@ const (
 	defaultKeys    = 10_000
 	defaultRows    = 200
 
-	// maxStreams is how many browsers get live updates at once. The next ones get the page, and 503
-	// for its stream.
-	maxStreams = 64
-
 	// patience bounds a statement.
 	patience = 10 * time.Second
+
+	// answerTime is how long a statement may take until viewers are told that the database does not answer.
+	answerTime = 3 * time.Second
 )
 
 // Handler is the page. It is safe for concurrent use.
@@ -67,7 +75,7 @@ type Handler struct {
 	lister  driver.Lister
 	forcer  driver.ForcerIf // nil: the page only reads
 	pollers pollers
-	streams chan struct{} // one for each stream
+	streams streams
 	serve   http.Handler
 
 	open  context.Context // until Close
@@ -87,7 +95,7 @@ func New(store driver.Store, o Options) (*Handler, error) {
 	if v := reflect.ValueOf(store); v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("ui: %w: the store is nil", driver.ErrInvalid)
 	}
-	h := &Handler{store: store, lister: lister, streams: make(chan struct{}, maxStreams)}
+	h := &Handler{store: store, lister: lister}
 	if o.MayFree != nil {
 		if h.forcer, ok = store.(driver.ForcerIf); !ok {
 			return nil, fmt.Errorf("ui: %w: MayFree is set, but the store (%T) cannot end a hold", driver.ErrNotSupported, store)
@@ -103,7 +111,12 @@ func New(store driver.Store, o Options) (*Handler, error) {
 	case len(o.Prefix) > driver.MaxKey:
 		return nil, fmt.Errorf("ui: %w: Prefix of %d bytes: no key has more than %d", driver.ErrInvalid, len(o.Prefix), driver.MaxKey)
 	}
+	if s, ok := store.(fmt.Stringer); ok && o.Database == "" {
+		o.Database = s.String()
+	}
 	o.Title = cmp.Or(o.Title, "Locks")
+	o.Database = strings.ToValidUTF8(o.Database, "?")
+	o.Runbook = cmp.Or(o.Runbook, runbook)
 	o.Refresh = cmp.Or(o.Refresh, defaultRefresh)
 	o.Keys = cmp.Or(o.Keys, defaultKeys)
 	o.Rows = cmp.Or(o.Rows, defaultRows)

@@ -23,10 +23,10 @@ func TestPage(t *testing.T) {
 	lock(t, client(t, s, "web-3"), "gone").Release(t.Context())
 	h := newPage(t, s, ui.Options{Title: "Locks of the shop"})
 	list := get(t, h, "/")
-	contains(t, list, "<title>Locks of the shop</title>", `href="key?k=7265706f7274"`, "report", "web-1", fmt.Sprint(lease.Token()),
-		`<span class="badge held">held</span>`, "by 1 reader", "2 keys of 3 are taken.", `<meter min="0" max="30"`,
-		`<noscript><meta http-equiv="refresh" content="5"></noscript>`, "This page only reads.", "<caption>", `scope="col"`, `scope="row"`)
-	lacks(t, list, "gone", "free?k")
+	contains(t, list, "<title>Locks of the shop</title>", `href="key?k=7265706f7274"`, "report", "web-1",
+		`<span class="badge held">held</span>`, "by 1 reader", "<strong>2</strong> held", "3 keys in all, with free ones.", `<meter min="0" max="30"`,
+		`<noscript><meta http-equiv="refresh" content="5"></noscript>`, "This page only reads.", "<caption", `scope="col"`, `scope="row"`)
+	lacks(t, list, "gone", "free?k", fmt.Sprint(lease.Token()), "<h2 id=\"needs-head\">")
 	contains(t, get(t, h, "/?all=1"), "gone", `<span class="badge free">free</span>`)
 	users := get(t, h, "/?prefix=users")
 	contains(t, users, "users/7", "begin with <bdi>users</bdi>")
@@ -96,6 +96,9 @@ func TestMounted(t *testing.T) {
 				}
 				at, err := url.Parse(queue[0])
 				must(t, err)
+				if strings.HasPrefix(m[1], "https://github.com/rowlock/rowlock/blob/main/docs/runbook.md#") {
+					continue
+				}
 				to, err := at.Parse(strings.ReplaceAll(m[1], "&amp;", "&"))
 				must(t, err)
 				if !strings.HasPrefix(to.Path, from.Path) {
@@ -149,8 +152,8 @@ func TestNastyKeys(t *testing.T) {
 		pages["free "+key] = get(t, h, "/free?k="+id)
 	}
 	lacks(t, get(t, h, "/keys.json"), "<script", "<img", "\u2028")
-	contains(t, pages["list"], `<bdi>\xff\xfe\x00</bdi>`, `<bdi>a\x0ab\x09c\x0d</bdi>`, `<bdi>\xe2\x80\xaegpj.exe</bdi>`, "<bdi>שלום</bdi>",
-		"<bdi>{{.Title}}</bdi>", `<bdi>back\x5cslash</bdi>`, "&lt;script&gt;alert(1)&lt;/script&gt;", "&amp;lt;b&amp;gt;")
+	contains(t, pages["list"], `<bdi>\xff\xfe\x00</bdi>`, `<bdi>a\x0ab\x09c\x0d</bdi>`, `\xe2\x80\xaegpj.<wbr>exe</bdi>`, "<bdi>שלום</bdi>",
+		"<bdi>{{.Title}}</bdi>", `<bdi>back\x5cslash</bdi>`, "&lt;script&gt;alert(1)&lt;/<wbr>script&gt;", "&amp;lt;b&amp;gt;")
 	for name, page := range pages {
 		for _, bad := range []string{"<script>alert", "<img", "<i>", "<!--", "\u202e", "\u2028"} {
 			if strings.Contains(page, bad) {
@@ -198,7 +201,7 @@ func TestTenThousandKeys(t *testing.T) {
 	if n := s.lists.Load(); n != 1 {
 		t.Errorf("%d statements for %d pages within one refresh, want 1", n, pages)
 	}
-	contains(t, get(t, h, "/"), "10000 keys of 10000 are taken.")
+	contains(t, get(t, h, "/"), "<strong>10000</strong> held", "10000 keys in all, with free ones.")
 }
 
 // TestMoreKeysThanAPollReads: the page says so, and finds keys by their beginning.
@@ -210,7 +213,7 @@ func TestMoreKeysThanAPollReads(t *testing.T) {
 	}
 	h := newPage(t, s, ui.Options{Keys: 10, Refresh: time.Hour, MayFree: anybody})
 	contains(t, get(t, h, "/?prefix=j"), "j/29", "j/28", "j/27")
-	contains(t, get(t, h, "/"), "there are more than these 10", "a/00")
+	contains(t, get(t, h, "/"), "These are the first 10 keys; there are more", "a/00")
 	if limit := s.limit.Load(); limit != 11 {
 		t.Errorf("a poll reads %d keys, want 11", limit)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/words"
 )
 
 // view is which keys a viewer looks at.
@@ -47,8 +46,12 @@ func (v view) poll() string {
 }
 
 // rows are those of a snapshot that the viewer sees, at most limit, and only keys with the prefix of
-// the page; more: there are others after them. Of a single key there is always one.
+// the page; more: there are others after them. Of a single key there is always one, unless the keys
+// could not be read.
 func (v view) rows(s *snapshot, prefix string, limit int) (rows []*row, more bool) {
+	if !s.known() {
+		return nil, false
+	}
 	if v.key != "" {
 		r := s.find(v.key)
 		if r == nil || !strings.HasPrefix(v.key, prefix) { // never locked, or not lately
@@ -89,47 +92,4 @@ func (v view) query() url.Values {
 		q.Set("all", "1")
 	}
 	return q
-}
-
-// summarize makes a line about all keys of a snapshot.
-func (s *snapshot) summarize() {
-	taken, waited, silents := 0, 0, 0
-	for i := range s.rows {
-		r := &s.rows[i]
-		if r.Held || r.Pinned {
-			taken++
-		}
-		if r.Wanted.Client != 0 || r.Waiting > 0 {
-			waited++
-		}
-		if r.life == silent {
-			silents++
-		}
-	}
-	verb := "are"
-	if taken == 1 {
-		verb = "is"
-	}
-	s.summary = fmt.Sprintf("%s of %d %s taken", words.Count(taken, "key", "keys"), len(s.rows), verb)
-	if waited > 0 {
-		s.summary += fmt.Sprintf(", %d waited for", waited)
-	}
-	if silents > 0 {
-		s.summary += fmt.Sprintf(", %d not renewed", silents)
-	}
-	if s.more {
-		s.summary += fmt.Sprintf("; there are more than these %d: name the beginning of the keys", len(s.rows))
-	}
-	s.summary += "."
-}
-
-// problem says that the database does not answer; empty: it does.
-func (s *snapshot) problem() string {
-	switch {
-	case s.failing.IsZero():
-		return ""
-	case s.readAt.IsZero():
-		return "The database does not answer, or not with a list of keys: the program's log says why."
-	}
-	return "The database has not answered since " + clock(s.at, s.failing) + ". What is shown is what it said last; the program's log says more."
 }

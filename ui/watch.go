@@ -15,6 +15,8 @@ type row struct {
 	renewed time.Time     // when it was last noticed that it was renewed; zero: not yet
 	most    time.Duration // the longest Left that was seen of it
 	life    life
+	waited  time.Time // since when somebody waited at each poll; zero: nobody does
+	need    need
 	seen    *appearance // what viewers see; the same one as long as that is the same
 }
 
@@ -44,6 +46,9 @@ func (r *row) sameHold(before *row) bool {
 // rates, a tenth of a second for a server that reads its clock now and then only.
 func (r *row) follow(before *row) {
 	r.seen = before.seen
+	if !r.waited.IsZero() && !before.waited.IsZero() {
+		r.waited = before.waited
+	}
 	if !r.sameHold(before) {
 		return
 	}
@@ -74,6 +79,7 @@ func (r *row) settle(refresh time.Duration) {
 			r.life = unclear
 		}
 	}
+	r.need = r.needOf()
 	if a := appearanceOf(r); r.seen == nil || !r.seen.like(a) {
 		r.seen = a
 	}

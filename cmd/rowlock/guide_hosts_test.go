@@ -134,7 +134,7 @@ func TestGuideWaitingHost(t *testing.T) {
 	eventually(t, "the second host waits", func() bool {
 		infos, err := second.store.Inspect(t.Context(), []string{"report"})
 		must(t, err)
-		return infos[0].Wanted.Client != 0
+		return infos[0].Waiting > 0
 	})
 	must(t, dying.Process.Kill())
 	_ = dying.Wait()

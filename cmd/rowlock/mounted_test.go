@@ -21,7 +21,7 @@ func TestMounted(t *testing.T) {
 	}{
 		{"tools locks run key -- echo hello", "hello\nclosed\n", 0},
 		{"tools locks run key -- sh -c exit\t3", "closed\n", 3},
-		{"tools locks ls", "KEY  STATE  HOLDERS  OWNER  AGE  LEFT  TOKEN  WANTED\nclosed\n", 0},
+		{"tools locks ls", "KEY  STATE  HOLDERS  OWNER  AGE  LEFT  TOKEN  WAITING\nclosed\n", 0},
 		{"tools locks migrate", "mounted: the statements are not known here: use --up\n", 64},
 		{"tools locks runs key", "mounted: the database: rowlock: not supported: this store has no marks\n", 78},
 		{"tools locks ls --db x", "unknown flag: --db", 64},

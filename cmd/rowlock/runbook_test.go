@@ -139,9 +139,9 @@ var incidents = map[string]incident{
 	}, numbers: true},
 	"pinned": {happens: pin, after: unpinned, only: "web1", numbers: true, sql: true},
 	"waits": {happens: func(s *scene) {
-		s.alive("--fair")
+		s.alive("")
 		for range 2 {
-			s.background("rowlock run --fair report -- true")
+			s.background("rowlock run report -- true")
 		}
 		eventually(s.t, "two wait", func() bool { return strings.Contains(s.run("rowlock show --quick report"), "2 programs") })
 	}, numbers: true, again: 20},

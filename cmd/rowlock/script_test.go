@@ -44,16 +44,14 @@ func TestScripts(t *testing.T) {
 					return false, fmt.Errorf("unknown condition %q", name)
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"exits":  exits,
-					"file":   waitForFile,
-					"held":   waitForState(func(i driver.Info) bool { return i.Held }),
-					"free":   waitForState(func(i driver.Info) bool { return !i.Held }),
-					"wanted": waitForState(func(i driver.Info) bool { return i.Wanted.Client != 0 }),
-					"gated":  waitForState(func(i driver.Info) bool { return i.Gated }),
-					"inline": waitForLine,
-					"force":  force,
-					"signal": send,
-					"sleep":  sleep,
+					"exits":   exits,
+					"file":    waitForFile,
+					"held":    waitForState(func(i driver.Info) bool { return i.Held }),
+					"free":    waitForState(func(i driver.Info) bool { return !i.Held }),
+					"waiting": waitForWaiting,
+					"force":   force,
+					"signal":  send,
+					"sleep":   sleep,
 
 					"tokenof": tokenOf,
 					"address": freeAddress,
@@ -140,17 +138,12 @@ func waitForState(is func(driver.Info) bool) func(*testscript.TestScript, bool, 
 	}
 }
 
-// waitForLine waits until so many programs stand in line for a key: inline KEY NUMBER
-func waitForLine(ts *testscript.TestScript, neg bool, args []string) {
+// waitForWaiting waits until so many programs wait for a key: waiting KEY NUMBER
+func waitForWaiting(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: inline KEY NUMBER")
+		ts.Fatalf("usage: waiting KEY NUMBER")
 	}
-	store := ts.Value(storeKey{}).(driver.Tickets)
-	poll(ts, "the line of "+args[0], func() bool {
-		lines, err := store.Lines(context.Background(), args[:1])
-		ts.Check(err)
-		return strconv.Itoa(lines[0].Waiting) == args[1]
-	})
+	waitForState(func(i driver.Info) bool { return strconv.Itoa(i.Waiting) == args[1] })(ts, false, args[:1])
 }
 
 // tokenOf puts the token that a file of show -o json has into a variable: tokenof FILE VARIABLE

@@ -23,6 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
@@ -78,8 +80,16 @@ func TestUI(t *testing.T) {
 			if status, _ := fetch(t, browser, base); status != http.StatusUnauthorized {
 				t.Errorf("without the link: %d, want 401", status)
 			}
-			if status, text := fetch(t, browser, link); status != http.StatusOK || !strings.Contains(text, "web-1") || !strings.Contains(text, "report") {
+			status, text := fetch(t, browser, link)
+			if status != http.StatusOK || !strings.Contains(text, "web-1") || !strings.Contains(text, "report") {
 				t.Fatalf("%d\n%s", status, text)
+			}
+			where := regexp.MustCompile(`<title>Locks · \w+ @ 127\.0\.0\.1:\d+ \(strategy version\)</title>`)
+			if kind == testserver.Mongo {
+				where = regexp.MustCompile(`<title>Locks · \w+\.locks @ 127\.0\.0\.1:\d+ \(MongoDB\)</title>`)
+			}
+			if !where.MatchString(text) {
+				t.Errorf("the page does not say which database it is about, as %s:\n%s", where, text)
 			}
 			_, form := fetch(t, browser, base+"free?k=7265706f7274")
 			values := url.Values{"typed": {"report"}, "alive": {"1"}}
@@ -114,23 +124,34 @@ func TestUIUsers(t *testing.T) {
 	must(t, open(t, address).Migrate(t.Context()))
 	folder := t.TempDir()
 	users, cert, key := filepath.Join(folder, "users"), filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	must(t, os.WriteFile(users, []byte("# who may look\nada:love:lace\n"), 0o600))
+	must(t, os.WriteFile(users, []byte("# who may look\nada:"+hash(t, "love:lace")+"\r\nbob:"+hash(t, "builder")+"\n"), 0o600))
 	pool := certificate(t, cert, key)
 	link, cmd := startUI(t, address, "--users", users, "--tls-cert", cert, "--tls-key", key)
 	browser := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	if !strings.HasPrefix(link, "https://127.0.0.1:") {
 		t.Fatalf("the link is %s", link)
 	}
-	for password, want := range map[string]int{"": 401, "lace": 401, "love:lace": 200} {
+	for login, want := range map[[2]string]int{
+		{"ada", ""}: 401, {"ada", "lace"}: 401, {"ada", "love:lace"}: 200, {"bob", "love:lace"}: 401, {"bob", "builder"}: 200, {"eve", "builder"}: 401, {"eve", "nobody"}: 401,
+	} {
 		u, err := url.Parse(link)
 		must(t, err)
-		u.User = url.UserPassword("ada", password)
+		password := login[1]
+		u.User = url.UserPassword(login[0], password)
 		if status, text := fetch(t, browser, u.String()); status != want || want == 200 && !strings.Contains(text, "This page only reads.") {
 			t.Errorf("password %q: %d\n%s", password, status, text)
 		}
 	}
 	must(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait() // with the code of the signal
+}
+
+// hash is what a file of users has of a password, as htpasswd writes it.
+func hash(t *testing.T, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	must(t, err)
+	return strings.Replace(string(h), "$2a$", "$2y$", 1)
 }
 
 // certificate makes one for 127.0.0.1.
@@ -157,7 +178,12 @@ func TestUIRefuses(t *testing.T) {
 	address := database(t, testserver.MySQL)
 	folder := t.TempDir()
 	users, empty, odd := filepath.Join(folder, "users"), filepath.Join(folder, "empty"), filepath.Join(folder, "odd")
-	must(t, os.WriteFile(users, []byte("ada:lovelace\n"), 0o600))
+	must(t, os.WriteFile(users, []byte("ada:"+hash(t, "lovelace")+"\n"), 0o600))
+	plain, md5, twice, dear := filepath.Join(folder, "plain"), filepath.Join(folder, "md5"), filepath.Join(folder, "twice"), filepath.Join(folder, "dear")
+	must(t, os.WriteFile(plain, []byte("ada:lovelace\n"), 0o600))
+	must(t, os.WriteFile(md5, []byte("\nada:$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/\n"), 0o600))
+	must(t, os.WriteFile(twice, []byte(strings.Repeat("ada:"+hash(t, "lovelace")+"\n", 2)), 0o600))
+	must(t, os.WriteFile(dear, []byte("ada:"+strings.Replace(hash(t, "lovelace"), "$04$", "$31$", 1)+"\n"), 0o600))
 	must(t, os.WriteFile(empty, []byte("# nobody\n"), 0o600))
 	must(t, os.WriteFile(odd, []byte("ada\n"), 0o600))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,7 +200,11 @@ func TestUIRefuses(t *testing.T) {
 		"--listen 0.0.0.0:0 --users " + users: "--tls-cert and --tls-key, or --insecure",
 		"--listen nowhere":                    "use host:port",
 		"--users " + empty:                    "names nobody",
-		"--users " + odd:                      "line 1 of " + odd + " is not name:password",
+		"--users " + odd:                      "line 1 of " + odd + " is not name:hash: htpasswd -nB NAME",
+		"--users " + plain:                    "line 1 of " + plain + ": what follows ada: is no bcrypt hash ($2y$…): htpasswd -nB NAME",
+		"--users " + md5:                      "line 2 of " + md5 + ": what follows ada: is no bcrypt hash",
+		"--users " + twice:                    "line 2 of " + twice + " names ada a second time",
+		"--users " + dear:                     "the hash of ada has cost 31",
 		"--users " + folder + "/none":         "no such file",
 		"--tls-cert x":                        "go together",
 		"--refresh 1ms":                       "at least 100ms",
@@ -185,6 +215,9 @@ func TestUIRefuses(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != 64 || !strings.Contains(string(out), want) {
 			t.Errorf("ui %s: exit code %d, want 64 and %q:\n%s", args, code, want, out)
+		}
+		if strings.Contains(string(out), "lovelace") || strings.Contains(string(out), "HqJZ") {
+			t.Errorf("ui %s: a password is told:\n%s", args, out)
 		}
 		if strings.Contains(string(out), "--users FILE") != strings.Contains(want, "--users FILE") {
 			t.Errorf("ui %s: users make it no better:\n%s", args, out)

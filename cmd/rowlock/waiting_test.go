@@ -37,7 +37,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 		eventually(t, "it waits", func() bool {
 			infos, err := store.Inspect(t.Context(), []string{key})
 			must(t, err)
-			return infos[0].Wanted.Client != 0
+			return infos[0].Waiting > 0
 		})
 		must(t, cmd.Process.Signal(signal))
 		var text [3]byte

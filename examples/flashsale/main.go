@@ -3,8 +3,8 @@
 // sells far more than it has. With rowlock.Do around the same code it sells each
 // item exactly once, whichever strategy keeps the lock.
 //
-// Afterwards it kills holders with kill -9 and measures how long their locks
-// outlive them.
+// Then it kills holders with kill -9 and measures how long their locks outlive them.
+// Last it freezes holders until another has had the lock, and lets them commit.
 //
 // Run it with `make demo` in the repository's root, which starts the servers.
 package main
@@ -26,14 +26,15 @@ const (
 	roleBuyers = "buyers"
 	roleHolder = "holder"
 	roleWaiter = "waiter"
+	rolePricer = "pricer"
 )
 
 func main() {
-	fleet.Run(map[string]fleet.Role{roleBuyers: playBuyers, roleHolder: playHolder, roleWaiter: playWaiter})
+	fleet.Run(map[string]fleet.Role{roleBuyers: playBuyers, roleHolder: playHolder, roleWaiter: playWaiter, rolePricer: playPricer})
 	program.Main("flashsale", parse, (*demo).run)
 }
 
-// demo is what to do.
+// demo says what to run.
 type demo struct {
 	Buyers, Items, Processes int
 	Strategies               []string

@@ -8,47 +8,37 @@ import (
 	"time"
 )
 
-// progress is the line that shows how a run goes: on a terminal it is written
-// over, elsewhere a new one comes now and then.
+// progress shows how a run goes: on a terminal by a line that is written over and then
+// removed, elsewhere by a line now and then.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	name     string
 	items    int
+	buyers   int
 	begin    time.Time
 
 	mu      sync.Mutex
 	text    string
 	written time.Time
-	sold    int
-	soldAt  time.Time // when sold grew last
 }
 
 const (
 	onTerminal = 100 * time.Millisecond
-	elsewhere  = 2 * time.Second
+	elsewhere  = 5 * time.Second
 )
 
 func (d *demo) progress(name string) *progress {
 	info, err := os.Stderr.Stat()
 	return &progress{
 		out: os.Stderr, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0,
-		name: name, items: d.Items, begin: time.Now(), written: time.Now(),
+		name: name, items: d.Items, buyers: d.Buyers, begin: time.Now(), written: time.Now(),
 	}
 }
 
-// orders shows how many are sold, and how many buyers have gone, so far.
-func (p *progress) orders(sold, gone int) {
-	p.mu.Lock()
-	if sold > p.sold {
-		p.sold, p.soldAt = sold, time.Now()
-	}
-	rate := 0.0
-	if sold > 0 {
-		rate = float64(sold) / p.soldAt.Sub(p.begin).Seconds()
-	}
-	p.mu.Unlock()
-	p.say(fmt.Sprintf("%4d sold of %d, %4.0f orders/s, %4d buyers gone", sold, p.items, rate, gone))
+// orders shows how many items are sold, and how many buyers were served, so far.
+func (p *progress) orders(sold, served int) {
+	p.say(fmt.Sprintf("%d sold of %d, %d of %d buyers served", sold, p.items, served, p.buyers))
 }
 
 // say shows what happens.
@@ -65,21 +55,16 @@ func (p *progress) say(text string) {
 	}
 }
 
-// end leaves the last state on the screen.
+// end removes the line from the terminal: the tables say how it went.
 func (p *progress) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.text != "" {
-		p.write()
-	}
 	if p.terminal {
-		fmt.Fprintln(p.out)
+		fmt.Fprint(p.out, "\r\x1b[K")
 	}
 }
 
 func (p *progress) write() {
 	p.written = time.Now()
-	line := fmt.Sprintf("%-24s %s, %.1f s", p.name, p.text, time.Since(p.begin).Seconds())
+	line := fmt.Sprintf("… %s: %s, %.0f s", p.name, p.text, time.Since(p.begin).Seconds())
 	if p.terminal {
 		fmt.Fprintf(p.out, "\r\x1b[K%s", line)
 		return

@@ -48,6 +48,10 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 		r.Takeovers = append(r.Takeovers, t)
 	}
 	r.printTakeovers(w)
+	if err := d.runFreezes(ctx, r, places); err != nil {
+		return err
+	}
+	r.printFreezes(w)
 	r.Seconds = time.Since(begin).Seconds()
 	r.printEnd(w)
 	if d.JSON != "" {
@@ -57,6 +61,25 @@ func (d *demo) run(ctx context.Context, w io.Writer) error {
 	}
 	if n := len(r.Failures); n > 0 {
 		return fmt.Errorf("%d thing(s) went wrong, see above", n)
+	}
+	return nil
+}
+
+// runFreezes freezes a holder at each place, and fails where a guarded write got through.
+func (d *demo) runFreezes(ctx context.Context, r *report, places []place) error {
+	freezes, err := d.freezeAll(ctx, places)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		r.Failures = append(r.Failures, err.Error())
+		return nil
+	}
+	r.Freezes = freezes
+	for i, f := range freezes {
+		if !f.Guarded.Refused || f.Guarded.Overwrote {
+			r.fail(places[i], fmt.Sprintf("the guarded write of a frozen holder should be refused: %+v", f.Guarded))
+		}
 	}
 	return nil
 }

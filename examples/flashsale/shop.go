@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 )
@@ -49,6 +50,15 @@ type shop interface {
 
 	// Count counts what was sold.
 	Count(ctx context.Context) (books, error)
+
+	// SetPrice sets a price by its key, in a transaction that knows nothing of locks.
+	SetPrice(ctx context.Context, key string, price int) error
+
+	// SetPriceGuarded is SetPrice in a transaction of the lock store, which does not commit if
+	// the lease is lost.
+	SetPriceGuarded(ctx context.Context, locks lockStore, lease *rowlock.Lease, key string, price int) error
+
+	Price(ctx context.Context, key string) (int, error)
 
 	// Locks opens the lock store of a strategy.
 	Locks(strategy string) (lockStore, error)

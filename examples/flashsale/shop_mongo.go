@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 	"github.com/rowlock/rowlock/examples/internal/timed"
 	mongolock "github.com/rowlock/rowlock/mongo"
@@ -21,6 +22,7 @@ type mongoShop struct {
 	client        *mongo.Client
 	db            *mongo.Database
 	stock, orders *mongo.Collection
+	prices        *mongo.Collection
 }
 
 func openMongo(server servers.Server, space string) (*mongoShop, error) {
@@ -29,7 +31,7 @@ func openMongo(server servers.Server, space string) (*mongoShop, error) {
 		return nil, err
 	}
 	db := client.Database(space, options.Database().SetWriteConcern(writeconcern.Majority()))
-	return &mongoShop{client: client, db: db, stock: db.Collection("stock"), orders: db.Collection("orders")}, nil
+	return &mongoShop{client: client, db: db, stock: db.Collection("stock"), orders: db.Collection("orders"), prices: db.Collection("prices")}, nil
 }
 
 type (
@@ -50,6 +52,9 @@ func (s *mongoShop) Fill(ctx context.Context, n int) error {
 	_, err := s.orders.DeleteMany(ctx, bson.D{})
 	if err == nil {
 		_, err = s.stock.ReplaceOne(ctx, theItem, mongoStock{Item: 1, Stock: n}, options.Replace().SetUpsert(true))
+	}
+	if err == nil {
+		err = s.putPrice(ctx, "item:1", newPrice) // makes the collection
 	}
 	if err != nil {
 		return fmt.Errorf("fill the shop: %w", err)
@@ -97,6 +102,33 @@ func (s *mongoShop) Count(ctx context.Context) (b books, err error) {
 	var item mongoStock
 	err = s.stock.FindOne(ctx, theItem).Decode(&item)
 	return books{Orders: len(orders), Items: len(items), Stock: item.Stock}, err
+}
+
+func (s *mongoShop) SetPrice(ctx context.Context, key string, price int) error {
+	return s.client.UseSession(ctx, func(ctx context.Context) error {
+		_, err := mongo.SessionFromContext(ctx).WithTransaction(ctx, func(ctx context.Context) (any, error) {
+			return nil, s.putPrice(ctx, key, price)
+		})
+		return err
+	})
+}
+
+func (s *mongoShop) SetPriceGuarded(ctx context.Context, locks lockStore, lease *rowlock.Lease, key string, price int) error {
+	return locks.(*mongolock.Store).InTx(ctx, lease, func(ctx context.Context) error { return s.putPrice(ctx, key, price) })
+}
+
+func (s *mongoShop) putPrice(ctx context.Context, key string, price int) error {
+	set := bson.D{{Key: "$set", Value: bson.D{{Key: "price", Value: price}}}}
+	_, err := s.prices.UpdateOne(ctx, bson.D{{Key: "_id", Value: key}}, set, options.UpdateOne().SetUpsert(true))
+	return err
+}
+
+func (s *mongoShop) Price(ctx context.Context, key string) (int, error) {
+	var found struct {
+		Price int `bson:"price"`
+	}
+	err := s.prices.FindOne(ctx, bson.D{{Key: "_id", Value: key}}).Decode(&found)
+	return found.Price, err
 }
 
 func (s *mongoShop) Locks(strategy string) (lockStore, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/examples/internal/servers"
 	"github.com/rowlock/rowlock/examples/internal/timed"
 	mysqllock "github.com/rowlock/rowlock/mysql"
@@ -17,6 +18,7 @@ type sqlShop struct {
 	server        servers.Server
 	space         string
 	stock, orders string // tables
+	prices        string
 }
 
 func openSQL(server servers.Server, space string) (*sqlShop, error) {
@@ -24,13 +26,14 @@ func openSQL(server servers.Server, space string) (*sqlShop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sqlShop{db: db, server: server, space: space, stock: space + "_stock", orders: space + "_orders"}, nil
+	return &sqlShop{db: db, server: server, space: space, stock: space + "_stock", orders: space + "_orders", prices: space + "_prices"}, nil
 }
 
 func (s *sqlShop) Fill(ctx context.Context, n int) error {
 	for _, statement := range []string{
 		"CREATE TABLE IF NOT EXISTS " + s.stock + " (item INT PRIMARY KEY, stock INT NOT NULL)",
 		"CREATE TABLE IF NOT EXISTS " + s.orders + " (id BIGINT AUTO_INCREMENT PRIMARY KEY, buyer INT NOT NULL, item INT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + s.prices + " (name VARCHAR(100) PRIMARY KEY, price INT NOT NULL)",
 		"TRUNCATE TABLE " + s.orders,
 		fmt.Sprintf("REPLACE INTO %s (item, stock) VALUES (1, %d)", s.stock, n),
 	} {
@@ -66,6 +69,34 @@ func (s *sqlShop) Count(ctx context.Context) (b books, err error) {
 		err = fmt.Errorf("count the orders: %w", err)
 	}
 	return b, err
+}
+
+func (s *sqlShop) SetPrice(ctx context.Context, key string, price int) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := s.putPrice(ctx, tx, key, price); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func (s *sqlShop) SetPriceGuarded(ctx context.Context, locks lockStore, lease *rowlock.Lease, key string, price int) error {
+	return locks.(*mysqllock.Store).InTx(ctx, lease, func(ctx context.Context, tx *sql.Tx) error {
+		return s.putPrice(ctx, tx, key, price)
+	})
+}
+
+func (s *sqlShop) putPrice(ctx context.Context, tx *sql.Tx, key string, price int) error {
+	_, err := tx.ExecContext(ctx, "REPLACE INTO "+s.prices+" (name, price) VALUES (?, ?)", key, price)
+	return err
+}
+
+func (s *sqlShop) Price(ctx context.Context, key string) (price int, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT price FROM "+s.prices+" WHERE name = ?", key).Scan(&price)
+	return price, err
 }
 
 func (s *sqlShop) Locks(strategy string) (lockStore, error) {

@@ -121,19 +121,19 @@ func (b *Batcher[Q]) Withdraw(q *Call[Q]) bool {
 func (b *Batcher[Q]) add(calls ...*Call[Q]) *batch[Q] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := b.c.Store.Now()
 	for _, q := range calls {
 		if n := len(b.waiting); n > 0 && order(q, b.waiting[n-1]) < 0 {
 			b.unsorted = true
 		}
 		b.waiting = append(b.waiting, q)
-		b.delay.come(b.c.Store.Now(), len(b.waiting))
+		b.delay.come(now, len(b.waiting))
 	}
-	return b.start()
+	return b.start(now)
 }
 
 // start adds a batch if calls wait and one more may start now. Called under mu.
-func (b *Batcher[Q]) start() *batch[Q] {
-	now := b.c.Store.Now()
+func (b *Batcher[Q]) start(now time.Duration) *batch[Q] {
 	if len(b.waiting) == 0 || b.delay.full != nil {
 		return nil
 	}
@@ -228,7 +228,7 @@ func order[Q any](x, y *Call[Q]) int {
 func (b *Batcher[Q]) startLater() {
 	b.mu.Lock()
 	b.timer = nil
-	next := b.start()
+	next := b.start(b.c.Store.Now())
 	b.mu.Unlock()
 	if next != nil {
 		b.c.Store.Work.Fork(next.start)

@@ -12,7 +12,7 @@ import (
 func (s *batch[Q]) run() {
 	s.gather()
 	for s.take() {
-		s.send()
+		s.send(s.since)
 	}
 }
 
@@ -22,10 +22,10 @@ func (s *batch[Q]) runOnce() {
 	if !s.take() {
 		return
 	}
-	s.send()
+	s.send(s.since)
 	if s.take() {
 		s.of.c.Store.Work.Fork(func() {
-			s.send()
+			s.send(s.of.c.Store.Now())
 			s.run()
 		})
 	}
@@ -76,7 +76,7 @@ func (s *batch[Q]) take() bool {
 	} else {
 		s.choose()
 	}
-	if next := b.start(); next != nil { // for those that cannot go with the others
+	if next := b.start(now); next != nil { // for those that cannot go with the others
 		b.c.Store.Work.Fork(next.start)
 	}
 	return true
@@ -99,10 +99,9 @@ func (s *batch[Q]) choose() {
 	b.waiting = rest
 }
 
-// send sends what was taken, and hands out the answers.
-func (s *batch[Q]) send() {
+// send sends what was taken, now, and hands out the answers.
+func (s *batch[Q]) send(now time.Duration) {
 	b := s.of
-	now := b.c.Store.Now()
 	patience := time.Duration(forever)
 	going := s.calls[:0]
 	for _, q := range s.calls {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/repeat"
+	"github.com/rowlock/rowlock/internal/singleflight"
 )
 
 // Ask runs one statement for a caller, whose ctx bounds only its wait: do gets a context
@@ -13,36 +15,22 @@ import (
 // has ended. The error is do's, or ctx's own error when that ended first, or
 // driver.ErrClosed. op is for Store.Called.
 func Ask[T any](s *Store, ctx, stop context.Context, patience time.Duration, op string, do func(context.Context) (T, error)) (T, error) {
-	type answer struct {
-		t   T
-		err error
-	}
-	answered := make(chan answer, 1)
-	asking := s.Work.Go(func() {
+	run := singleflight.Group[T]{Life: s.life, Go: s.Work.Go} // it ends by its patience
+	r := run.Do(ctx, func(context.Context) (T, error) {
 		own := s.within(patience)
 		defer own.end()
-		var silence Silence
+		var silence repeat.Silence
 		for {
 			began := s.Now()
 			t, err := do(own)
 			s.told(op, 1, began, err)
 			wanted := ctx.Err() == nil && stop.Err() == nil
-			if !driver.IsSilent(err) || !wanted || Sleep(own, silence.Pause(s.Now()-began)) != nil {
-				answered <- answer{t, err}
-				return
+			if !driver.IsSilent(err) || !wanted || repeat.Sleep(own, silence.Pause(s.Now()-began)) != nil {
+				return t, err
 			}
 		}
 	})
-	var none T
-	if !asking {
-		return none, driver.ErrClosed
-	}
-	select {
-	case a := <-answered:
-		return a.t, a.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
+	return r.Value, r.Err
 }
 
 // AskInspect is Inspect for a caller; see Ask.

@@ -6,7 +6,5 @@
 // use and leave the outcome unknown.
 //
 // store.go has the calls of batches, ask.go those of a caller (Inspect, List,
-// ForceRelease), deadline.go their contexts, work.go what Close waits for, and silence.go the
-// backoff of what is repeated because its connection was dead. A new method of the seam is
-// called from here only.
+// ForceRelease), deadline.go their contexts. A new method of the seam is called from here only.
 package call

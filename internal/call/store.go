@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/work"
 )
 
 // Store is a driver.Store as a client uses it. It is safe for concurrent use.
 type Store struct {
-	Work   Work
+	Work   work.Group
 	Limits driver.Limits
 	Now    func() time.Duration // the clock of trust
 
@@ -91,8 +92,8 @@ func (s *Store) Undo(holds []driver.Hold, patience time.Duration) Answers {
 }
 
 func send[Q any](s *Store, do func(context.Context, []Q) ([]driver.Result, error), qs []Q, patience time.Duration, op, what string) Answers {
-	s.Work.more()
-	defer s.Work.exit()
+	s.Work.Begin()
+	defer s.Work.End()
 	s.calls.Add(1)
 	ctx := s.within(patience)
 	a := Answers{Sent: s.Now()}
@@ -130,8 +131,8 @@ func (s *Store) told(op string, keys int, began time.Duration, err error) {
 
 // Inspect reads the state of keys, at most Limits.Batch of them.
 func (s *Store) Inspect(keys []string, patience time.Duration) ([]driver.Info, error) {
-	s.Work.more()
-	defer s.Work.exit()
+	s.Work.Begin()
+	defer s.Work.End()
 	ctx := s.within(patience)
 	defer ctx.end()
 	began := s.begun()
@@ -153,8 +154,8 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.Info, erro
 // of Answers are one; Sent is when the store last began what was granted, from which
 // trust counts, not the beginning of the wait.
 func (s *Store) AcquireWait(stop context.Context, q driver.Queuer, req driver.Request) Answers {
-	s.Work.more()
-	defer s.Work.exit()
+	s.Work.Begin()
+	defer s.Work.End()
 	s.calls.Add(1)
 	var a Answers
 	began := s.begun()

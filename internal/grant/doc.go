@@ -27,7 +27,7 @@
 //
 // grant.go has a grant, its ends and what follows from them ([Grant.after]), and the handoff;
 // users.go several users; renewer.go the goroutine that starts renewals and ends grants; renewal.go one renewal on its
-// way; release.go the release; watch.go what observers are told. A new reason of a loss is a [Reason], a case of after, and a
+// way; release.go the release; answers.go what observers are told. A new reason of a loss is a [Reason], a case of after, and a
 // rowlock.Reason.
 //
 // Locks, in the order in which they are taken: Grant.mu, then that of a User; Renewer.mu,

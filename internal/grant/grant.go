@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/repeat"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -50,23 +50,25 @@ type Grant struct {
 	rn *Renewer
 
 	mu        sync.Mutex
-	user      User          // nil: it has ended
-	more      []User        // beside it: readers (Join)
-	token     int64         // the users'
-	deadline  time.Duration // of trust
-	renewedAt time.Duration // the start of the last statement that was acknowledged
-	shortened bool          // the renewal that set the deadline was cut short by MaxHold
-	renewals  int           // on their way
-	latest    *renewal      // of those that the renewer started
-	sent      time.Duration // when the last was, of any
-	answered  time.Duration // when the grant or its last renewal was
-	silence   call.Silence  // of the renewals that the renewer starts
-	guarded   bool          // a guard was asked for: it never passes on
-	single    bool          // NeverHandOff
-	noRenew   bool          // of the user
-	began     bool          // Begins
-	keep      time.Duration // what the release asks for
-	cause     error         // the last failed renewal since an acknowledged one
+	user      User           // nil: it has ended
+	more      []User         // beside it: readers (Join)
+	token     int64          // the users'
+	deadline  time.Duration  // of trust
+	renewedAt time.Duration  // the start of the last statement that was acknowledged
+	shortened bool           // the renewal that set the deadline was cut short by MaxHold
+	renewals  int            // on their way
+	latest    *renewal       // of those that the renewer started
+	sent      time.Duration  // when the last was, of any
+	answered  time.Duration  // when the grant or its last renewal was
+	silence   repeat.Silence // of the renewals that the renewer starts
+	guarded   bool           // a guard was asked for: it never passes on
+	single    bool           // NeverHandOff
+	noRenew   bool           // of the user
+	began     bool           // Begins
+	confirmed time.Duration  // how long after the pass the renewal was sent that wrote what a pass cannot; 0: no pass
+	passed    time.Duration  // of a key that was passed on in the line, until its first renewal is acknowledged: what it was trusted for; 0: not so
+	keep      time.Duration  // what the release asks for
+	cause     error          // the last failed renewal since an acknowledged one
 	release   releasing
 
 	schedule schedule // guarded by Renewer.mu
@@ -86,16 +88,16 @@ type User interface {
 type Reason uint8
 
 const (
-	Released  Reason = iota // by its user
-	HandedOff               // by its user, to the next one or to those beside it: the grant goes on
-	Expired                 // it was not renewed in time
-	MaxHold                 // its time was over
-	Taken                   // the database has a newer hold
-	Removed                 // the database has no such hold
-	Forced                  // somebody ended it in the database
-	Closed                  // the client was closed
-	CutOff                  // the client was closed under a function that still runs
-	Unwanted                // it reached no caller
+	Released  Reason = iota + 1 // by its user
+	HandedOff                   // by its user, to the next one or to those beside it: the grant goes on
+	Expired                     // it was not renewed in time
+	MaxHold                     // its time was over
+	Taken                       // the database has a newer hold
+	Removed                     // the database has no such hold
+	Forced                      // somebody ended it in the database
+	Closed                      // the client was closed
+	CutOff                      // the client was closed under a function that still runs
+	Unwanted                    // it reached no caller
 )
 
 // New makes the grant of an attempt that began then and was answered by r. [Renewer.Add]
@@ -116,6 +118,14 @@ func New(key string, id driver.HoldID, t Terms, began time.Duration, r driver.Re
 		keep:      t.Keep(),
 		deadline:  began + t.TTL - t.Margin,
 	}
+}
+
+// WasPassed says that the key of a grant that was just made was passed to its request in the line, as a look found that was sent then. It is
+// trusted for what the look said is left of it, but for margin: the server read that later than the look was sent.
+func (g *Grant) WasPassed(margin, sent time.Duration, v driver.View) {
+	g.Began = sent - v.Age // at the latest: MaxHold counts from the pass
+	g.deadline = sent + v.Left - margin
+	g.passed = max(v.Left-margin, 1)
 }
 
 // Deadline is until when the grant is trusted.
@@ -151,13 +161,16 @@ func (g *Grant) overLocked() (reason Reason, cause error, over bool) {
 	switch {
 	case g.user == nil || g.rn.store.Now() < g.deadline:
 		return 0, nil, false
-	case g.shortened || g.maxHoldEnd() <= g.deadline:
+	case g.endingLocked():
 		return MaxHold, nil, true
 	case g.cause == nil && g.renewals > 0:
 		return Expired, errUnanswered, true
 	}
 	return Expired, g.cause, true
 }
+
+// endingLocked reports whether MaxHold ends the grant at its deadline.
+func (g *Grant) endingLocked() bool { return g.shortened || g.maxHoldEnd() <= g.deadline }
 
 // maxHoldEnd is the trust deadline that no renewal passes.
 func (g *Grant) maxHoldEnd() time.Duration {
@@ -268,6 +281,16 @@ func (g *Grant) holdLocked() driver.Hold {
 	h.Token = g.token
 	h.Guarded = h.Guarded || g.guarded
 	h.Keep = g.keep
+	if g.passed > 0 {
+		h.Confirm, h.Owner = true, g.Terms.Owner
+		if h.Keep > 0 { // counted from here, as for a grant that is not passed
+			since := max(g.rn.store.Now()-g.Began, 1)
+			if g.confirmed == 0 {
+				g.confirmed = since
+			}
+			h.Keep += (since + keepStep - 1).Truncate(keepStep)
+		}
+	}
 	return h
 }
 
@@ -281,11 +304,12 @@ const keepStep = time.Millisecond
 func (g *Grant) Begins() (late time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	late = g.rn.store.Now() - g.Began
-	if late > g.Terms.Late || g.user == nil {
+	since := g.rn.store.Now() - g.Began
+	late = since - g.confirmed
+	if late > g.Terms.Late || g.user == nil || g.Began+since >= g.deadline {
 		return late, false
 	}
-	g.began, g.keep = true, g.Terms.MinHold+min((late+keepStep-1).Truncate(keepStep), g.Terms.Late)
+	g.began, g.keep = true, g.Terms.MinHold+min((since+keepStep-1).Truncate(keepStep), g.Terms.Late+g.confirmed)
 	return late, true
 }
 
@@ -338,6 +362,14 @@ func (g *Grant) renews() bool {
 	return !g.noRenew && g.maxHoldEnd() > g.deadline
 }
 
+// windowLocked is for how long the last acknowledged statement made the grant trusted.
+func (g *Grant) windowLocked() time.Duration {
+	if g.passed > 0 {
+		return g.passed
+	}
+	return g.Terms.TTL - g.Terms.Margin
+}
+
 func (g *Grant) mayHandOffLocked(t Terms) bool {
 	return t.TTL == g.Terms.TTL && t.Margin == g.Terms.Margin && t.Guarded == g.Terms.Guarded &&
 		t.Owner == g.Terms.Owner && // the database would show the owner before
@@ -346,6 +378,6 @@ func (g *Grant) mayHandOffLocked(t Terms) bool {
 		g.Terms.MaxHold == 0 && t.MaxHold == 0 && // the database counts it from its own grant
 		!t.NoRenew && // it would not get its whole TTL
 		!g.guarded && // its transaction may be open: the next grant must wait for it in the database
-		g.deadline-g.rn.store.Now() >= (t.TTL-t.Margin)/2 &&
+		g.deadline-g.rn.store.Now() >= g.windowLocked()/2 &&
 		g.token+1-g.Hold.Token < driver.TokenRange
 }

@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 		Lost: func(key string, token int64, reason Reason, cause error) error {
 			return fmt.Errorf("%s %d lost: %d: %w", key, token, reason, cause)
 		},
-		Releasing: func(*Grant) bool { return true },
+		Releasing: func(*Grant) (bool, *driver.Request) { return true, nil },
 		Ended: func(_ *Grant, o Outcome) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

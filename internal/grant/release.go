@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/internal/batch"
 	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/repeat"
 	"github.com/rowlock/rowlock/internal/undo"
 )
 
@@ -27,7 +28,7 @@ func releases(store *call.Store) *batch.Batcher[driver.Hold] {
 type releasing struct {
 	call     batch.Call[driver.Hold]
 	by       time.Duration // until when the answer is worth waiting for
-	silence  call.Silence
+	silence  repeat.Silence
 	undo     undo.Task       // if it is not answered
 	repeated bool            // what was sent first may have worked: then a repeat finds nothing
 	async    bool            // nobody waits for the answer
@@ -52,15 +53,30 @@ func (g *Grant) Release(ctx context.Context, user User, patience time.Duration, 
 	}
 	hurried := g.release.call.Class != 0
 	switch {
-	case async:
-		rn.releases.Submit(&g.release.call)
-		return
-	case hurried:
+	case g.submitBehindPlace():
+	case async, hurried:
 		rn.releases.Submit(&g.release.call)
 	default:
 		rn.releases.SubmitHere(&g.release.call)
 	}
-	g.awaitRelease(hurried)
+	if !async {
+		g.awaitRelease(hurried)
+	}
+}
+
+// submitBehindPlace sends a release behind the answer to what gives up this client's own place in the line of the key: before that it may
+// pass the key to the place, which nobody waits for. It waits for half the time that the release has. false: there is no such place.
+func (g *Grant) submitBehindPlace() bool {
+	rn := g.rn
+	left := rn.unresolved.Leaving(g.Hold.Key)
+	if left == nil {
+		return false
+	}
+	rn.store.Work.Fork(func() {
+		within(left, (g.release.by-rn.store.Now())/2)
+		rn.releases.Submit(&g.release.call)
+	})
+	return true
 }
 
 // beginRelease ends the grant for its user, and makes the call of the release; false: there
@@ -95,7 +111,7 @@ func (g *Grant) beginRelease(ctx context.Context, user User, patience time.Durat
 	}
 	g.mu.Unlock()
 	g.after(end)
-	g.release.call.Q.Asks = rn.releasing(g)
+	g.release.call.Q.Asks, g.release.call.Q.Next = rn.releasing(g)
 	return true
 }
 
@@ -136,14 +152,16 @@ func releaseAll(ctx context.Context, all []Used, patience time.Duration, async, 
 		g := u.Grant
 		if g.beginRelease(ctx, u.User, patience, async) {
 			g.release.call.Q.Undo = g.release.call.Q.Undo || back && g.release.call.Q.Keep > 0
-			going, calls = append(going, g), append(calls, &g.release.call)
-			hurried = append(hurried, g.release.call.Class != 0)
+			going, hurried = append(going, g), append(hurried, g.release.call.Class != 0)
+			if !g.submitBehindPlace() {
+				calls = append(calls, &g.release.call)
+			}
 		}
 	}
 	if len(going) == 0 {
 		return
 	}
-	going[0].rn.releases.Submit(calls...)
+	going[0].rn.releases.Submit(calls...) // none, if all go behind a place
 	if async {
 		return
 	}
@@ -211,15 +229,21 @@ func (g *Grant) withdrawAt(by time.Duration) {
 	if done == nil {
 		return
 	}
-	timer := time.NewTimer(by - g.rn.store.Now())
+	if !within(done, by-g.rn.store.Now()) && g.rn.releases.Withdraw(&g.release.call) {
+		now := g.rn.store.Now()
+		(*releaseCall)(g).Answered(driver.Result{Err: batch.ErrTooLate}, now, now)
+	}
+}
+
+// within waits until done is closed, at most for d; false: it was not.
+func within(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-done:
+		return true
 	case <-timer.C:
-		if g.rn.releases.Withdraw(&g.release.call) {
-			now := g.rn.store.Now()
-			(*releaseCall)(g).Answered(driver.Result{Err: batch.ErrTooLate}, now, now)
-		}
+		return false
 	}
 }
 
@@ -255,6 +279,7 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 		late = true
 		task := g.release.undo
 		task.Hold, task.Ctx = *h, ctx
+		task.Hold.Next = nil
 		refused := rn.unresolved.AddFailed(task, res.Err)
 		if !refused {
 			rn.late.Add(1)
@@ -262,7 +287,11 @@ func (r *releaseCall) Answered(res driver.Result, sent, got time.Duration) {
 		}
 	}
 	known := status == driver.Released && (h.Asks || res.Wanted.Client != 0)
-	rn.ended(g, Outcome{Hint: res.Wanted, Known: known})
+	outcome := Outcome{Hint: res.Wanted, Known: known, Place: res.Place, Standing: res.Standing}
+	if h.Next != nil {
+		outcome.Next, outcome.Stands, outcome.Unknown = h.Next.ID, res.Status == driver.Released, late || g.release.repeated
+	}
+	rn.ended(g, outcome)
 	if rn.watched {
 		g.tellReleased(reason, cause, late)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/internal/batch"
 	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/repeat"
 )
 
 const (
@@ -66,7 +67,7 @@ type renewal struct {
 type caller struct {
 	answer  chan error
 	left    atomic.Bool
-	silence call.Silence
+	silence repeat.Silence
 }
 
 // newRenewal begins a renewal; nil: the grant has ended.
@@ -164,9 +165,18 @@ func (r *renewal) Answered(res driver.Result, sent, got time.Duration) {
 			ttl = min(ttl, res.Left)
 		}
 		g.extendLocked(sent, ttl, r.call.Q.TTL < g.Terms.TTL)
+		g.passed = 0
 		g.mu.Unlock()
 		rn.renewed.Add(1)
 		seen.tell(0, nil)
+	case driver.Pinned: // it lives, but an open transaction of an earlier holder must end first
+		if res.Left > 0 {
+			g.extendLocked(sent, min(r.call.Q.TTL, res.Left), r.call.Q.TTL < g.Terms.TTL)
+		}
+		err = errPinned
+		g.failedLocked(err)
+		g.mu.Unlock()
+		seen.tell(0, err)
 	case driver.Taken, driver.Forced, driver.Removed, driver.Released:
 		g.mu.Unlock()
 		seen.tell(lossOf(res.Status), res.Err)
@@ -276,6 +286,9 @@ var (
 
 	// errUnanswered: the trust ended before the only renewal was answered.
 	errUnanswered = errors.New("the database did not answer the renewal in time")
+
+	// errPinned: see driver.Hold.Confirm.
+	errPinned = errors.New("an open transaction of an earlier holder of the key must end first")
 
 	// errEnded: the grant ended before its renewal was answered; its user knows why.
 	errEnded = errors.New("the grant has ended")

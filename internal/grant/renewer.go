@@ -26,7 +26,7 @@ type Renewer struct {
 	open               context.Context
 
 	lost      func(key string, token int64, reason Reason, cause error) error
-	releasing func(g *Grant) (asks bool)
+	releasing func(g *Grant) (asks bool, next *driver.Request)
 	ended     func(g *Grant, o Outcome)
 	watched   bool
 
@@ -53,8 +53,8 @@ type Config struct {
 	Lost func(key string, token int64, reason Reason, cause error) error
 
 	// Releasing says that the release of g is about to be sent, and is asked whether its
-	// answer should have the hint. Ended says that it was answered, or that g ended without one.
-	Releasing func(g *Grant) (asks bool)
+	// answer should have the hint, and for the request that stands in the line from then on; nil: none. Ended says that it was answered, or that g ended without one.
+	Releasing func(g *Grant) (asks bool, next *driver.Request)
 	Ended     func(g *Grant, o Outcome)
 
 	Watched bool // users are told of answers: see Watcher
@@ -65,6 +65,12 @@ type Outcome struct {
 	Lost  bool        // it did not end by its release
 	Hint  driver.Hint // on the key
 	Known bool        // Hint is what the database has
+
+	// Next is the ID of the request that was to stand in the line from the release on; zero: none. Stands: it does, or
+	// has the key. Otherwise it may, if Unknown. Place and Standing are those of driver.Result.
+	Next            driver.HoldID
+	Stands, Unknown bool
+	Place, Standing int
 }
 
 // NewRenewer makes a Renewer. It starts nothing.
@@ -122,6 +128,9 @@ func (rn *Renewer) Add(g *Grant, user User) {
 	p.due = g.deadline
 	if !g.noRenew {
 		p.due = min(p.due, g.renewedAt+rn.interval(g))
+		if g.passed > 0 {
+			p.due = min(p.due, g.renewedAt+g.passed/2)
+		}
 	}
 	rn.mu.Lock()
 	defer rn.mu.Unlock()

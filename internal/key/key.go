@@ -6,47 +6,16 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// State is what a client knows of one key. The zero value is a key of which it knows
-// nothing.
-type State struct {
-	Mode    Mode
-	Waiting int // callers that wait here
-	Held    int // grants of this client, with those whose release was not answered yet
+// Machine is that of one key: a [Line], or a [Queue] where the server keeps those who wait.
+type Machine interface {
+	// Step moves the state by what has happened, and says what to do about it.
+	Step(e Event, now time.Duration, env Env) Action
 
-	Since   time.Duration // when the tenure began: this client got the key from another; 0: none
-	Backoff Backoff
-	Apart   bool // the attempt goes in no batch with keys that are not pinned
-	Gated   bool // the last attempt left a gate, or renewed it (driver.Request.Gate)
+	// HandedOff: the first caller here got the grant and waits no more. The action says when to probe the key next.
+	HandedOff(now time.Duration, env Env) Action
 
-	hint       foreignHint
-	standing   standing
-	planned    Do   // Resting: Try or Probe
-	yielding   bool // this client leaves the key to another, until yieldUntil
-	yieldUntil time.Duration
-	asked      time.Duration // the last attempt that left or renewed the hint
-	keptUntil  time.Duration // until when nobody can have the key (MinHold); 0: not known
-	keptFrom   time.Duration // when a probe said so first; 0: none did
-	keptToken  int64         // of which hold
-	ownProbe   time.Duration // between the last two probes of a key that this client has
-	ownProbeAt time.Duration // Resting: when the next of them is due
-	probing    bool          // Resting: it is on its way
-	sawFree    bool          // Trying, after a probe that found the key free
-	turn       bool          // it is this client's turn in the server's queue
-	turnWaited bool          // another client had the turn before, and may wait for it again
-
-	waitingSince time.Duration // when the first of the callers that wait here came
-	tenureEnded  time.Duration // when the last tenure ended
-	lastToken    int64         // the database's token of this client's last grant, or at which it left the key to a hint that stood for long
-	tenure       time.Duration // how long this client keeps a key that another wants
-	unserved     int           // callers that waited here when the tenure began, and have not had the key since
-	ungated      bool          // readers or slots have the key, and no gate stands, or another's
-	seen         seen          // Queued: what the last probe found
-	ahead        int           // tickets of others that stand before this client's, as was said last
-	ownPush      bool          // the stream has not told of this client's own release yet
-	hadLast      bool          // this client had the key last, as far as the stream tells
-	unasked      int           // releases of slots since one asked for the hint
-	firstSlot    time.Duration // when this client got its first slot of the key, or reader; 0: none yet
-	late         late          // Env.Late: whether those that wait here ask for a turn
+	// Open reports whether a caller that comes now would try at once.
+	Open(now time.Duration, env Env) bool
 }
 
 // Mode says what this client does about a key.
@@ -59,40 +28,22 @@ const (
 	Queued       // in the server's own queue
 )
 
-// foreignHint is what is known of another client's hint.
-type foreignHint struct {
-	by        uint32
-	until     time.Duration // when it ends, unless renewed
-	at        time.Duration // when this was learned; 0: not yet
-	unclaimed int           // times that this client left the key alone and nobody took it
-}
-
-// seen is what a probe found.
-type seen struct {
-	free  bool
-	token int64 // of the last grant
-}
-
 // Env is what Step needs to know of its client.
 type Env struct {
-	Client  uint32
 	Handoff time.Duration
-	Queue   bool // the store has a queue in the server that grants (driver.Queuer)
-	Turns   bool // the store has a queue in the server that gives turns (driver.Turner)
-	Push    bool // the stream of releases is open (driver.Waiter)
-	Hints   bool // this key's hint may be renewed: the client does so for a bounded number
 
 	// Together: holds of these callers may be beside each other (driver.Shared, driver.Slot).
 	// Others: callers of this client wait for the key in another mode.
 	Together, Others bool
 
-	// Late: holds of these callers may be together, and the store gives turns: callers that see the key go
-	// from one client to the next for long ask for one.
-	Late bool
+	// Of a Line. Fair: each turn serves one caller. Wakes: the server can wake this client when the holder of the key gives its turn up,
+	// if this client is the first (driver.Turner). Bell: it has been asked to. Usual: how long this client has keys, on average; 0: not known.
+	Fair, Bell, Wakes bool
+	Usual             time.Duration
 
-	// Fair: the caller that is next waits with a ticket (driver.Tickets). First: no other
-	// ticket stands before this client's, for certain.
-	Fair, First bool
+	// Of a Queue. Client is the client's number. Hints: it may renew its hint on one more key now.
+	Client uint32
+	Hints  bool
 }
 
 // Event is what happens to a key. Only the fields that belong to its kind are set.
@@ -100,20 +51,26 @@ type Event struct {
 	Kind    Kind
 	Left    time.Duration // Refused, Probed held: until the key is free by itself; 0: not known
 	Pinned  bool          // Refused, Probed held
-	Phase   bool          // Refused, Probed held: by readers or slots
-	Gated   bool          // Refused: the gate of the attempt stands. Probed: a gate stands
 	Apart   bool          // Refused: the store is not sure; the key is to go again without others
-	Hint    driver.Hint   // Probed, Ended
-	Known   bool          // Ended, Granted: Hint is what the database has
 	Free    bool          // Probed
 	Kept    bool          // Probed held: it was released, and nobody can have it before Left is over (MinHold)
-	Token   int64         // Probed: of the last grant
 	Lasting bool          // Failed, ProbeFailed: it will fail again
-	Silent  bool          // Failed: the connection was dead
-	Took    time.Duration // Failed
-	Lost    bool          // Ended: not by a release
-	Waited  bool          // Turn: another client had it
-	Ahead   int           // Refused, Placed: tickets of others that stand before this client's
+	Silent  bool          // Failed, ProbeFailed: the connection was dead
+	Took    time.Duration // Failed, ProbeFailed; Probed, of a Line
+	Served  int           // Granted: callers here that got the grant, and wait no more
+
+	// Of a Line. Place and Standing are as in driver.View, of an entry that has just been refused, looked at, or
+	// added by a release; Place 0 of an Ended: not known. Stands, of an Ended: the release was to add the next entry.
+	Place, Standing int
+	Age             time.Duration // Probed: how long the present hold has lasted
+	Stands          bool          // Refused: it was passed the key
+
+	// Of a Queue.
+	Phase bool        // Refused, Probed held: by readers or slots
+	Gated bool        // Refused: the gate of the attempt stands. Probed: a gate stands
+	Hint  driver.Hint // Began, Probed, Ended
+	Known bool        // Began, Ended: Hint is what the database has
+	Lost  bool        // Ended: not by a release
 }
 
 // Kind is the kind of an event.
@@ -128,17 +85,13 @@ const (
 	Failed                  // the attempt was not answered
 	Again                   // the next caller is to hear the same from an attempt of its own
 	NoPlace                 // the server's queue has no place
-	Turn                    // the turn of this client has come
+	Turn                    // the server has woken this client (driver.Turner)
 	Due                     // what was planned is due
 	Probed                  // the database was asked for the key's state
 	ProbeFailed             // and did not answer
-	Woken                   // the stream says that the key was released
 	Freed                   // a grant of this client in another mode has ended
 	Releasing               // a grant of this client is being released: what becomes of it?
-	ReleaseSent             // its release is about to be sent, and a live stream will tell of it
 	Ended                   // a grant of this client has ended, and its release was answered
-	Stream                  // the stream has opened or ended
-	Placed                  // the ticket of this client was put, or renewed
 )
 
 // Do is what is to be done.
@@ -148,12 +101,11 @@ const (
 	Nothing Do = iota
 	Try        // send an attempt for the first caller, at once or after a while
 	Probe      // ask for the key's state, at once or after a while
-	Queue      // wait in the server's queue; After: when to probe meanwhile, 0: not
-	Rest       // nobody can have the key for a while: leave the server's queue, give the turn up, and probe after it
-	HandOff    // hand the grant off to the first caller; State.HandedOff says what comes next
+	Enqueue    // wait in the server's queue
+	HandOff    // hand the grant off to the first caller; Machine.HandedOff says what comes next
 	Release    // release the grant to the database
 	Stop       // nobody waits: withdraw the attempt, leave the queue, cancel what is planned
-	EndTurn    // give the turn in the server's queue up
+	EndTurn    // give the turn up (driver.Turner)
 )
 
 // Action is what a step asks for.
@@ -169,5 +121,4 @@ type Jitter uint8
 const (
 	NoJitter    Jitter = iota
 	JitterThird        // the time × 2/3 to 4/3
-	JitterFull         // the time × 0 to 1
 )

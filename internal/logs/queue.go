@@ -3,29 +3,23 @@ package logs
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/rowlock/rowlock/internal/drain"
+	"github.com/rowlock/rowlock/internal/queue"
 )
 
 // Queue is between a client and the handler of its Logger, which is user code: it may
 // block, and it may call the client, in Enabled as well as in Handle. So a log call only
-// queues the record, also under a lock and in the goroutine that watches deadlines; a
-// goroutine that runs while there are records asks the handler whether it wants them, and
-// hands them over, one after the other.
+// queues the record, also under a lock and in the goroutine that watches deadlines; whether
+// the handler wants it is asked when it is handed over.
 type Queue struct {
 	to slog.Handler // nil: there is no Logger
 
-	mu           sync.Mutex
-	records      []record // from head on
-	head         int
-	written      uint64 // since the client was made
-	dropped      int    // of which no record has told the handler yet
-	droppedSteps int    // the same for steps, which the handler may not want
-	running      bool   // the goroutine, or it is about to
-	timer        *time.Timer
-	empty        chan struct{} // closed when no record is left; nil: nobody asked
+	records *queue.Queue[record]
+
+	// Of which no record has told the handler yet. Steps are those that the handler may not want.
+	dropped, droppedSteps atomic.Int64
 }
 
 // record is a record on its way to its handler.
@@ -42,10 +36,6 @@ const (
 	// some to warnings.
 	maxRecords = 2000
 	maxSteps   = 1000
-
-	// gather is how long the first step waits for others: there are some for each lease, and
-	// to wake the goroutine costs more than a step.
-	gather = time.Millisecond
 )
 
 // handler is the slog.Handler in front of one of the user's.
@@ -61,6 +51,7 @@ func New(user *slog.Logger, attrs ...any) (*slog.Logger, *Queue) {
 		return slog.New(slog.DiscardHandler), new(Queue)
 	}
 	q := &Queue{to: user.With(attrs...).Handler()}
+	q.records = queue.New((*record).handOver, q.tellDropped)
 	return slog.New(handler{q, q.to}), q
 }
 
@@ -82,75 +73,17 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// add queues a record, or drops it.
+// add queues a record, or drops it. A step waits a moment for others: there are some for each lease.
 func (q *Queue) add(r record, step bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch waiting := len(q.records) - q.head; {
-	case step && waiting >= maxSteps:
-		q.droppedSteps++
-		return
-	case waiting >= maxRecords:
-		q.dropped++
-		return
-	}
-	if len(q.records) == cap(q.records) && q.head > len(q.records)/2 {
-		n := copy(q.records, q.records[q.head:])
-		clear(q.records[n:])
-		q.records, q.head = q.records[:n], 0
-	}
-	q.records = append(q.records, r)
 	switch {
-	case q.running:
-		return
-	case !step:
-		go q.run()
-	case q.timer == nil:
-		q.timer = time.AfterFunc(gather, q.run)
-	default:
-		q.timer.Reset(gather)
-	}
-	q.running = true
-}
-
-// run hands the records to the handler.
-func (q *Queue) run() {
-	for q.handOver() {
+	case step && !q.records.Add(&r, maxSteps, false):
+		q.droppedSteps.Add(1)
+	case !step && !q.records.Add(&r, maxRecords, true):
+		q.dropped.Add(1)
 	}
 }
 
-// handOver hands the oldest record to its handler; behind the last one comes the count of
-// those that were dropped. false: there was none. An error of the handler is dropped: there is
-// nowhere to log it.
-func (q *Queue) handOver() bool {
-	q.mu.Lock()
-	if q.head < len(q.records) {
-		r := q.records[q.head]
-		q.records[q.head] = record{}
-		q.head++
-		q.written++
-		q.mu.Unlock()
-		r.handOver()
-		return true
-	}
-	q.records, q.head = q.records[:0], 0
-	n, steps := q.dropped, q.droppedSteps
-	q.dropped, q.droppedSteps = 0, 0
-	if n+steps == 0 {
-		q.running = false
-		if q.empty != nil {
-			close(q.empty)
-			q.empty = nil
-		}
-	}
-	q.mu.Unlock()
-	if n+steps == 0 {
-		return false
-	}
-	q.tellDropped(n, steps)
-	return true
-}
-
+// handOver hands a record to its handler. An error of the handler is dropped: there is nowhere to log it.
 func (r *record) handOver() {
 	level := slog.LevelDebug
 	if r.line != nil {
@@ -167,8 +100,9 @@ func (r *record) handOver() {
 }
 
 // tellDropped tells the handler how many records were dropped, and steps if it wants any.
-func (q *Queue) tellDropped(n, steps int) {
+func (q *Queue) tellDropped() {
 	ctx := context.Background()
+	n, steps := q.dropped.Swap(0), q.droppedSteps.Swap(0)
 	if steps > 0 && q.to.Enabled(ctx, slog.LevelDebug) {
 		n += steps
 	}
@@ -184,15 +118,7 @@ func (q *Queue) tellDropped(n, steps int) {
 // longer than patience for one record is not waited for: it may be waiting for the
 // caller, if that is the handler itself.
 func (q *Queue) Flush(ctx context.Context, patience time.Duration) {
-	drain.Wait(ctx, patience, func() (<-chan struct{}, uint64) {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if !q.running {
-			return nil, 0
-		}
-		if q.empty == nil {
-			q.empty = make(chan struct{})
-		}
-		return q.empty, q.written
-	})
+	if q.records != nil {
+		q.records.Flush(ctx, patience)
+	}
 }

@@ -49,8 +49,8 @@ func TestStepsLeaveRoom(t *testing.T) {
 				q.Step(t.Context(), "step", &driver.Hold{Key: "k"}, 1)
 			}
 			log.Warn("w")
-			if len(q.records)-q.head != maxSteps+1 || q.droppedSteps != maxRecords-maxSteps {
-				t.Errorf("%d records wait, %d steps were dropped", len(q.records)-q.head, q.droppedSteps)
+			if n := q.droppedSteps.Load(); n != maxRecords-maxSteps {
+				t.Errorf("%d steps were dropped", n)
 			}
 			close(h.block)
 			q.Flush(t.Context(), time.Second)

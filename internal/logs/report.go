@@ -215,7 +215,7 @@ func (t *Report) Init(log *slog.Logger, now func() time.Duration) {
 		{&t.Unknown, slog.LevelWarn, "outcome of an acquire is unknown; undoing it", ""},
 		{&t.Undo, slog.LevelWarn, "a hold could not be undone yet; trying again", "holds can be undone again"},
 		{&t.Release, slog.LevelWarn, "release not answered; repeating it", "releases are answered again"},
-		{&t.Watch, slog.LevelWarn, "the stream that wakes waiters ended; probing until it is back", "the stream that wakes waiters is back"},
+		{&t.Watch, slog.LevelWarn, "the stream for Observe ended; asking once a second until it is back", "the stream for Observe is back"},
 		{&t.Lost.sum, slog.LevelError, "more leases lost", ""},
 		{&t.Refused.sum, slog.LevelError, "the database refuses to release more holds; their keys stay taken until their TTLs end", ""},
 		{&t.Closed.sum, slog.LevelWarn, "client closed with more leases held; releasing them", ""},

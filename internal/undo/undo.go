@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/call"
 	"github.com/rowlock/rowlock/internal/logs"
+	"github.com/rowlock/rowlock/internal/repeat"
 )
 
 // Unresolved has the holds whose outcome is unknown or that no caller wants: attempts
@@ -37,6 +38,13 @@ type Task struct {
 	// Ctx is that of the call which wanted the hold or its end, for the lines of the log; nil: no caller's.
 	Ctx context.Context
 
+	// Place: what is to be ended stands in the line of its key, and has no hold as far as is known.
+	Place bool
+
+	// MayCome: attempts with the ID of the hold were sent again and again, because it stood in a line, and one of them was not answered.
+	// A store that sends an ID once cannot tell, so its Final does not count.
+	MayCome bool
+
 	// Acknowledged: the grant was seen, so any answer to the undo is final.
 	// Otherwise an undo that found nothing may have overtaken the attempt, and is
 	// repeated until an attempt still on its way would have arrived.
@@ -48,7 +56,8 @@ type Task struct {
 	pause     time.Duration // before the try after that
 	failing   bool          // the last try was not answered
 	answered  bool          // a try was; guarded by Unresolved.mu
-	silence   call.Silence
+	left      chan struct{} // of a Place: closed when it was answered; guarded by Unresolved.mu
+	silence   repeat.Silence
 
 	// refused: the last try was refused for good, and nothing is on its way. It is tried
 	// again now and then, because somebody may mend what it needs (a privilege), but
@@ -72,11 +81,16 @@ func New(store *call.Store, report *logs.Report, log *slog.Logger) *Unresolved {
 	return &Unresolved{store: store, report: report, log: log, byKey: make(map[string][]*Task), wake: make(chan struct{}, 1)}
 }
 
-// Len is how many holds are to be undone.
-func (u *Unresolved) Len() int {
+// Len is how many holds are to be undone, but for those of attempts that may still come: see awaited.
+func (u *Unresolved) Len() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.tasks)
+	for _, t := range u.tasks {
+		if t.refused != nil || u.awaited(t) {
+			n++
+		}
+	}
+	return n
 }
 
 // isRefusal reports whether err says that a release will fail the same way next time,
@@ -112,6 +126,9 @@ func (u *Unresolved) Add(t Task) {
 	defer u.mu.Unlock()
 	if u.stopped {
 		return // Close has given up; the TTL frees the key
+	}
+	if t.Place {
+		t.left = make(chan struct{})
 	}
 	u.tasks = append(u.tasks, &t)
 	u.byKey[t.Hold.Key] = append(u.byKey[t.Hold.Key], &t)
@@ -212,7 +229,7 @@ func (u *Unresolved) send(batch []*Task) {
 		}
 		if r.Status != driver.Unknown {
 			u.mu.Lock()
-			t.answered = true
+			u.answer(t)
 			u.mu.Unlock()
 		}
 		if driver.IsSilent(r.Err) {
@@ -249,7 +266,7 @@ func (u *Unresolved) final(t *Task, r driver.Result, start, now time.Duration) b
 	if r.Status == driver.Unknown {
 		return now > gone
 	}
-	return r.Final || t.Acknowledged || start > u.arrival(t) || now > gone
+	return r.Final && !t.MayCome || t.Acknowledged || start > u.arrival(t) || now > gone
 }
 
 // Unanswered reports whether there is a hold of key whose undo was not answered yet.
@@ -259,12 +276,34 @@ func (u *Unresolved) Unanswered(key string) bool {
 	return slices.ContainsFunc(u.byKey[key], func(t *Task) bool { return !t.answered })
 }
 
+// answer notes that a try was answered. Called under u.mu.
+func (u *Unresolved) answer(t *Task) {
+	if t.answered = true; t.left != nil {
+		close(t.left)
+		t.left = nil
+	}
+}
+
+// Leaving is closed when the database has answered that a place in the line of key is given up; nil: none is. A release before that
+// may pass the key to the place.
+func (u *Unresolved) Leaving(key string) <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, t := range u.byKey[key] {
+		if t.left != nil && !u.stopped {
+			return t.left
+		}
+	}
+	return nil
+}
+
 func (u *Unresolved) remove(ended map[*Task]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	has := func(t *Task) bool { return ended[t] }
 	u.tasks = slices.DeleteFunc(u.tasks, has)
 	for t := range ended {
+		u.answer(t)
 		key := t.Hold.Key
 		if u.byKey[key] = slices.DeleteFunc(u.byKey[key], has); len(u.byKey[key]) == 0 {
 			delete(u.byKey, key)
@@ -273,8 +312,12 @@ func (u *Unresolved) remove(ended map[*Task]bool) {
 }
 
 // settled reports whether no task is left that Close should wait for. Called under u.mu.
-func (u *Unresolved) settled() bool {
-	return !slices.ContainsFunc(u.tasks, func(t *Task) bool { return t.refused == nil })
+func (u *Unresolved) settled() bool { return !slices.ContainsFunc(u.tasks, u.awaited) }
+
+// awaited reports whether Close should wait for t: not for an attempt that may still come, where nothing was left when the database was asked,
+// or nothing is to be asked yet.
+func (u *Unresolved) awaited(t *Task) bool {
+	return t.refused == nil && !(t.MayCome && (t.answered || t.NotBefore > u.store.Now()))
 }
 
 // Wait waits until no task is left but those that the database refuses. When ctx ends
@@ -298,6 +341,9 @@ func (u *Unresolved) Wait(ctx context.Context) (left []string, refusal error) {
 	defer u.mu.Unlock()
 	u.stopped = true
 	for _, t := range u.tasks {
+		if t.refused == nil && !u.awaited(t) {
+			continue
+		}
 		left = append(left, t.Hold.Key)
 		if t.refused != nil {
 			refusal = t.refused

@@ -94,6 +94,7 @@ func TestFinal(t *testing.T) {
 		{"found nothing: the attempt may still come", Task{}, driver.Result{Status: driver.Removed}, 1, 2, false},
 		{"ended it, and an ID may be sent twice", Task{}, driver.Result{Status: driver.Released}, 1, 2, false},
 		{"the store says that it is final", Task{}, driver.Result{Status: driver.Removed, Final: true}, 1, 2, true},
+		{"the store says that it is final, and does not know of other attempts", Task{MayCome: true}, driver.Result{Status: driver.Released, Final: true}, 1, 2, false},
 		{"the grant was seen", Task{Acknowledged: true}, driver.Result{Status: driver.Removed}, 1, 2, true},
 		{"the grant was seen, no answer", Task{Acknowledged: true}, driver.Result{}, 1, 2, false},
 		{"sent just before the attempt has arrived", Task{}, driver.Result{Status: driver.Removed}, arrived, arrived + 1, false},
@@ -203,6 +204,31 @@ func TestWaitEnds(t *testing.T) {
 		u.Add(Task{Hold: hold("late")})
 		if u.Len() != 1 {
 			t.Errorf("%d holds, want none taken on after Wait", u.Len())
+		}
+	})
+}
+
+// TestMayCome: an attempt that may still come, where the database had nothing of it, or where nothing is to be asked yet, is neither counted
+// nor waited for; it is asked for again until it would have arrived.
+func TestMayCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, s := newUnresolved(t, always(driver.Result{Status: driver.Removed, Final: true}))
+		u.Add(Task{Hold: hold("k"), MayCome: true})
+		u.Add(Task{Hold: hold("later"), MayCome: true, NotBefore: time.Hour})
+		synctest.Wait()
+		if n := u.Len(); n != 0 {
+			t.Errorf("%d are counted", n)
+		}
+		time.Sleep(2 * time.Hour)
+		if at := s.times("k"); len(at) < 3 || at[len(at)-1] < ttl {
+			t.Errorf("asked at %v, want until %v", at, ttl)
+		}
+		if at := s.times("later"); len(at) != 1 || at[0] != time.Hour {
+			t.Errorf("asked at %v, want once, after an hour", at)
+		}
+		u.Add(Task{Hold: hold("last"), MayCome: true, Sent: 2 * time.Hour, NotBefore: 3 * time.Hour})
+		if left, err := u.Wait(t.Context()); left != nil || err != nil {
+			t.Errorf("left %q, %v", left, err)
 		}
 	})
 }

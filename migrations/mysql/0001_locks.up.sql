@@ -1,9 +1,9 @@
 -- +goose Up
 -- One row a key. The server writes all times, in UTC. A key is free when expires_at has passed.
 -- The guard index is what a guarded transaction locks; renewals never touch it.
--- wanted is the hint of a client that waits: when it ends, in ms since 1970, times 2097152, plus the client's number.
--- For keys that are shared: phase is the hold of the phase in which readers or slots have the key; gate is that of a
--- waiting exclusive attempt, which keeps new ones out until gate_until; before gate_after there is none.
+-- For keys that are shared: phase is the hold of the phase in which readers or slots have the key.
+-- line is the programs that wait for the key, 37 bytes each, 64 at most: hold ID (16), mode and 0x80 if guarded (1), slots
+-- (2), claim in us (4), since when it stands and when it ends in us since 1970 (7 and 7).
 CREATE TABLE IF NOT EXISTS rowlock_version (
   name        VARBINARY(255)  NOT NULL,
   hold        BINARY(16)      NOT NULL,
@@ -12,11 +12,8 @@ CREATE TABLE IF NOT EXISTS rowlock_version (
   acquired_at DATETIME(6)     NOT NULL,
   expires_at  DATETIME(6)     NOT NULL,
   released_at DATETIME(6)     NULL,
-  wanted      BIGINT UNSIGNED NULL,
   phase       BINARY(16)      NULL,
-  gate        BINARY(16)      NULL,
-  gate_until  DATETIME(6)     NULL,
-  gate_after  DATETIME(6)     NULL,
+  line        VARBINARY(2368) NOT NULL DEFAULT '',
   PRIMARY KEY (name),
   UNIQUE KEY guard (token, name)
 ) ENGINE=InnoDB;
@@ -30,17 +27,16 @@ CREATE TABLE IF NOT EXISTS rowlock_unique (
   acquired_at DATETIME(6)     NOT NULL,
   expires_at  DATETIME(6)     NOT NULL,
   released_at DATETIME(6)     NULL,
-  wanted      BIGINT UNSIGNED NULL,
   phase       BINARY(16)      NULL,
-  gate        BINARY(16)      NULL,
-  gate_until  DATETIME(6)     NULL,
-  gate_after  DATETIME(6)     NULL,
+  line        VARBINARY(2368) NOT NULL DEFAULT '',
   PRIMARY KEY (name),
   UNIQUE KEY guard (token, name, hold)
 ) ENGINE=InnoDB;
 
 -- SelectForUpdate: the lease beside the session that holds the lock; kept_until is the end of MinHold, conn_id the
--- number of the session, on the server that started then.
+-- number of the session, on the server that started then. wanted is the hint of a client that waits: when it ends, in ms since
+-- 1970, times 2097152, plus the client's number. For keys that are shared: gate is the hold of a waiting exclusive attempt, which
+-- keeps new readers and slots out until gate_until; before gate_after there is none.
 CREATE TABLE IF NOT EXISTS rowlock_session (
   name        VARBINARY(255)  NOT NULL,
   hold        BINARY(16)      NOT NULL,
@@ -115,16 +111,6 @@ CREATE TABLE IF NOT EXISTS rowlock_share_session (
   released_at DATETIME(6)     NULL,
   PRIMARY KEY (name, slot),
   UNIQUE KEY guard (token, name, slot)
-) ENGINE=InnoDB;
-
--- The tickets of those who wait in order, of each strategy (version, unique, for-update).
-CREATE TABLE IF NOT EXISTS rowlock_wait (
-  strategy   VARBINARY(16)   NOT NULL,
-  name       VARBINARY(255)  NOT NULL,
-  seq        BIGINT UNSIGNED NOT NULL,
-  ticket     BINARY(16)      NOT NULL,
-  expires_at DATETIME(6)     NOT NULL,
-  PRIMARY KEY (strategy, name, seq, ticket)
 ) ENGINE=InnoDB;
 
 -- LockTx: the rows that a caller's transaction locks. They are never removed.

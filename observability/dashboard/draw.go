@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,13 +15,12 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // The picture is a grid: the panels in the order of the dashboard, and then what happened.
 const (
-	columns    = 3
+	columns    = 3 // of all panels
 	width      = 26 * vg.Centimeter
 	gap        = 4 * vg.Millimeter
 	panelWidth = (width - (columns+1)*gap) / columns
@@ -58,46 +56,75 @@ func look(i int) draw.LineStyle {
 	return s
 }
 
-// draw writes the picture.
-func (r recording) draw(file string) error {
-	heights := r.heights()
+// write writes the pictures into a folder: all panels, and the few that the guide shows, each for light and for dark pages.
+func (r recording) write(folder string) error {
+	all, err := r.draw(columns)
+	if err != nil {
+		return err
+	}
+	few, err := r.only(fewPanels).draw(1)
+	if err != nil {
+		return err
+	}
+	for name, picture := range map[string][]byte{
+		"dashboard-light.svg": all, "dashboard-dark.svg": dark.Replace(all), "dashboard-few-light.svg": few, "dashboard-few-dark.svg": dark.Replace(few),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), picture, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fewPanels are what a person looks at first.
+var fewPanels = []string{"Least trust left", "Wait, p50 and p99", "Leases lost, by reason"}
+
+// only is the recording with these panels alone.
+func (r recording) only(titles []string) recording {
+	r.Panels = slices.DeleteFunc(slices.Clone(r.Panels), func(p panel) bool { return !slices.Contains(titles, p.Title) })
+	return r
+}
+
+// draw is the picture, with so many panels in a row.
+func (r recording) draw(columns int) ([]byte, error) {
+	r.Caption = wrapped(r.Caption, vg.Length(columns)*(panelWidth+gap)-gap)
+	heights := r.heights(columns)
 	height := gap + vg.Length(len(r.Caption))*lineHeight + gap
 	for _, h := range heights {
 		height += h + gap
 	}
-	var picture io.WriterTo
-	switch filepath.Ext(file) {
-	case ".svg":
-		c := vgsvg.New(width, height)
-		picture = c
-		if err := r.drawOn(draw.New(c), heights); err != nil {
-			return err
-		}
-	case ".png":
-		c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(150))}
-		picture = c
-		if err := r.drawOn(draw.New(c), heights); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("%s: a picture is .svg or .png", file)
+	c := vgsvg.New(vg.Length(columns)*(panelWidth+gap)+gap, height)
+	if err := r.drawOn(draw.New(c), heights, columns); err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
-	if _, err := picture.WriteTo(&b); err != nil {
-		return err
+	if _, err := c.WriteTo(&b); err != nil {
+		return nil, err
 	}
-	return os.WriteFile(file, smaller(b.Bytes()), 0o644)
+	return smaller(b.Bytes()), nil
+}
+
+// swap replaces colours in a style sheet.
+type swap []string
+
+// dark are the colours on a dark page.
+var dark = swap{
+	"#FFFFFF", "#0D1117", "#1E1E1E", "#E6EDF3", "#6E6E6E", "#9198A1", "#787878", "#6A737D", "#E4E4E4", "#2A313A", "#F4ECDE", "#2B2519",
+	"#0072B2", "#58B4F0", "#D55E00", "#FF9142", "#009E73", "#35D0A0", "#CC79A7", "#F08CC0", "#E69F00", "#E0B040", "#000000", "#FFFFFF",
+}
+
+// Replace is a picture with these colours.
+func (s swap) Replace(picture []byte) []byte {
+	head, body, _ := bytes.Cut(picture, []byte("</style>"))
+	return slices.Concat([]byte(strings.NewReplacer(s...).Replace(string(head))), []byte("</style>"), body)
 }
 
 var styled = regexp.MustCompile(`style="([^"]*)"`)
 
 // smaller is an SVG whose styles, of which there are few, are written once each. Where its font is missing another takes
-// its place that is as wide. What is no SVG stays as it is.
+// its place that is as wide.
 func smaller(picture []byte) []byte {
 	begin := bytes.Index(picture, []byte("<g "))
-	if begin < 0 || !bytes.HasPrefix(picture, []byte("<?xml")) {
-		return picture
-	}
 	names := make(map[string]string)
 	sheet := []byte("<style>\n")
 	body := styled.ReplaceAllFunc(picture[begin:], func(attribute []byte) []byte {
@@ -112,12 +139,12 @@ func smaller(picture []byte) []byte {
 }
 
 // heights are those of the rows of the grid: the panels of each have room for the longest of their legends.
-func (r recording) heights() (all []vg.Length) {
+func (r recording) heights(columns int) (all []vg.Length) {
 	for i := range len(r.Panels) + 1 { // one more: what happened
 		if i%columns == 0 {
 			all = append(all, 0)
 		}
-		need := headHeight + vg.Length(len(r.happened()))*lineHeight
+		need := headHeight + vg.Length(len(r.happened(columns)))*lineHeight
 		if i < len(r.Panels) {
 			need = headHeight + plotHeight + vg.Length(len(r.Panels[i].legend()))*lineHeight
 		}
@@ -127,7 +154,7 @@ func (r recording) heights() (all []vg.Length) {
 }
 
 // drawOn draws everything.
-func (r recording) drawOn(c draw.Canvas, heights []vg.Length) error {
+func (r recording) drawOn(c draw.Canvas, heights []vg.Length, columns int) error {
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
 	top := c.Max.Y - gap
@@ -141,7 +168,7 @@ func (r recording) drawOn(c draw.Canvas, heights []vg.Length) error {
 			}
 		} else {
 			head(cell, "What happened", "", "")
-			for n, line := range r.happened() {
+			for n, line := range r.happened(columns) {
 				cell.FillText(style(8, ink), vg.Point{X: cell.Min.X, Y: cell.Max.Y - headHeight - vg.Length(n)*lineHeight}, line)
 			}
 		}
@@ -166,7 +193,7 @@ func head(c draw.Canvas, title, unit, row string) {
 	bold := style(10, ink)
 	bold.Font.Weight = 3 // bold
 	c.FillText(bold, vg.Point{X: c.Min.X, Y: c.Max.Y}, title)
-	c.FillText(style(8, faint), vg.Point{X: c.Min.X + wider*bold.Width(title+" "), Y: c.Max.Y - vg.Points(1.6)}, unit)
+	c.FillText(style(8, faint), vg.Point{X: c.Min.X + 1.08*wider*bold.Width(title) + vg.Points(5), Y: c.Max.Y - vg.Points(1.6)}, unit)
 	right := style(8, faint)
 	right.XAlign = draw.XRight
 	c.FillText(right, vg.Point{X: c.Max.X, Y: c.Max.Y - vg.Points(1.6)}, row)
@@ -220,21 +247,31 @@ func withAlign(s, of text.Style) text.Style {
 }
 
 // happened says what was done to the programs, in lines that fill what the panels leave of the last row.
-func (r recording) happened() (all []string) {
-	s := style(8, ink)
+func (r recording) happened(columns int) (all []string) {
 	free := vg.Length(columns - len(r.Panels)%columns)
-	wide := free*panelWidth + (free-1)*gap
 	for i, e := range r.Events {
 		when := fmt.Sprintf("%.0f s", e.From)
 		if e.To > 0 {
 			when = fmt.Sprintf("%.0f to %.0f s", e.From, e.To)
 		}
-		line := fmt.Sprintf("%d: %s:", i+1, when)
-		for word := range strings.FieldsSeq(e.Text) {
-			if wider*s.Width(line+" "+word) > wide {
-				all, line = append(all, line), "   "
+		all = append(all, fmt.Sprintf("%d: %s: %s", i+1, when, e.Text))
+	}
+	return wrapped(all, free*panelWidth+(free-1)*gap)
+}
+
+// wrapped are lines that are cut where they are too long, and go on a little to the right.
+func wrapped(lines []string, wide vg.Length) (all []string) {
+	s := style(8, ink)
+	for _, text := range lines {
+		line := ""
+		for word := range strings.FieldsSeq(text) {
+			if line != "" && wider*s.Width(line+" "+word) > wide {
+				all, line = append(all, line), "  "
 			}
-			line += " " + word
+			if line != "" {
+				line += " "
+			}
+			line += word
 		}
 		all = append(all, line)
 	}

@@ -1,4 +1,4 @@
-// Dashboard makes the picture of the Grafana dashboard in the documentation: programs that share locks in the MySQL and
+// Dashboard makes the pictures of the Grafana dashboard in the documentation: programs that share locks in the MySQL and
 // the MongoDB which ROWLOCK_TEST_MYSQL_DSN and ROWLOCK_TEST_MONGO_URI name, a Prometheus that scrapes them every second
 // while things go wrong, and what it answers to the expressions of grafana.json. A panel without an answer is an
 // error. Grafana itself takes no part: lines, colours and the arrangement are of this program.
@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "docs/img/dashboard.svg", "the picture, a `file` .svg or .png")
+	out := flag.String("out", "docs/img", "a `folder` for the pictures")
 	file := flag.String("dashboard", "observability/grafana.json", "the dashboard, a `file`")
 	to := flag.String("to", "", "write what was recorded to a `file`")
 	from := flag.String("from", "", "draw what an earlier run has written to a `file`")
@@ -60,9 +60,5 @@ func run(ctx context.Context, dashboard, from, to, out string) (err error) {
 			return err
 		}
 	}
-	if err := r.draw(out); err != nil {
-		return err
-	}
-	fmt.Println(out)
-	return nil
+	return r.write(out)
 }

@@ -19,10 +19,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock"
+	promrowlock "github.com/rowlock/rowlock/adapters/prom"
 	"github.com/rowlock/rowlock/driver"
 	mongolock "github.com/rowlock/rowlock/mongo"
 	mysqllock "github.com/rowlock/rowlock/mysql"
-	"github.com/rowlock/rowlock/promrowlock"
 )
 
 // task is what a process is told that it is.

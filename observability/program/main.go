@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rowlock/rowlock"
+	promrowlock "github.com/rowlock/rowlock/adapters/prom"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/memory"
-	"github.com/rowlock/rowlock/promrowlock"
 )
 
 func main() {

@@ -9,6 +9,8 @@
   let source = null;
   let paused = false;
   let heard = Date.now();
+  let shown = ""; // the figures
+  let old = Number(document.body.dataset.old); // while the database does not answer: the time of its last answer
 
   // span is a duration in words: the same as in Go.
   const span = (ms) => {
@@ -21,7 +23,7 @@
 
   // count moves all times on, as of now.
   const count = () => {
-    const now = Date.now() + ahead;
+    const now = old || Date.now() + ahead;
     for (const e of document.querySelectorAll("[data-from]")) e.textContent = span(now - Number(e.dataset.from));
     for (const e of document.querySelectorAll("[data-until]")) {
       const left = Number(e.dataset.until) - now;
@@ -48,7 +50,10 @@
       });
       return;
     }
-    if (!rows) return;
+    if (!rows) {
+      byId("facts")?.replaceChildren(fresh);
+      return;
+    }
     const next = [...rows.children].find((row) => row.dataset.id > id); // the order of the IDs is that of the keys
     rows.insertBefore(fresh, next || null);
   };
@@ -60,8 +65,10 @@
   const update = (u) => {
     heard = Date.now();
     ahead = u.at - heard;
+    old = u.old;
+    document.body.classList.toggle("old", old > 0);
+    for (const id of u.gone || []) find(id)?.remove();
     if (rows) {
-      for (const id of u.gone || []) find(id)?.remove();
       if (u.whole) {
         const shown = new Set((u.rows || []).map((row) => row.id));
         for (const row of [...rows.children]) if (!shown.has(row.dataset.id)) row.remove();
@@ -70,14 +77,26 @@
     for (const row of u.rows || []) put(row);
     if (rows) {
       byId("none").hidden = rows.children.length > 0;
+      byId("table").hidden = rows.children.length === 0;
+      text(byId("none"), u.none);
+      text(byId("caption"), u.caption);
       byId("more").hidden = !u.next;
       byId("more").firstElementChild.setAttribute("href", u.next || "?");
     }
+    if (byId("unknown")) byId("unknown").hidden = byId("facts").children.length > 0;
+    if (byId("act")) byId("act").hidden = old > 0;
     if (u.losses !== undefined && byId("losses")) byId("losses").innerHTML = u.losses; // as above
     byId("problem").hidden = !u.problem;
     text(byId("problem"), u.problem);
-    text(byId("summary"), u.summary);
-    text(live, `Live, as of ${u.clock}.`);
+    const summary = byId("summary");
+    if (summary && shown !== u.summary) summary.innerHTML = shown = u.summary; // as above
+    const needs = byId("needs");
+    if (needs && u.needs !== undefined) {
+      needs.innerHTML = u.needs;
+      needs.hidden = u.needs === "";
+    }
+    if (old > 0) text(live, u.clock ? `Not live: as of ${u.clock}.` : "Not live.");
+    else text(live, `Live, as of ${u.clock}.`);
     count();
   };
 

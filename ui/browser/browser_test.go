@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/memory"
 	"github.com/rowlock/rowlock/ui"
 	"github.com/rowlock/rowlock/ui/browser"
@@ -53,9 +55,22 @@ func must(t testing.TB, err error) {
 // site is a page in a tab of its own, about a store of its own.
 type site struct {
 	t     *testing.T
-	store *memory.Store
+	store *fallible
 	url   string
 	tab   context.Context
+}
+
+// fallible is a store whose lists can fail.
+type fallible struct {
+	*memory.Store
+	fails atomic.Bool
+}
+
+func (s *fallible) List(ctx context.Context, prefix, after string, limit int) ([]driver.Info, error) {
+	if s.fails.Load() {
+		return nil, errors.New("the database has gone")
+	}
+	return s.Store.List(ctx, prefix, after, limit)
 }
 
 // open shows a page. What the browser complains of fails the test: errors of the console, violations of the
@@ -68,7 +83,7 @@ func open(t *testing.T, o ui.Options) *site {
 		}
 		t.Fatal(missing)
 	}
-	s := &site{t: t, store: memory.New()}
+	s := &site{t: t, store: &fallible{Store: memory.New()}}
 	h, err := ui.New(s.store, o)
 	must(t, err)
 	mux := http.NewServeMux()

@@ -14,4 +14,4 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 )
 
-replace github.com/rowlock/rowlock => ../../
+replace github.com/rowlock/rowlock => ../..

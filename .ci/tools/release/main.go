@@ -18,7 +18,7 @@ import (
 const rootModule = "github.com/rowlock/rowlock"
 
 // published are the folders of the modules that users get. Those that are not there yet are left out.
-var published = []string{".", "gocron", "cronlock", "cmd/rowlock"}
+var published = []string{".", "adapters/gocron", "adapters/cron", "adapters/otel", "adapters/prom", "cmd/rowlock"}
 
 func main() {
 	dirty := flag.Bool("dirty", false, "take the files as they are, also those with changes that are not committed")

@@ -22,15 +22,21 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/rowlock/rowlock"
-	"github.com/rowlock/rowlock/cronlock"
-	gocronlock "github.com/rowlock/rowlock/gocron"
+	cronlock "github.com/rowlock/rowlock/adapters/cron"
+	gocronlock "github.com/rowlock/rowlock/adapters/gocron"
+	otelrowlock "github.com/rowlock/rowlock/adapters/otel"
+	promrowlock "github.com/rowlock/rowlock/adapters/prom"
 	"github.com/rowlock/rowlock/memory"
 	"github.com/rowlock/rowlock/migrations"
 	mongolock "github.com/rowlock/rowlock/mongo"
 	mysqllock "github.com/rowlock/rowlock/mysql"
 )
 
-var _ = mongolock.Options{}
+var (
+	_ = mongolock.Options{}
+	_ = otelrowlock.Config{}
+	_ = promrowlock.Options{}
+)
 
 func main() {
 	ctx := context.Background()

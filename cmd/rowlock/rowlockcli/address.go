@@ -1,8 +1,11 @@
 package rowlockcli
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -42,10 +45,17 @@ func parseAddress(text string) (address, error) {
 	default:
 		return a, invalid("the database's URL begins with %q: use mysql://, mariadb://, mongodb:// or mongodb+srv://", scheme+"://")
 	}
-	// The host part of a mongodb URL is no URL's: it may name several hosts.
+	// The host part of a mongodb URL is no URL's: it may name several hosts. In one of mysql # ends it.
+	ends := "/?"
+	if a.kind == "mysql" {
+		ends = "/?#"
+	}
 	authority := after
-	if end := strings.IndexAny(after, "/?"); end >= 0 {
+	if end := strings.IndexAny(after, ends); end >= 0 {
 		authority = after[:end]
+		if strings.Contains(after[end:], "@") { // in a password, half of which would be taken for the host
+			return a, invalid("the URL has an @ after its host: in user, password, database and parameters write @ as %%40, / as %%2F, ? as %%3F, # as %%23 and %% as %%25, or give the password apart (ROWLOCK_PASSWORD, --password-file)")
+		}
 	}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		a.user, a.password, a.hasPassword = strings.Cut(authority[:at], ":")
@@ -75,45 +85,25 @@ func (a address) database() string {
 }
 
 // authSource is the database of MongoDB that knows the user.
-func (a address) authSource() string {
-	_, query, _ := strings.Cut(a.rest, "?")
-	for _, parameter := range strings.Split(query, "&") {
-		if name, value, _ := strings.Cut(parameter, "="); strings.EqualFold(name, "authSource") {
-			if decoded, err := url.QueryUnescape(value); err == nil {
-				return decoded
-			}
-			return value
-		}
-	}
-	return a.database()
-}
+func (a address) authSource() string { return cmp.Or(a.parameter("authSource"), a.database()) }
 
-// secrets are the forms in which the password may turn up in a message.
-func (a address) secrets() []string {
-	var secrets []string
-	for _, s := range append([]string{a.password}, passwordParameters(a.rest)...) {
-		if s == "" {
-			continue
+// login names the user and the server, so that two addresses can be compared.
+func (a address) login() string {
+	if a.scheme == "" {
+		config, err := mysql.ParseDSN(a.text)
+		if err != nil {
+			return ""
 		}
-		secrets = append(secrets, s)
-		if decoded, err := url.PathUnescape(s); err == nil && decoded != s {
-			secrets = append(secrets, decoded)
-		}
+		return a.kind + " " + config.User + "@" + config.Addr
 	}
-	return secrets
-}
-
-// passwordParameters are the values of a URL's parameters that are passwords, as
-// tlsCertificateKeyFilePassword of MongoDB.
-func passwordParameters(rest string) (values []string) {
-	_, query, _ := strings.Cut(rest, "?")
-	for _, parameter := range strings.Split(query, "&") {
-		name, value, _ := strings.Cut(parameter, "=")
-		if strings.Contains(strings.ToLower(name), "password") {
-			values = append(values, value)
-		}
+	hosts := a.rest
+	if end := strings.IndexAny(hosts, "/?#"); end >= 0 {
+		hosts = hosts[:end]
 	}
-	return values
+	if _, _, err := net.SplitHostPort(hosts); err != nil && a.kind == "mysql" {
+		hosts = net.JoinHostPort(strings.Trim(hosts, "[]"), "3306")
+	}
+	return a.kind + " " + decoded(a.user) + "@" + strings.ToLower(hosts)
 }
 
 // withPassword is the address with that password, which is not encoded.
@@ -132,8 +122,32 @@ func (a address) withPassword(password string) (address, error) {
 	return parseAddress(config.FormatDSN())
 }
 
-// String is the address without the password.
+// withTLS is the address of a MySQL server with TLS by a configuration that the driver knows under that name.
+func (a address) withTLS(name string) (address, error) {
+	if a.scheme == "" {
+		config, err := mysql.ParseDSN(a.text)
+		if err != nil {
+			return a, err
+		}
+		config.TLS, config.TLSConfig = nil, name
+		return parseAddress(config.FormatDSN())
+	}
+	before, query, _ := strings.Cut(a.text, "?")
+	others := slices.DeleteFunc(strings.Split(query, "&"), func(p string) bool { return p == "" || strings.HasPrefix(p, "tls=") })
+	return parseAddress(before + "?" + strings.Join(append(others, "tls="+name), "&"))
+}
+
+// String is the address without the password, and without the values of parameters that may be secret.
 func (a address) String() string {
+	before, query := a.parts()
+	if query == "" {
+		return before
+	}
+	return before + "?" + maskParameters(query)
+}
+
+// parts are the address without the password, and its parameters.
+func (a address) parts() (before, query string) {
 	if a.scheme != "" {
 		user := ""
 		if a.user != "" {
@@ -142,20 +156,20 @@ func (a address) String() string {
 		if a.hasPassword {
 			user = a.user + ":***@"
 		}
-		rest := a.rest
-		for _, value := range passwordParameters(rest) {
-			rest = strings.ReplaceAll(rest, "="+value, "=***")
-		}
-		return a.scheme + "://" + user + rest
+		before, query, _ = strings.Cut(a.rest, "?")
+		return a.scheme + "://" + user + before, query
 	}
 	config, err := mysql.ParseDSN(a.text)
 	if err != nil {
-		return "(an address that cannot be read)"
+		return "(an address that cannot be read)", ""
 	}
 	if config.Passwd != "" {
 		config.Passwd = "***"
 	}
-	return config.FormatDSN()
+	text := config.FormatDSN()
+	slash := strings.LastIndexByte(text, '/') // none in the parameters, where it is encoded
+	name, query, _ := strings.Cut(text[slash+1:], "?")
+	return text[:slash+1] + name, query
 }
 
 // space names the lock space for [stack], without the password.
@@ -163,8 +177,11 @@ func (a address) space() string {
 	if a.scheme != "" {
 		return a.rest
 	}
-	_, rest, _ := strings.Cut(a.text, "@")
-	return rest
+	config, err := mysql.ParseDSN(a.text)
+	if err != nil {
+		return ""
+	}
+	return config.Addr + "/" + config.DBName
 }
 
 func invalid(format string, args ...any) error {

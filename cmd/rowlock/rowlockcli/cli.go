@@ -34,18 +34,11 @@ type Config struct {
 	Open func(context.Context) (driver.Store, func(), error)
 }
 
-// New makes the command with all others below it.
-func New(c Config) *cobra.Command {
-	if c.Name == "" {
-		c.Name = "rowlock"
-	}
-	a := &app{config: c}
-	root := &cobra.Command{
-		Use:   c.Name,
-		Short: "Run commands under a lock in MySQL, MariaDB or MongoDB; show and mend locks",
-		Long: `Runs commands under a lock that is kept in MySQL, MariaDB or MongoDB, and shows and mends such locks.
+const rootLong = `Runs commands under a lock that is kept in MySQL, MariaDB or MongoDB, and shows and mends such locks.`
 
-Where the locks are says --db, or the variable ROWLOCK_DB, or a line "db = URL" in the file --config,
+const rootDatabase = `
+
+--db says where the locks are, or the variable ROWLOCK_DB, or a line "db = URL" in the file --config,
 ROWLOCK_CONFIG, ~/.config/rowlock/config or /etc/rowlock/config. A URL is one of
 
   mysql://user@host:3306/database         the tables are in that database; also mariadb://
@@ -53,17 +46,33 @@ ROWLOCK_CONFIG, ~/.config/rowlock/config or /etc/rowlock/config. A URL is one of
   user@tcp(host:3306)/database            the form of the Go driver for MySQL
 
 The password is best not in a URL, and not on the command line, where others see it: set ROWLOCK_PASSWORD,
-or name a file by --password-file.`,
+or name a file by --password-file.`
+
+// New makes the command with all others below it.
+func New(c Config) *cobra.Command {
+	if c.Name == "" {
+		c.Name = "rowlock"
+	}
+	a := &app{config: c}
+	root := &cobra.Command{
+		Use:           c.Name,
+		Short:         "Run commands under a lock in MySQL, MariaDB or MongoDB; show and mend locks",
+		Long:          rootLong,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	if c.Open == nil {
+		root.Long += rootDatabase
 	}
 	root.SetFlagErrorFunc(flagError)
 	a.addFlags(root.PersistentFlags())
 	root.AddCommand(a.runCommand(), a.guardCommand(),
 		a.lsCommand(), a.showCommand(), a.watchCommand(), a.waitCommand(), a.freeCommand(), a.reapCommand(), a.runsCommand(),
 		a.migrateCommand(), a.grantsCommand(), a.doctorCommand(), a.uiCommand(), a.versionCommand())
+	root.SetHelpFunc(a.showHelp)
+	arrange(root)
 	return root
 }
 
@@ -82,17 +91,18 @@ func execute(root *cobra.Command) (code int) {
 		return 0
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(os.Stderr, "rowlock: "+text)
+		sayLast(text)
 	}
 	return ExitCode(err)
 }
 
 // app is what the commands share.
 type app struct {
-	config  Config
-	flags   flags
-	stderr  io.Writer
-	secrets []string // passwords, which are taken out of every message
+	config   Config
+	flags    flags
+	stderr   io.Writer
+	secrets  []string  // passwords, which are taken out of every message
+	resolved *settings // nil: not yet
 }
 
 // say writes a line on stderr.
@@ -151,17 +161,7 @@ func (q quiet) Unwrap() error { return q.error }
 func (m message) Error() string { return m.text }
 func (m message) Unwrap() error { return m.err }
 
-// flagError makes an error in flags one of usage.
-func flagError(cmd *cobra.Command, err error) error {
-	text := err.Error()
-	if len(os.Args) > 1 {
-		for _, arg := range os.Args[1:] {
-			if arg == "-db" {
-				text = "-db: long options have two dashes: use --db"
-			}
-		}
-	}
-	return &ExitError{Code: exitUsage, Err: fmt.Errorf("%s (see %s --help)", text, cmd.CommandPath())}
-}
-
 var errNoDatabase = errors.New("no database is named: use --db URL, ROWLOCK_DB, or a line \"db = URL\" in a file (see rowlock --help)")
+
+// errPassDB: this rowlock is in the command of another, whose address may be in that one's environment only.
+var errPassDB = errors.New("no database is named here: rowlock run around this command took ROWLOCK_DB out of its environment: use --pass-db there, or a line \"db = URL\" in a file")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/defaults"
 )
 
 // examiner is a store that can be looked at.
@@ -76,7 +77,7 @@ looked at. What the user has no right to see is skipped, and counts as good; wit
 	set.StringSliceVar(&o.Ignore, "ignore", nil, "do not look at these `IDs`, as RL104,RL122")
 	set.BoolVar(&o.ReadOnly, "read-only", false, "only read: nothing is measured but the clock")
 	set.BoolVar(&o.Migrate, "migrate", false, "look whether the user may make tables too")
-	set.Var(&ttl, "ttl", "the TTL of your locks (default 30s)")
+	set.Var(&ttl, "ttl", fmt.Sprintf("the TTL of your locks (default %s)", defaults.TTL))
 	set.Var(&failover, "failover", "how long the database may take to name a new primary (default: as is known of its kind)")
 	set.IntVar(&o.Programs, "programs", 1, "how `many` programs use the locks")
 	set.IntVar(&o.Connections, "connections", 0, "MySQL: how `many` connections each program has (default 10)")

@@ -25,7 +25,7 @@ func describeReport(w io.Writer, r *doctor.Report, all bool) {
 	}
 	fmt.Fprintf(w, "%s; %s\n", r.Server, strategy)
 	if r.Renewal.P99 > 0 {
-		fmt.Fprintf(w, "99 of 100: statement %s, lock %s, renewal %s; a TTL of %s or more is sane\n",
+		fmt.Fprintf(w, "p99: statement %s, lock %s, renewal %s; a TTL of %s or more is sane\n",
 			precise(r.Statement.P99), precise(r.Commit.P99), precise(r.Renewal.P99), short(r.SaneTTL))
 	}
 	shown := slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return !all && f.Severity <= doctor.Info })

@@ -3,14 +3,25 @@ package rowlockcli
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // duration is a flag's time: 90, 1.5 (seconds, as flock takes them), 90s, 1h30m, 2d.
 type duration time.Duration
 
+// String is what the help shows as the default: 0, which it leaves out, 90s, 1m, 1h30m.
 func (d *duration) String() string {
+	if *d == 0 {
+		return "0"
+	}
 	text := time.Duration(*d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
 	return text
 }
 

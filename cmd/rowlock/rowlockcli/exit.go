@@ -14,7 +14,7 @@ import (
 )
 
 // The exit codes, beside those of a command that was run. They are those of sysexits.h and of sh,
-// but for 79.
+// but for 79 and 80.
 const (
 	exitFailed      = 1   // the answer is no: a key is not free, something is missing
 	exitUsage       = 64  // the command line cannot be used
@@ -23,6 +23,7 @@ const (
 	exitHeld        = 75  // the key is held
 	exitConfig      = 78  // password, privileges or tables are missing
 	exitLost        = 79  // the lease was lost before the command ended
+	exitMaxHold     = 80  // the command was ended because --max-hold was over
 	exitNotRunnable = 126 // the command cannot be executed
 	exitNotFound    = 127 // the command was not found
 	exitSignal      = 128 // + the number of the signal

@@ -52,7 +52,7 @@ func (q *query) free(key string, yes, alive bool, token int64) error {
 	if !ok {
 		return fmt.Errorf("%w: this store cannot end a hold", driver.ErrNotSupported)
 	}
-	seen, err := q.lookWithLine(key)
+	seen, err := q.look(key)
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,7 @@ func (q *query) free(key string, yes, alive bool, token int64) error {
 	switch stateOf(seen.Info) {
 	case "free":
 		q.print("%q is free: there is nothing to end", key)
+		q.hintStrategy(seen.Info)
 		return nil
 	case "pinned":
 		return no("%q is held by nobody: an open transaction of its last holder must end first; docs/operations.md says how to find it", key)

@@ -2,6 +2,7 @@ package rowlockcli
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"regexp"
 	"strings"
@@ -15,10 +16,11 @@ func (a *app) grantsCommand() *cobra.Command {
 	var user string
 	cmd := &cobra.Command{
 		Use:   "grants",
-		Short: "Print the statements that give a user the privileges that locks need",
-		Long: `Prints the statements that give a user what locks need: for MySQL and MariaDB the four verbs on the tables of
-the strategy, for MongoDB a role that it is given, for mongosh. Nothing is sent to the database. The tables (MongoDB:
-the collections) and the user must be there first.`,
+		Short: "Print the statements that make a user with the privileges that locks need",
+		Long: `Prints the statements that make a user and give it what locks need: for MySQL and MariaDB the four verbs on the
+tables of the strategy, for MongoDB a role, for mongosh. Nothing is sent to the database; an administrator pipes them
+into the client: rowlock grants | tee grants.sql | mysql. The tables (MongoDB: the collections) must be there first.
+A user that is there stays as it is. A new one gets a password that is random: it is in what is printed.`,
 		Args: cobra.NoArgs,
 		RunE: a.command(func(cmd *cobra.Command, _ []string) error {
 			if a.config.Open != nil {
@@ -64,7 +66,7 @@ func mysqlGrants(s settings, user string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- in mysql, as an administrator, when the user is there: CREATE USER %s IDENTIFIED BY 'PASSWORD';\n", user)
+	fmt.Fprintf(&b, "-- in mysql, as an administrator. The password is random, and for a new user only.\nCREATE USER IF NOT EXISTS %s IDENTIFIED BY '%s';\n", user, newPassword())
 	for _, m := range createTable.FindAllStringSubmatch(statements, -1) {
 		if of, one := tablesOf[strings.TrimPrefix(m[1], s.prefix+"_")]; one && of != s.strategy {
 			continue
@@ -73,6 +75,9 @@ func mysqlGrants(s settings, user string) (string, error) {
 	}
 	return b.String(), nil
 }
+
+// newPassword is what policies of servers take: letters of both kinds, figures and another sign.
+func newPassword() string { return "a-" + rand.Text() + "7" }
 
 func mongoGrants(s settings, user string) string {
 	database, of := s.address.database(), s.address.authSource()
@@ -84,15 +89,16 @@ func mongoGrants(s settings, user string) string {
 		}
 		resources = append(resources, fmt.Sprintf(`    {"resource": {"db": %q, "collection": %q}, "actions": ["find", "insert", "update", "remove"%s]}`, database, s.collection+suffix, more))
 	}
-	return fmt.Sprintf(`// in mongosh, as an administrator
+	return fmt.Sprintf(`// in mongosh, as an administrator. The password is random, and for a new user only.
+if (!db.getSiblingDB(%[1]q).getRole("rowlock")) db.getSiblingDB(%[1]q).runCommand({"createRole": "rowlock", "privileges": [], "roles": []})
 db.getSiblingDB(%[1]q).runCommand({
-  "createRole": "rowlock",
+  "updateRole": "rowlock",
   "privileges": [
 %[2]s
   ],
   "roles": []
 })
-// when the user is there: db.getSiblingDB(%[3]q).createUser({"user": %[4]q, "pwd": passwordPrompt(), "roles": []})
+if (!db.getSiblingDB(%[3]q).getUser(%[4]q)) db.getSiblingDB(%[3]q).createUser({"user": %[4]q, "pwd": %[5]q, "roles": []})
 db.getSiblingDB(%[3]q).runCommand({"grantRolesToUser": %[4]q, "roles": [{"role": "rowlock", "db": %[1]q}]})
-`, database, strings.Join(resources, ",\n"), of, user)
+`, database, strings.Join(resources, ",\n"), of, user, newPassword())
 }

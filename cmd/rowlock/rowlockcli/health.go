@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 )
 
@@ -20,16 +19,24 @@ type health struct {
 	server *http.Server
 
 	mu    sync.Mutex
-	lease *rowlock.Lease // nil: the command does not run
+	lease *hold // nil: the command does not run
 
 	asking sync.Mutex // one request asks the database, the others wait for its answer
 	seen   driver.Info
 	at     time.Time // of seen
 }
 
-// startHealth listens on the address of --http.
+// startHealth listens on the address of --http; without a host on that of this machine alone, because nobody is asked for
+// a password.
 func startHealth(r *run) (*health, error) {
-	listener, err := net.Listen("tcp", r.f.http)
+	host, port, err := net.SplitHostPort(r.f.http)
+	if err != nil {
+		return nil, invalid("--http %s: use :PORT, which is 127.0.0.1:PORT, or 0.0.0.0:PORT for every network", r.f.http)
+	}
+	if host == "" || strings.EqualFold(host, "localhost") { // which a resolver may give another address
+		host = "127.0.0.1"
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, &ExitError{Code: exitUsage, Err: fmt.Errorf("--http %s: %w", r.f.http, err)}
 	}
@@ -51,7 +58,7 @@ func (h *health) close() {
 }
 
 // set says that the command runs under a lease; nil: it does not run.
-func (h *health) set(lease *rowlock.Lease) {
+func (h *health) set(lease *hold) {
 	if h == nil {
 		return
 	}
@@ -101,9 +108,11 @@ func (h *health) metrics(w http.ResponseWriter, _ *http.Request) {
 	if h.held() {
 		value = 1
 	}
-	m := &metrics{key: h.run.key}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var b strings.Builder
-	fmt.Fprintf(&b, "# HELP rowlock_run_held Whether the key is held, and the command runs.\n# TYPE rowlock_run_held gauge\nrowlock_run_held%s %d\n", m.label(), value)
+	b.WriteString("# HELP rowlock_run_held Whether the key is held, and the command runs.\n# TYPE rowlock_run_held gauge\n")
+	for _, key := range h.run.keys {
+		fmt.Fprintf(&b, "rowlock_run_held%s %d\n", (&metrics{key: key}).label(), value)
+	}
 	_, _ = w.Write([]byte(b.String()))
 }

@@ -30,8 +30,9 @@ func (a *app) lsCommand() *cobra.Command {
 		Short: "List the keys that are taken, and by whom",
 		Long: `Lists the keys that begin with PREFIX and are held, kept (released, but --min-hold is not over) or pinned (an
 open transaction of the last holder must end first). With --all also those that are free and were used lately.
-Bytes that cannot be printed are shown as \xNN. LEFT is when the lease ends if it is not renewed. WANTED says
-that somebody waits; a number, that so many do with --fair.
+Bytes that cannot be printed are shown as \xNN; of what is longer than 40 columns the middle is left out (-o names
+and -o json have it whole). LEFT is when the lease ends if it is not renewed. WAITING is how many programs wait for the
+key; with --strategy for-update they are not counted, and 1+ says that at least one does.
 
 HOLDERS says how many have a key by run --shared (readers) or run --slots; - is one alone. OWNER is one of them
 then, AGE how long the key is held so, and LEFT the time until the last of their leases ends. It only reads.`,
@@ -78,6 +79,9 @@ then, AGE how long the key is held so, and LEFT the time until the last of their
 			})
 			if err == nil || found > 0 {
 				flush()
+			}
+			if err == nil && found == 0 && len(args) == 0 && after == "" {
+				q.hintStrategy(driver.Info{})
 			}
 			if err == nil && more {
 				q.say("there are more: --after %q, or --limit 0", after)
@@ -129,7 +133,8 @@ func writer(q *query, form string) (write func(driver.Info), flush func(), err e
 		return func(i driver.Info) { _ = encoder.Encode(asJSON(i)) }, whole, nil
 	case "table":
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "KEY\tSTATE\tHOLDERS\tOWNER\tAGE\tLEFT\tTOKEN\tWANTED")
+		seen, cut := make(map[string]bool), false
+		fmt.Fprintln(table, "KEY\tSTATE\tHOLDERS\tOWNER\tAGE\tLEFT\tTOKEN\tWAITING")
 		return func(i driver.Info) {
 			who, held, left := "-", "-", "-"
 			if i.InPhase() {
@@ -141,25 +146,25 @@ func writer(q *query, form string) (write func(driver.Info), flush func(), err e
 			if i.Held {
 				left = short(i.Left)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", printable(i.Key), stateOf(i), who, printable(i.Owner), held, left, i.Token, wanted(i))
-		}, func() { _ = table.Flush(); whole() }, nil
+			key, owner := printable(i.Key), printable(i.Owner)
+			cut = cut || shorten(key) != key || shorten(owner) != owner
+			seen[stateOf(i)] = true
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shorten(key), stateOf(i), who, shorten(owner), held, left, i.Token, waiting(i))
+		}, func() { _ = table.Flush(); whole(); q.explain(seen, cut) }, nil
 	}
 	return nil, nil, invalid("-o %s: use table, names or json", form)
 }
 
-// wanted says whether somebody waits for a key.
-func wanted(i driver.Info) string {
+// waiting says how many programs wait for a key.
+func waiting(i driver.Info) string {
 	switch {
-	case i.Waiting > 0:
-		return strconv.Itoa(i.Waiting)
-	case waitedFor(i):
-		return "yes"
+	case i.Waiting == 0:
+		return "-"
+	case i.WaitingSince.IsZero():
+		return strconv.Itoa(i.Waiting) + "+"
 	}
-	return "-"
+	return strconv.Itoa(i.Waiting)
 }
-
-// waitedFor reports whether somebody waits: a client that has left a hint, a ticket or a gate.
-func waitedFor(i driver.Info) bool { return i.Wanted.Client != 0 || i.Waiting > 0 || i.Gated }
 
 // keyJSON is a key for programs.
 type keyJSON struct {
@@ -171,19 +176,17 @@ type keyJSON struct {
 	LeftMS int64  `json:"left_ms"`
 	Token  int64  `json:"token"`
 	Hold   string `json:"hold,omitempty"`
-	Wanted bool   `json:"wanted"`
 
-	Readers int  `json:"readers,omitempty"` // of a key that several can have
-	Slots   int  `json:"slots,omitempty"`
-	Gated   bool `json:"gated,omitempty"` // no new ones come in
+	Readers int `json:"readers,omitempty"` // of a key that several can have
+	Slots   int `json:"slots,omitempty"`
 
-	Waiting      int    `json:"waiting,omitempty"` // with --fair
-	WaitingSince string `json:"waiting_since,omitempty"`
+	Waiting      int    `json:"waiting"`                 // programs
+	WaitingSince string `json:"waiting_since,omitempty"` // the first of them; none: at least so many wait
 }
 
 func asJSON(i driver.Info) keyJSON {
-	j := keyJSON{Key: i.Key, State: stateOf(i), Owner: i.Owner, LeftMS: i.Left.Milliseconds(), Token: i.Token, Wanted: waitedFor(i),
-		Readers: i.Readers, Slots: i.Slots, Gated: i.Gated, Waiting: i.Waiting}
+	j := keyJSON{Key: i.Key, State: stateOf(i), Owner: i.Owner, LeftMS: i.Left.Milliseconds(), Token: i.Token,
+		Readers: i.Readers, Slots: i.Slots, Waiting: i.Waiting}
 	if !i.WaitingSince.IsZero() {
 		j.WaitingSince = i.WaitingSince.UTC().Format(time.RFC3339Nano)
 	}

@@ -42,6 +42,8 @@ func (r *run) beginRun() error {
 	case errors.Is(err, rowlock.ErrAlreadyRan):
 		return fmt.Errorf("%w: the run %q of %q", errRanBefore, r.runID, r.key)
 	case err == nil, errors.Is(err, errLook):
+		// The transaction has taken over one of the few connections: it is opened again before the command starts, for the mark at its end.
+		_, _ = r.store.Inspect(ctx, []string{r.key})
 		return nil
 	}
 	return &ExitError{Code: ExitCode(err), Err: fmt.Errorf("the command was not run, because it is not known whether the run %q of %q was made before: %s: %w", r.runID, r.key, r.store.where, err)}
@@ -61,7 +63,10 @@ func (r *run) endRun() error {
 		return nil
 	}
 	code := ExitCode(err)
-	if errors.Is(err, rowlock.ErrLost) {
+	switch {
+	case ofMaxHold(err):
+		code = exitMaxHold
+	case errors.Is(err, rowlock.ErrLost):
 		code = exitLost
 	}
 	return &ExitError{Code: code, Err: fmt.Errorf("the command ended well, but the run %q of %q could not be marked, and may be made again: %s: %w", r.runID, r.key, r.store.where, err)}
@@ -82,11 +87,16 @@ func (r *run) periodRun(ctx context.Context) error {
 	ask := func(err error) error {
 		return &ExitError{Code: ExitCode(err), Err: fmt.Errorf("the command was not run, because it is not known when %q ran last: %s: %w", r.key, r.store.where, err)}
 	}
-	infos, err := r.store.Inspect(ctx, []string{r.key})
+	infos, err := r.store.Inspect(ctx, r.keys)
 	if err != nil {
 		return ask(err)
 	}
 	granted := infos[0].Since
+	for _, info := range infos { // of several keys: when the last of them was
+		if info.Since.After(granted) {
+			granted = info.Since
+		}
+	}
 	if granted.IsZero() {
 		return fmt.Errorf("%w: this store does not say when a key was granted, which --period needs", driver.ErrNotSupported)
 	}

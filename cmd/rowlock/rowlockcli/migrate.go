@@ -116,7 +116,7 @@ func mysqlStatements(prefix string) (string, error) {
 }
 
 // mongoCollections are what a store keeps beside the collection of the leases.
-var mongoCollections = []string{"", "_fence", "_runs", "_tx", "_wait"}
+var mongoCollections = []string{"", "_fence", "_runs", "_tx"}
 
 // mongoStatements do what Migrate of mongolock does.
 func mongoStatements(collection string) string {

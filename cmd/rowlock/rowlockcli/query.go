@@ -80,22 +80,6 @@ func (q *query) look(key string) (look, error) {
 	return l, nil
 }
 
-// lookWithLine is look, with those who wait in line.
-func (q *query) lookWithLine(key string) (look, error) {
-	l, err := q.look(key)
-	tickets, ok := q.Store.(driver.Tickets)
-	if err != nil || !ok {
-		return l, err
-	}
-	ctx, cancel := q.within()
-	defer cancel()
-	lines, err := tickets.Lines(ctx, []string{key})
-	if err == nil {
-		lines[0].Inform(&l.Info)
-	}
-	return l, err
-}
-
 // pause waits, and says whether there is still somebody who wants to know.
 func (q *query) pause(d time.Duration) error {
 	select {

@@ -18,25 +18,33 @@ const leftoversNotice = 10 * time.Second
 // running is the command while its processes live.
 type running struct {
 	*run
-	process  *guard.Process
-	terminal bool // signals of the terminal reach the command without us
+	process *guard.Process
 
-	code     int  // of the command
-	exited   bool // it has ended; processes that it started may be left
-	cut      bool // it was ended because of the lease
-	asked    bool // we asked it to end
+	code     int       // of the command
+	exited   bool      // it has ended; processes that it started may be left
+	refused  bool      // there is a process that we may not signal
+	termAt   time.Time // the first TERM
 	finished time.Time
 	noticed  bool
 }
 
 // execute runs the command to its end, and that of what it has started.
 func (r *run) execute() error {
-	c := &running{run: r, terminal: guard.Foreground()}
+	if r.lease.Err() != nil {
+		return r.tooLate()
+	}
+	if !guard.SeesProcesses() {
+		r.warn("/proc does not show the processes of this PID namespace: when the command has to end, it and its process group are ended, and not what it has started outside of that. Mount /proc anew, as unshare --mount-proc does")
+	}
+	if r.endsWithSession() {
+		r.detail("with the strategy for-update %s is free as soon as this program is dead or its session ends: the command is killed then, but it can live for some milliseconds beside the next one (up to a second where the session is ended from outside)", quoted(r.keys))
+	}
+	c := &running{run: r}
 	var err error
 	c.process, err = guard.Start(r.guard, guard.Command{
 		Path: r.path, Args: r.command, Env: r.environment(),
-		Until: r.until(), Grace: time.Duration(r.f.killAfter), KillAtLoss: r.f.onLost == "kill",
-		Leftovers: guard.Leftovers(r.f.leftovers), Group: !c.terminal,
+		Until: r.until(), Grace: time.Duration(r.f.killAfter), KillAtLoss: r.f.onLost == "kill", KillOrphan: r.endsWithSession(),
+		Leftovers: guard.Leftovers(r.f.leftovers), Group: !guard.Terminal(),
 	})
 	if err != nil {
 		return &ExitError{Code: exitNotRunnable, Err: fmt.Errorf("the command was not run: %w", err)}
@@ -79,13 +87,16 @@ func (c *running) wait() error {
 func (c *running) event(e guard.Event) error {
 	switch e.Kind {
 	case guard.Failed:
+		if e.Why == guard.Late || c.cut || c.lease.Err() != nil {
+			return c.tooLate()
+		}
 		code := exitNotRunnable
 		if syscall.Errno(e.Errno) == syscall.ENOENT {
 			code = exitNotFound
 		}
 		return &ExitError{Code: code, Err: fmt.Errorf("the command %q cannot be executed: %s", c.command[0], e.Text)}
 	case guard.Started:
-		c.detail("%q is held with token %d: the command runs as process %d", c.key, c.lease.Token(), e.Pid)
+		c.detail("%s: the command runs as process %d", c.lease.tokens(), e.Pid)
 	case guard.Exited:
 		c.exited, c.finished, c.code = true, time.Now(), e.Code
 		if e.Code < 0 {
@@ -94,10 +105,29 @@ func (c *running) event(e guard.Event) error {
 		c.detail("the command ended with exit code %d", c.code)
 	case guard.Asked:
 		c.ending(e)
+	case guard.Refused:
+		c.refused = true
+		c.say("process %d belongs to user %d: this program, of user %d, may not signal it. It can live on when another has %s (use: sudo rowlock run …, not: rowlock run … sudo)", e.Pid, e.Uid, os.Getuid(), quoted(c.keys))
 	case guard.Killed:
-		c.say("the processes of the command are killed (KILL)")
+		if c.refused {
+			c.say("the processes of the command are killed (KILL), but for those of other users")
+		} else {
+			c.say("the processes of the command are killed (KILL)")
+		}
 	}
 	return nil
+}
+
+// tooLate is the error of a command that was not run, because the lease had ended before.
+func (r *run) tooLate() error {
+	r.cut = true
+	return &ExitError{Code: exitLost, Err: fmt.Errorf("the lease of %s was lost before the command was started, and it was not run", quoted(r.keys))}
+}
+
+// endsWithSession reports whether the key is free as soon as this process is dead, or its session
+// with the database: there is no TTL then in which the command could end.
+func (r *run) endsWithSession() bool {
+	return !r.f.shared && r.f.slots == 0 && r.store.Limits().Queue
 }
 
 // ending says why the command is asked to end, where nobody knows it yet.
@@ -111,54 +141,64 @@ func (c *running) ending(e guard.Event) {
 		return
 	}
 	c.cut = true
-	switch left := c.lease.Left(); {
+	next := c.lease.endsFirst()
+	switch left := next.Left(); {
 	case left == 0: // lost says it
-	case c.f.maxHold > 0:
-		c.say("%q was held for nearly --max-hold %s, or its lease could not be renewed: the command is asked to end (TERM), and killed in %s", c.key, short(time.Duration(c.f.maxHold)), grace)
+	case c.timeUp():
+		c.say("%q was held for nearly --max-hold %s: the command is asked to end (TERM), and killed in %s", next.Key(), short(time.Duration(c.f.maxHold)), grace)
 	default:
-		c.say("the lease of %q could not be renewed and ends in %s: the command is asked to end (TERM), and killed in %s (look at the database: %s)", c.key, short(left), grace, c.store.where)
+		c.say("the lease of %q could not be renewed and ends in %s: the command is asked to end (TERM), and killed in %s (look at the database: %s)", next.Key(), short(left), grace, c.store.where)
 	}
 }
 
 // lost ends the command after the loss of the lease.
 func (c *running) lost(err error) {
 	c.cut = true
-	why := err.Error()
+	key, why := c.key, err.Error()
 	var lost *rowlock.LostError
 	if errors.As(err, &lost) {
+		key = lost.Key
 		if why = string(lost.Reason); lost.Err != nil {
 			why += ", " + lost.Err.Error()
 		}
 	}
-	if lost != nil && c.f.onLost == "term" {
+	if lost != nil && c.f.onLost == "term" && !c.endsWithSession() {
 		switch lost.Reason {
 		case rowlock.ReasonForced, rowlock.ReasonTaken, rowlock.ReasonRemoved:
-			c.say("the lease of %q is lost (%s): the command is asked to end (TERM), and killed in %s", c.key, lost.Reason, short(time.Duration(c.f.killAfter)))
-			if !c.asked {
-				c.asked = true
-				c.process.Stop()
-			}
+			c.process.Stop()
+			c.say("the lease of %q is lost (%s): the command is asked to end (TERM), and killed in %s", key, lost.Reason, short(time.Duration(c.f.killAfter)))
 			return
 		}
 	}
-	c.say("the lease of %q is lost (%s): the command is killed", c.key, why)
 	c.process.Kill()
+	if c.timeUp() {
+		c.say("%q was held for --max-hold %s: the command is killed", key, short(time.Duration(c.f.maxHold)))
+	} else {
+		c.say("the lease of %q is lost (%s): the command is killed", key, why)
+	}
 }
+
+// sameTerm is how long after the first TERM another one is the same: timeout(1) sends it to the process
+// and to its group.
+const sameTerm = time.Second
 
 // signal hands a signal on.
 func (c *running) signal(s os.Signal) {
 	n, _ := s.(syscall.Signal)
+	c.toldToEnd = c.toldToEnd || endsRun(s)
 	switch {
+	case s == syscall.SIGTERM && c.termAt.IsZero():
+		c.termAt = time.Now()
+		c.process.Stop()
 	case s == syscall.SIGTERM:
-		c.asked = true
-		c.process.Stop() // the second one kills
-	case c.terminal && fromTerminal(n):
-		// The command has it already; it must go on to see it, if it was stopped.
-		if n == syscall.SIGINT || n == syscall.SIGQUIT {
-			c.process.Signal(sigCont)
+		if time.Since(c.termAt) >= sameTerm {
+			c.process.Kill()
 		}
-	default:
+	case !stopsReaders(n):
 		c.process.Signal(n)
+		if n == sigCont || n == syscall.SIGINT || n == syscall.SIGQUIT {
+			c.process.Continue() // what is stopped would not see it
+		}
 	}
 }
 
@@ -172,13 +212,16 @@ func (c *running) notice() {
 	for _, pid := range c.process.Rest() {
 		pids = append(pids, fmt.Sprint(pid))
 	}
-	c.say("the command has ended, but processes that it started keep %q (%s): see --leftovers", c.key, strings.Join(pids, " "))
+	c.say("the command has ended, but processes that it started keep %s (%s): see --leftovers", quoted(c.keys), strings.Join(pids, " "))
 }
 
 // result is the exit code.
 func (c *running) result() error {
 	if c.cut || c.lease.Err() != nil {
-		return &ExitError{Code: exitLost, Err: fmt.Errorf("the command was ended with the lease of %q (its own exit code: %d)", c.key, c.code)}
+		if c.timeUp() && !c.refused { // what was refused may have gone on
+			return c.endedByMaxHold(c.code)
+		}
+		return &ExitError{Code: exitLost, Err: fmt.Errorf("the command was ended with the lease of %s (its own exit code: %d)", quoted(c.keys), c.code)}
 	}
 	if c.code != 0 {
 		return &ExitError{Code: c.code}

@@ -18,6 +18,7 @@ const (
 	envTTL   = "ROWLOCK_TTL_MS"
 	envRun   = "ROWLOCK_RUN"
 	envSlot  = "ROWLOCK_SLOT"
+	envKeys  = "ROWLOCK_KEYS"  // with --and: how many; then ROWLOCK_KEY_2, and so on
 	envStack = "ROWLOCK_STACK" // the keys that enclosing calls of run hold
 )
 
@@ -25,23 +26,25 @@ const (
 // the address and password of the database.
 func (r *run) environment() []string {
 	own := []string{
-		envKey + "=" + r.key,
-		envToken + "=" + fmt.Sprint(r.lease.Token()),
 		envOwner + "=" + r.owner(),
 		envTTL + "=" + fmt.Sprint(time.Duration(r.f.ttl).Milliseconds()),
-		envStack + "=" + strings.TrimSpace(os.Getenv(envStack)+" "+r.stackEntry()),
+		envStack + "=" + strings.TrimSpace(os.Getenv(envStack)+" "+strings.Join(r.stackEntries(), " ")),
 	}
-	hidden := []string{envRun, envSlot} // of an enclosing one
+	own = append(own, r.lease.environment(r.f.slots > 0)...)
 	if r.runID != "" {
 		own = append(own, envRun+"="+r.runID)
 	}
-	if r.f.slots > 0 {
-		own = append(own, envSlot+"="+fmt.Sprint(r.lease.Slot()))
-	}
+	return append(without(r.inherited(), namesOf(own)), own...)
+}
+
+// inherited is our environment without what an enclosing run said of its keys, and without the address and
+// password of the database.
+func (r *run) inherited() []string {
+	hidden := append([]string{envKey, envToken, envRun, envSlot, envKeys}, namesOfMoreKeys(os.Environ())...)
 	if !r.f.passDB {
 		hidden = append(hidden, "ROWLOCK_DB", "ROWLOCK_PASSWORD")
 	}
-	return append(without(os.Environ(), append(hidden, namesOf(own)...)), own...)
+	return without(os.Environ(), hidden)
 }
 
 // without leaves variables out. A program takes the first or the last of two with one name.
@@ -72,16 +75,23 @@ func (r *run) owner() string {
 	return fmt.Sprintf("%.200s:%d", host, os.Getpid())
 }
 
-// stackEntry names the key in its lock space.
-func (r *run) stackEntry() string {
+// stackEntries name the keys in their lock space.
+func (r *run) stackEntries() []string {
 	sum := sha256.Sum256([]byte(r.store.space))
-	return fmt.Sprintf("%x:%s", sum[:4], url.QueryEscape(r.key))
+	entries := make([]string, len(r.keys))
+	for i, key := range r.keys {
+		entries[i] = fmt.Sprintf("%x:%s", sum[:4], url.QueryEscape(key))
+	}
+	return entries
 }
 
 // checkStack refuses a key that an enclosing run holds: that one waits for this one.
 func (r *run) checkStack() error {
-	if slices.Contains(strings.Fields(os.Getenv(envStack)), r.stackEntry()) {
-		return invalid("%q is held by the rowlock run around this one, which waits for it to end: use another key, or leave one of them out", r.key)
+	enclosing := strings.Fields(os.Getenv(envStack))
+	for i, entry := range r.stackEntries() {
+		if slices.Contains(enclosing, entry) {
+			return invalid("%q is held by the rowlock run around this one, which waits for it to end: use another key, or leave one of them out", r.keys[i])
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package rowlockcli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 type flags struct {
 	db, config, passwordFile     string
 	strategy, prefix, collection string
+	tls                          tlsFiles
 	timeout                      duration
 	timeoutFlag                  *pflag.Flag
 	verbose                      bool
@@ -32,7 +34,10 @@ func (a *app) addFlags(set *pflag.FlagSet) {
 		set.StringVar(&f.db, "db", "", "the `URL` of the database (ROWLOCK_DB)")
 		set.StringVar(&f.config, "config", "", "the `file` with lines \"name = value\" (ROWLOCK_CONFIG)")
 		set.StringVar(&f.passwordFile, "password-file", "", "the `file` whose first line is the password (ROWLOCK_PASSWORD has it itself)")
-		set.StringVar(&f.strategy, "strategy", "", "MySQL: version, unique or for-update (ROWLOCK_STRATEGY); all programs must use the same (default version)")
+		set.StringVar(&f.tls.ca, "tls-ca", "", "MySQL: TLS, with a certificate that this `file` vouches for (ROWLOCK_TLS_CA)")
+		set.StringVar(&f.tls.cert, "tls-cert", "", "MySQL: the `file` of this program's own certificate (ROWLOCK_TLS_CERT)")
+		set.StringVar(&f.tls.key, "tls-key", "", "MySQL: the `file` of its key (ROWLOCK_TLS_KEY)")
+		set.StringVar(&f.strategy, "strategy", "", "MySQL: the strategy's `name`: version, unique or for-update (ROWLOCK_STRATEGY); all programs must use the same (default version)")
 		set.StringVar(&f.prefix, "prefix", "", "MySQL: the `word` with which the tables' names begin (ROWLOCK_PREFIX) (default rowlock)")
 		set.StringVar(&f.collection, "collection", "", "MongoDB: the collection's `name` (ROWLOCK_COLLECTION) (default locks)")
 	}
@@ -44,6 +49,7 @@ func (a *app) addFlags(set *pflag.FlagSet) {
 // settings say where the locks are.
 type settings struct {
 	address    address
+	tls        tlsFiles
 	strategy   mysqllock.Strategy
 	prefix     string
 	collection string
@@ -54,31 +60,62 @@ var names = map[string]string{
 	"db":            "ROWLOCK_DB",
 	"password":      "ROWLOCK_PASSWORD",
 	"password-file": "",
+	"tls-ca":        "ROWLOCK_TLS_CA",
+	"tls-cert":      "ROWLOCK_TLS_CERT",
+	"tls-key":       "ROWLOCK_TLS_KEY",
 	"strategy":      "ROWLOCK_STRATEGY",
 	"prefix":        "ROWLOCK_PREFIX",
 	"collection":    "ROWLOCK_COLLECTION",
 	"timeout":       "ROWLOCK_TIMEOUT",
 }
 
-// settings resolves flags, environment and file, in this order.
+// source is where a setting comes from. A smaller one counts before a larger one.
+type source int
+
+const (
+	ofLine source = iota // the command line
+	ofEnvironment
+	ofFile
+	ofNobody
+)
+
+// find is the value of a setting, and where it comes from. flag is that of the command line.
+func (file settingsFile) find(flag, name string) (string, source) {
+	if flag != "" {
+		return flag, ofLine
+	}
+	if variable := names[name]; variable != "" && os.Getenv(variable) != "" {
+		return os.Getenv(variable), ofEnvironment
+	}
+	if file.values[name] != "" {
+		return file.values[name], ofFile
+	}
+	return "", ofNobody
+}
+
+// settings resolves flags, environment and file, in this order, once: it may say something.
 func (a *app) settings() (settings, error) {
+	if a.resolved == nil {
+		s, err := a.resolve()
+		if err != nil {
+			return s, err
+		}
+		a.resolved = &s
+	}
+	return *a.resolved, nil
+}
+
+func (a *app) resolve() (settings, error) {
 	file, err := a.readConfig()
 	if err != nil {
 		return settings{}, err
 	}
 	get := func(flag, name, otherwise string) string {
-		if flag != "" {
-			return flag
-		}
-		if variable := names[name]; variable != "" && os.Getenv(variable) != "" {
-			return os.Getenv(variable)
-		}
-		if file[name] != "" {
-			return file[name]
-		}
-		return otherwise
+		value, _ := file.find(flag, name)
+		return cmp.Or(value, otherwise)
 	}
 	s := settings{prefix: get(a.flags.prefix, "prefix", "rowlock"), collection: get(a.flags.collection, "collection", "locks")}
+	s.tls = tlsFiles{get(a.flags.tls.ca, "tls-ca", ""), get(a.flags.tls.cert, "tls-cert", ""), get(a.flags.tls.key, "tls-key", "")}
 	if s.strategy, err = mysqllock.ParseStrategy(get(a.flags.strategy, "strategy", "version")); err != nil {
 		return s, err
 	}
@@ -87,8 +124,11 @@ func (a *app) settings() (settings, error) {
 			return s, invalid("timeout (ROWLOCK_TIMEOUT) %s: %w", text, err)
 		}
 	}
-	db := get(a.flags.db, "db", "")
+	db, named := file.find(a.flags.db, "db")
 	if db == "" {
+		if os.Getenv(envKey) != "" {
+			return s, &ExitError{Code: exitUsage, Err: errPassDB}
+		}
 		return s, &ExitError{Code: exitUsage, Err: errNoDatabase}
 	}
 	if s.address, err = parseAddress(db); err != nil {
@@ -98,33 +138,37 @@ func (a *app) settings() (settings, error) {
 	if a.flags.db != "" && s.address.password != "" {
 		a.warn("a password on the command line is visible to every user of this machine: use ROWLOCK_DB, ROWLOCK_PASSWORD or --password-file")
 	}
-	password := get("", "password", "")
-	if path := get(a.flags.passwordFile, "password-file", ""); path != "" && (password == "" || a.flags.passwordFile != "") {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return s, &ExitError{Code: exitConfig, Err: fmt.Errorf("the password's file cannot be read: %w", err)}
-		}
-		password, _, _ = strings.Cut(string(text), "\n")
-		password = strings.TrimSuffix(password, "\r")
+	a.warnIfOpen(file)
+	if info, err := os.Stat(s.tls.key); err == nil && openToAll(info) {
+		a.warnOpen(s.tls.key, "the key of the certificate")
+	}
+	password, err := a.password(file, s.address, named)
+	if err != nil {
+		return s, err
 	}
 	if password != "" {
+		a.secrets = append(a.secrets, password)
 		if s.address, err = s.address.withPassword(password); err != nil {
 			return s, err
 		}
-		a.secrets = append(a.secrets, password)
 		a.secrets = append(a.secrets, s.address.secrets()...)
 	}
-	return s, nil
+	return s, s.tls.check(s.address)
+}
+
+// settingsFile is what the file with settings says.
+type settingsFile struct {
+	path   string // empty: there is none
+	open   bool   // every user of this machine may read it
+	values map[string]string
 }
 
 // readConfig reads the file with settings: the one that is named, or the first that is there. Never
 // one of the working folder: whoever can write there could redirect the locks.
-func (a *app) readConfig() (map[string]string, error) {
-	path := a.flags.config
-	if path == "" {
-		path = os.Getenv("ROWLOCK_CONFIG")
-	}
-	if path != "" {
+//
+// A file that nobody named and that cannot be read matters only where nothing else names the database.
+func (a *app) readConfig() (settingsFile, error) {
+	if path := cmp.Or(a.flags.config, os.Getenv("ROWLOCK_CONFIG")); path != "" {
 		return readSettings(path)
 	}
 	var paths []string
@@ -133,24 +177,33 @@ func (a *app) readConfig() (map[string]string, error) {
 	}
 	for _, path := range append(paths, "/etc/rowlock/config") {
 		found, err := readSettings(path)
-		if !errors.Is(err, fs.ErrNotExist) {
+		var io *fs.PathError
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.As(err, &io) && cmp.Or(a.flags.db, os.Getenv("ROWLOCK_DB")) != "":
+			a.warn(fmt.Sprintf("the settings of %s do not count: %v (name no file: ROWLOCK_CONFIG=%s)", path, io, os.DevNull))
+			return settingsFile{}, nil
+		default:
 			return found, err
 		}
 	}
-	return nil, nil
+	return settingsFile{}, nil
 }
 
 // readSettings reads lines "name = value"; empty ones and those that begin with # say nothing.
-func readSettings(path string) (map[string]string, error) {
-	fail := func(err error) error {
-		return &ExitError{Code: exitConfig, Err: fmt.Errorf("the file of settings: %w", err)}
+func readSettings(path string) (settingsFile, error) {
+	found := settingsFile{path: path, values: make(map[string]string)}
+	fail := func(err error) (settingsFile, error) {
+		return settingsFile{}, &ExitError{Code: exitConfig, Err: fmt.Errorf("the file of settings: %w", err)}
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fail(err)
+		return fail(err)
 	}
 	defer f.Close()
-	found := make(map[string]string)
+	if info, err := f.Stat(); err == nil {
+		found.open = openToAll(info)
+	}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -160,12 +213,12 @@ func readSettings(path string) (map[string]string, error) {
 		name, value, ok := strings.Cut(line, "=")
 		name = strings.TrimSpace(name)
 		if _, isOne := names[name]; !ok || !isOne {
-			return nil, fail(fmt.Errorf("%s line %d is not one of: %s, each with = and its value", path, n, strings.Join(known(), ", ")))
+			return fail(fmt.Errorf("%s line %d is not one of: %s, each with = and its value", path, n, strings.Join(known(), ", ")))
 		}
-		found[name] = strings.TrimSpace(value)
+		found.values[name] = strings.TrimSpace(value)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fail(err)
+		return fail(err)
 	}
 	return found, nil
 }

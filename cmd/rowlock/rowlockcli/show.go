@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/words"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -24,9 +23,12 @@ Of a key that several have (run --shared, run --slots) the last of their leases 
 that of the time in which they have it, which freeing the key ends.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.query(func(q *query, args []string) error {
-			first, err := q.lookWithLine(args[0])
+			first, err := q.look(args[0])
 			if err != nil {
 				return err
+			}
+			if stateOf(first.Info) == "free" {
+				q.hintStrategy(first.Info)
 			}
 			if output == "json" {
 				write, flush, err := writer(q, output)
@@ -99,25 +101,17 @@ func (q *query) describe(i driver.Info) {
 	if i.Hold != (driver.HoldID{}) {
 		row("hold", "%s", i.Hold)
 	}
-	switch {
-	case i.Waiting > 0:
-		row("wanted", "yes, %s in line (--fair), the first for %s", words.Count(i.Waiting, "program stands", "programs stand"), short(max(time.Since(i.WaitingSince), 0)))
-	case i.Gated:
-		row("wanted", "yes, somebody waits to have it alone, and no new ones come in")
-	case i.Wanted.Client != 0:
-		row("wanted", "yes, somebody waits for it")
+	if i.Waiting > 0 {
+		row("waiting", "%s", waitingText(i))
 	}
 	_ = table.Flush()
 }
 
 // stateText is the state with what it means.
 func stateText(i driver.Info) string {
-	switch s := stateOf(i); s {
-	case "kept":
-		return "kept: released, but the time of --min-hold (MinHold) is not over"
-	case "pinned":
-		return "pinned: nobody holds it, but an open transaction of its last holder must end first (see docs/operations.md)"
-	default:
-		return s
+	s := stateOf(i)
+	if m := meaning[s]; m != "" {
+		return s + ": " + m
 	}
+	return s
 }

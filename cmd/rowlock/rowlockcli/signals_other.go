@@ -7,12 +7,11 @@ import (
 	"syscall"
 )
 
-const sigCont = syscall.Signal(0)
+const sigCont = syscall.Signal(-1) // there is none
 
 var (
 	whileWaiting = []os.Signal{syscall.SIGTERM, os.Interrupt}
 	whileRunning []os.Signal
 )
 
-// fromTerminal reports whether the console sends this signal to its processes.
-func fromTerminal(s syscall.Signal) bool { return s == syscall.SIGINT }
+func stopsReaders(syscall.Signal) bool { return false }

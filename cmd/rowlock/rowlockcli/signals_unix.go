@@ -13,12 +13,11 @@ var (
 	// whileWaiting end the wait for the key.
 	whileWaiting = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 
-	// whileRunning are handed on to the command too. TSTP is taken so that the lease of a command that
-	// is stopped by Ctrl-Z is renewed.
-	whileRunning = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP}
+	// whileRunning are handed on to the command too. TSTP, TTIN and TTOU are taken so that the lease of a
+	// command that a terminal has stopped is renewed.
+	whileRunning = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
 )
 
-// fromTerminal reports whether a terminal sends this signal to its foreground processes.
-func fromTerminal(s syscall.Signal) bool {
-	return s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGTSTP || s == syscall.SIGHUP
-}
+// stopsReaders reports whether a terminal sends this signal to a process group in the background that reads or writes.
+// It has come to the command, and is not handed on.
+func stopsReaders(s syscall.Signal) bool { return s == syscall.SIGTTIN || s == syscall.SIGTTOU }

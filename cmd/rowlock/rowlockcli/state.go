@@ -52,12 +52,22 @@ func describePhase(i driver.Info) string {
 	if i.Readers+i.Slots > 1 {
 		who, lease = holders(i)+", one of them "+printable(i.Owner), "the last of their leases ends"
 	}
-	text := fmt.Sprintf("held by %s; %s in %s unless it is renewed", who, lease, short(i.Left))
-	if i.Gated {
-		text += ", and no new ones come in, because somebody waits to have the key alone"
-	}
-	return text
+	return fmt.Sprintf("held by %s; %s in %s unless it is renewed", who, lease, short(i.Left))
 }
+
+// waitingText says who waits for a key for which somebody does: 2 programs wait, the first for 3s.
+func waitingText(i driver.Info) string {
+	switch {
+	case i.WaitingSince.IsZero(): // strategy for-update does not count them
+		return "at least one program waits"
+	case i.Waiting == 1:
+		return "1 program waits, for " + short(waitingFor(i))
+	}
+	return fmt.Sprintf("%d programs wait, the first for %s", i.Waiting, short(waitingFor(i)))
+}
+
+// waitingFor is for how long the first of those who wait has waited, as far as this machine's clock is right.
+func waitingFor(i driver.Info) time.Duration { return max(time.Since(i.WaitingSince), 0) }
 
 // holders says how many have a key that is held: 2 readers, 1 slot.
 func holders(i driver.Info) string {

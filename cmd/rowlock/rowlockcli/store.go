@@ -3,7 +3,9 @@ package rowlockcli
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -24,7 +26,12 @@ type opened struct {
 }
 
 // open gives the store of the locks. It does no I/O.
-func (a *app) open(ctx context.Context) (*opened, error) {
+func (a *app) open(ctx context.Context) (*opened, error) { return a.openWith(ctx, false) }
+
+// openFew is open for one of many programs with a lease each: it has as few connections as can be.
+func (a *app) openFew(ctx context.Context) (*opened, error) { return a.openWith(ctx, true) }
+
+func (a *app) openWith(ctx context.Context, few bool) (*opened, error) {
 	if a.config.Open != nil {
 		store, done, err := a.config.Open(ctx)
 		if err != nil {
@@ -36,20 +43,16 @@ func (a *app) open(ctx context.Context) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{where: s.address.String()}
 	if s.address.kind == "mysql" {
-		// Few connections: one process has one lease.
-		store, err := mysqllock.Open(s.address.text, mysqllock.Options{Strategy: s.strategy, Prefix: s.prefix, Connections: 4})
-		if err != nil {
-			return nil, err
-		}
-		o.Store, o.space = store, s.address.space()+" "+s.strategy.String()+" "+s.prefix
-		o.close = func() { _ = store.Close() }
-		return o, nil
+		return a.openMySQL(s, s.strategy, few)
 	}
-	// The URI may say otherwise. Why not the driver's 10 s: docs/guides/cluster-kinds.md, MongoDB.
-	client, err := mongo.Connect(options.Client().SetHeartbeatInterval(time.Second).ApplyURI(s.address.text).SetAppName("rowlock"))
-	if err != nil {
+	o := &opened{where: s.address.String()}
+	client, err := mongo.Connect(clientOptions(s.address.text, few))
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns): // of mongodb+srv
+		return nil, fmt.Errorf("%s: %w", o.where, err)
+	case err != nil:
 		return nil, invalid("the database's URL: %w", err)
 	}
 	disconnect := func() {
@@ -57,7 +60,7 @@ func (a *app) open(ctx context.Context) (*opened, error) {
 		defer cancel()
 		_ = client.Disconnect(ctx) // the process ends
 	}
-	store, err := mongolock.New(client.Database(s.address.database()).Collection(s.collection), mongolock.Options{})
+	store, err := mongolock.New(client.Database(s.address.database()).Collection(s.collection), mongolock.Options{FewConnections: few})
 	if err != nil {
 		disconnect()
 		return nil, err
@@ -67,17 +70,52 @@ func (a *app) open(ctx context.Context) (*opened, error) {
 	return o, nil
 }
 
+func (a *app) openMySQL(s settings, strategy mysqllock.Strategy, few bool) (*opened, error) {
+	at, err := s.tls.use(s.address)
+	if err != nil {
+		return nil, err
+	}
+	with := mysqllock.Options{Strategy: strategy, Prefix: s.prefix, FewConnections: few}
+	if !few {
+		with.Connections = 4 // one person looks
+	}
+	store, err := mysqllock.Open(at.text, with)
+	if err != nil {
+		return nil, err
+	}
+	return &opened{
+		Store: store,
+		where: s.address.String(),
+		space: s.address.space() + " " + strategy.String() + " " + s.prefix,
+		close: func() { _ = store.Close() },
+	}, nil
+}
+
 // once does what Once of the stores does: fn runs in a transaction that marks the run.
-func (o *opened) once(ctx context.Context, lease *rowlock.Lease, run string, fn func() error) error {
+func (o *opened) once(ctx context.Context, h *hold, run string, fn func() error) error {
+	lease, more := h.leases[0], h.leases[1:]
 	switch s := o.Store.(type) {
 	case *mysqllock.Store:
-		return s.Once(ctx, lease, run, func(context.Context, *sql.Tx) error { return fn() })
+		return s.Once(ctx, lease, run, func(context.Context, *sql.Tx) error { return fn() }, more...)
 	case *mongolock.Store:
-		return s.Once(ctx, lease, run, func(context.Context) error { return fn() })
+		return s.Once(ctx, lease, run, func(context.Context) error { return fn() }, more...)
 	case interface {
 		Once(ctx context.Context, lease *rowlock.Lease, run string, fn func(context.Context) error, more ...*rowlock.Lease) error
 	}:
-		return s.Once(ctx, lease, run, func(context.Context) error { return fn() })
+		return s.Once(ctx, lease, run, func(context.Context) error { return fn() }, more...)
 	}
 	return fmt.Errorf("%w: this store marks no runs", driver.ErrNotSupported)
+}
+
+// fewConnections is the pool of a MongoDB client with a lease.
+const fewConnections = 3
+
+// clientOptions are those of a client of MongoDB. The URI may say otherwise, but for the pool of one with few connections.
+// Why not the driver's 10 s: docs/guides/cluster-kinds.md, MongoDB.
+func clientOptions(uri string, few bool) *options.ClientOptions {
+	o := options.Client().SetHeartbeatInterval(time.Second).ApplyURI(uri).SetAppName("rowlock")
+	if few {
+		o.SetMinPoolSize(0).SetMaxPoolSize(fewConnections)
+	}
+	return o
 }

@@ -1,7 +1,6 @@
 package rowlockcli
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -24,8 +22,8 @@ const uiLong = `Serves a web page about the keys that begin with PREFIX: who hol
 was lost lately. It only reads, without --allow-free, and ends at Ctrl-C.
 
 Without --users everybody who reaches the address sees the page, so it is one of this machine only. With --users
-a browser asks for a name and a password; FILE has a line name:password for each user. Then the address may be one
-that other machines reach, if --tls-cert and --tls-key are given, or --insecure where a proxy in front has TLS.
+a browser asks for a name and a password; FILE has a line for each user, as "htpasswd -nB NAME" prints it (bcrypt). Then the
+address may be one that other machines reach, if --tls-cert and --tls-key are given, or --insecure where a proxy in front has TLS.
 With --allow-free and without --users the page is behind a link with a secret, which is printed.`
 
 // uiFlags are those of rowlock ui.
@@ -48,7 +46,7 @@ func (a *app) uiCommand() *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&f.listen, "listen", "127.0.0.1:8990", "the `address`; port 0: any free one")
 	set.StringSliceVar(&f.hosts, "host", nil, "a `name` under which browsers reach the page, beside localhost and the address")
-	set.StringVar(&f.users, "users", "", "the `file` of those who may look: lines name:password")
+	set.StringVar(&f.users, "users", "", "the `file` of those who may look, as htpasswd -B writes it")
 	set.BoolVar(&f.free, "allow-free", false, "let them end holds, too")
 	set.StringVar(&f.cert, "tls-cert", "", "the `file` of the certificate")
 	set.StringVar(&f.key, "tls-key", "", "the `file` of its key")
@@ -59,9 +57,12 @@ func (a *app) uiCommand() *cobra.Command {
 
 // ui serves the page until a signal comes.
 func (q *query) ui(prefix string, f uiFlags) error {
-	users, err := q.readUsers(f.users)
-	if err != nil {
-		return err
+	var users *htpasswd
+	if f.users != "" {
+		var err error
+		if users, err = readHtpasswd(f.users); err != nil {
+			return err
+		}
 	}
 	if (f.cert == "") != (f.key == "") {
 		return invalid("--tls-cert and --tls-key go together")
@@ -75,7 +76,7 @@ func (q *query) ui(prefix string, f uiFlags) error {
 	if users != nil && !ip.IsLoopback() && f.cert == "" && !f.insecure {
 		return invalid("--listen %s: other machines reach it, and passwords would travel without TLS: add --tls-cert and --tls-key, or --insecure where a proxy in front has TLS", f.listen)
 	}
-	o := ui.Options{Prefix: prefix, Refresh: time.Duration(f.refresh), Hosts: f.hosts, Logger: q.logger()}
+	o := ui.Options{Database: q.database(), Prefix: prefix, Refresh: time.Duration(f.refresh), Hosts: f.hosts, Logger: q.logger()}
 	if !ip.IsUnspecified() {
 		o.Hosts = append(o.Hosts, ip.String())
 	}
@@ -100,6 +101,19 @@ func (q *query) ui(prefix string, f uiFlags) error {
 	// Not by print: a password that is part of the link by chance would be taken out of it.
 	fmt.Fprintf(q.cmd.OutOrStdout(), "the page is at %s://%s/%s\n", scheme, listener.Addr(), link)
 	return q.serve(listener, handler, page, f)
+}
+
+// database is what the page says of where the locks are. A collection of MongoDB does not know its servers.
+func (q *query) database() string {
+	store, ok := q.Store.(fmt.Stringer)
+	if !ok {
+		return ""
+	}
+	if a, err := parseAddress(q.where); err == nil && a.kind == "mongodb" {
+		servers, _, _ := strings.Cut(a.rest, "/")
+		return store.String() + " @ " + servers + " (MongoDB)"
+	}
+	return store.String()
 }
 
 // addressOf is the address of host:port on which ui.Listen listens; that of every network if there is none.
@@ -129,10 +143,10 @@ func notListening(address string, err error) error {
 }
 
 // protect puts the page behind what asks who looks; link is what the address ends with.
-func (q *query) protect(page http.Handler, users map[string]string, f uiFlags) (handler http.Handler, link string) {
+func (q *query) protect(page http.Handler, users *htpasswd, f uiFlags) (handler http.Handler, link string) {
 	switch {
 	case users != nil:
-		return ui.BasicAuth(users, page), ""
+		return ui.BasicAuth(users.check, page), ""
 	case f.free:
 		secret := rand.Text()
 		return ui.SecretLink(secret, page), "?secret=" + secret
@@ -142,7 +156,10 @@ func (q *query) protect(page http.Handler, users map[string]string, f uiFlags) (
 
 // serve answers until a signal comes.
 func (q *query) serve(listener net.Listener, handler http.Handler, page *ui.Handler, f uiFlags) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}
 	server.RegisterOnShutdown(func() { _ = page.Close() })
 	ended := make(chan error, 1)
 	go func() {
@@ -163,36 +180,4 @@ func (q *query) serve(listener net.Listener, handler http.Handler, page *ui.Hand
 		return errors.Join(context.Cause(q.ctx), server.Close())
 	}
 	return context.Cause(q.ctx)
-}
-
-// readUsers reads names and passwords; nil: no file is named.
-func (q *query) readUsers(path string) (map[string]string, error) {
-	if path == "" {
-		return nil, nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, invalid("--users: %w", err)
-	}
-	defer file.Close()
-	users := make(map[string]string)
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSuffix(lines.Text(), "\r")
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, password, ok := strings.Cut(line, ":")
-		if !ok || name == "" || password == "" {
-			return nil, invalid("--users: line %d of %s is not name:password", n, path)
-		}
-		users[name] = password
-	}
-	if err := lines.Err(); err != nil {
-		return nil, invalid("--users: %w", err)
-	}
-	if len(users) == 0 {
-		return nil, invalid("--users: %s names nobody", path)
-	}
-	return users, nil
 }

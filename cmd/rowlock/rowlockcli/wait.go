@@ -17,12 +17,15 @@ func (a *app) waitCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: a.query(func(q *query, args []string) error {
 			begin, between := time.Now(), 50*time.Millisecond
-			for {
+			for looks := 1; ; looks++ {
 				l, err := q.look(args[0])
 				if err != nil {
 					return err
 				}
 				if stateOf(l.Info) == "free" {
+					if looks == 1 {
+						q.hintStrategy(l.Info)
+					}
 					return nil
 				}
 				left := time.Hour

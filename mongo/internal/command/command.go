@@ -28,7 +28,7 @@ type Runner struct {
 	standalone  atomic.Bool
 	statements  atomic.Uint64
 	places      places
-	liveness    liveness
+	liveness    *liveness
 	occupiers   occupiers
 
 	// one is the limit of a command with one key. What such a command usually takes also
@@ -38,7 +38,7 @@ type Runner struct {
 
 // New is a Runner for a Store that keeps its locks in these collections of db.
 func New(db *mongo.Database, collections ...string) *Runner {
-	return &Runner{db: db, collections: collections, places: newPlaces()}
+	return &Runner{db: db, collections: collections, places: newPlaces(MaxCommands), liveness: newLiveness()}
 }
 
 // String is the full name of the Store's first collection, for messages.

@@ -69,6 +69,9 @@ func Code(err error) int {
 	return command
 }
 
+// Hidden: the user may not look.
+func Hidden(err error) bool { return Code(err) == CodeUnauthorized }
+
 // Blocked: the limit of the command ended it, because it waited for somebody else's
 // transaction, or because the server is busy: which of the two it does not say, so
 // neither does the error. Of a command with one document nothing was applied. (A limit that ends the wait for
@@ -105,7 +108,7 @@ func ConflictedLast(err error) bool {
 // late.
 func CorruptDocument(err error) bool {
 	switch command, _ := codes(err); command {
-	case 14, 15, 16554, 16555, 16556, 16612, 5166401: // types that do not fit, dates out of range
+	case 14, 15, 241, 16554, 16555, 16556, 16612, 5166401: // types that do not fit, dates out of range
 		return true
 	}
 	return false

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 )
@@ -30,12 +31,18 @@ const (
 // Of is how long a command with n keys may take: three times what is usual, but
 // where that is slow not so much that the other keys wait long for a blocked one.
 func (l *Limit) Of(n int) time.Duration {
-	share := time.Duration(l.perKey.Load())
-	if share == 0 {
-		share = firstPerKey
-	}
-	usual := time.Duration(n+overheadKeys) * share
+	usual := time.Duration(n+overheadKeys) * l.share()
 	return min(MinWait+min(3*usual, max(75*time.Millisecond, usual*3/2)), MaxWait)
+}
+
+// Most is how many keys a command may have, so that it is done before MaxWait on a server as slow as this one.
+func (l *Limit) Most() int {
+	return max(1, int((MaxWait-MinWait)*2/3/l.share())-overheadKeys)
+}
+
+// share is what a key of a command takes.
+func (l *Limit) share() time.Duration {
+	return cmp.Or(time.Duration(l.perKey.Load()), firstPerKey)
 }
 
 // usualSingle is what a command with one key takes.

@@ -11,7 +11,7 @@ import (
 // an operator asks, and for priorityPlaces of renewals, releases and undos, which wait for
 // none of the former. Of these releases and undos have at most releasePlaces: those of documents
 // that a foreign transaction has written take their time, and renewals must not wait for them.
-// Beside them there is one connection for the change stream, and one for each running InTx or Once. Of the workPlaces acquires of pinned keys have at most
+// Beside them there is one connection for the change stream of observers, and one for each running InTx or Once. Of the workPlaces acquires of pinned keys have at most
 // pinnedPlaces: they send many commands, and nobody else waits for them. While a command is
 // overdue the question of silence.go uses more connections, for a second.
 const (
@@ -24,13 +24,21 @@ const (
 	MaxCommands = workPlaces + priorityPlaces + 1
 )
 
+// With few connections (Options.FewConnections) there is one place of each kind: beside them there is the change stream while
+// a caller observes, and a transaction while a key is held. A key's renewal and its release exclude each other.
+const fewPlaces = 1
+
+// FewConnections has the Runner use few connections. It is called before the first command.
+func (r *Runner) FewConnections() { r.places = newPlaces(fewPlaces) }
+
 // places are those of the commands that are under way.
 type places struct{ work, priority, releases, pinned chan struct{} }
 
-func newPlaces() places {
+// newPlaces makes at most so many of each kind.
+func newPlaces(most int) places {
 	return places{
-		work: make(chan struct{}, workPlaces), priority: make(chan struct{}, priorityPlaces),
-		releases: make(chan struct{}, releasePlaces), pinned: make(chan struct{}, PinnedPlaces),
+		work: make(chan struct{}, min(workPlaces, most)), priority: make(chan struct{}, min(priorityPlaces, most)),
+		releases: make(chan struct{}, min(releasePlaces, most)), pinned: make(chan struct{}, min(PinnedPlaces, most)),
 	}
 }
 

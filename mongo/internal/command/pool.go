@@ -16,9 +16,12 @@ import (
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
-// MinConns is what a pool must allow: a change stream, an acquire and a renewal at once,
+// MinConns is what a pool must allow: an acquire, a renewal and the change stream of observers at once,
 // and a question on another connection.
 const MinConns = 4
+
+// MinFewConns is the same with few connections: a change stream or a transaction, a step, and a question on another connection.
+const MinFewConns = 3
 
 // largePool has room for all that the Store may use, and for what CheckPool occupies.
 const largePool = 32
@@ -28,13 +31,13 @@ const largePool = 32
 // occupy connections for a moment. In a pool that has enough of them idle others find one,
 // and nothing is refused. Of a large pool they are left alone with their connections when
 // that is known: nobody waits for them but Close, which ends them.
-func (r *Runner) CheckPool(ctx context.Context, hello bson.Raw) error {
+func (r *Runner) CheckPool(ctx context.Context, hello bson.Raw, least int) error {
 	version, err := hello.LookupErr("topologyVersion")
 	if err != nil {
 		return nil
 	}
 	const occupied = 50 * time.Millisecond
-	done := r.occupiers.start(ctx, MinConns-1, func(ctx context.Context) {
+	done := r.occupiers.start(ctx, least-1, func(ctx context.Context) {
 		_, _ = r.Send(ctx, nil, bson.D{
 			{Key: "hello", Value: 1},
 			{Key: "topologyVersion", Value: version},
@@ -46,7 +49,7 @@ func (r *Runner) CheckPool(ctx context.Context, hello bson.Raw) error {
 			if p.most != 0 && p.most < largePool {
 				<-done // others would miss the connections
 			}
-			return tooSmall(p.most)
+			return tooSmall(p.most, least)
 		}
 		select {
 		case <-done:
@@ -170,10 +173,10 @@ func poolOf(err error) (p pool, known bool) {
 	return p, true
 }
 
-func tooSmall(size int) error {
-	if size == 0 || size >= MinConns {
+func tooSmall(size, least int) error {
+	if size == 0 || size >= least {
 		return nil
 	}
 	return &driver.Error{Lasting: true, NotApplied: true, Err: fmt.Errorf("%w: the pool of the mongo.Client allows %d connections (maxPoolSize), locks need at least %d: "+
-		"a change stream, acquires and renewals go on at the same time", driver.ErrInvalid, size, MinConns)}
+		"acquires, renewals and the change stream of Observe go on at the same time", driver.ErrInvalid, size, least)}
 }

@@ -25,8 +25,8 @@ import (
 // The same holds for an attempt that went out twice, because the connection of the
 // first sending broke, and was answered then. The server remembers the number of a
 // command that wrote something, and gives the first sending the same answer. But
-// one that found the key held, or its own hold there already, wrote nothing, or at
-// most a hint: the first sending, if it is still on its way, would be executed. So such
+// one that found the key held, or its own hold there already, wrote
+// nothing: the first sending, if it is still on its way, would be executed. So such
 // a session is used for nothing else before a write with the next number has overtaken it.
 //
 // The Store numbers by itself, because the driver numbers only what goes through

@@ -3,9 +3,10 @@ package command
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
+	"github.com/rowlock/rowlock/internal/singleflight"
+	"github.com/rowlock/rowlock/internal/work"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -59,10 +60,10 @@ func (r *Runner) WatchSilence(ctx context.Context, limit time.Duration) (watched
 	overdue := limit + max(2*usual, min(max(Left(ctx)/4, silentLeast), silentFor))
 	timer := time.AfterFunc(overdue, func() {
 		for watched.Err() == nil {
-			if q := r.liveness.check(watched, r.ping, max(askStep, 2*usual)); q.alive {
+			if found := r.liveness.check(watched, r.ping, max(askStep, 2*usual)); found.alive {
 				cancel(ErrSilent)
 				return
-			} else if q.absent {
+			} else if found.absent {
 				cancel(errAbsent)
 				return
 			}
@@ -90,55 +91,38 @@ func (r *Runner) ping(ctx context.Context) error {
 
 // liveness checks whether the server answers, once at a time for all commands.
 type liveness struct {
-	mu         sync.Mutex
-	running    *livenessCheck
-	closed     bool
-	life       context.Context
-	end        context.CancelFunc
-	goroutines sync.WaitGroup
+	checks singleflight.Group[signs]
+	life   context.Context
+	end    context.CancelFunc
+	work   work.Group
 }
 
-type livenessCheck struct {
-	done   chan struct{} // closed: decided
-	alive  bool
-	absent bool
+// signs are what a check has found. If both are false, it has found nothing.
+type signs struct{ alive, absent bool }
+
+func newLiveness() *liveness {
+	a := &liveness{}
+	a.life, a.end = context.WithCancel(context.Background())
+	a.checks.Life, a.checks.Go = a.life, a.work.Go // a check ends soon, by itself
+	return a
 }
 
 // check waits for the result of the check that runs, or of a new one.
-func (a *liveness) check(ctx context.Context, ping func(context.Context) error, step time.Duration) *livenessCheck {
-	a.mu.Lock()
-	q := a.running
-	if q == nil && !a.closed {
-		if a.life == nil {
-			a.life, a.end = context.WithCancel(context.Background())
-		}
-		q = &livenessCheck{done: make(chan struct{})}
-		a.running = q
-		a.goroutines.Go(func() { a.run(q, ping, step) })
-	}
-	a.mu.Unlock()
-	if q == nil {
-		return new(livenessCheck)
-	}
-	select {
-	case <-q.done:
-		return q
-	case <-ctx.Done():
-		return new(livenessCheck)
-	}
+func (a *liveness) check(ctx context.Context, ping func(context.Context) error, step time.Duration) signs {
+	return a.checks.Do(ctx, func(ctx context.Context) (signs, error) { return a.run(ctx, ping, step), nil }).Value
 }
 
-// run decides q.
-func (a *liveness) run(q *livenessCheck, ping func(context.Context) error, step time.Duration) {
+// run makes one check.
+func (a *liveness) run(ctx context.Context, ping func(context.Context) error, step time.Duration) (found signs) {
 	answers := make(chan error, askMost)
 	timer := time.NewTicker(step)
 	defer timer.Stop()
 	began := time.Now()
-	for sent, size, over := 0, 1, false; !q.alive && !over; {
+	for sent, size, over := 0, 1, false; !found.alive && !over; {
 		for range min(size, askMost-sent) {
 			sent++
-			a.goroutines.Go(func() {
-				ctx, cancel := context.WithTimeout(a.life, askFor)
+			a.work.Fork(func() {
+				ctx, cancel := context.WithTimeout(a.life, askFor) // it may outlast the check
 				defer cancel()
 				answers <- ping(ctx)
 			})
@@ -146,27 +130,20 @@ func (a *liveness) run(q *livenessCheck, ping func(context.Context) error, step 
 		size *= 2
 		select {
 		case err := <-answers: // an error comes after askFor, or because the connection broke
-			q.alive, q.absent = err == nil, absent(err)
-			over = q.absent || time.Since(began) >= askFor
+			found = signs{err == nil, absent(err)}
+			over = found.absent || time.Since(began) >= askFor
 		case <-timer.C:
 			over = time.Since(began) >= 2*askFor
-		case <-a.life.Done():
+		case <-ctx.Done():
 			over = true
 		}
 	}
-	a.mu.Lock()
-	a.running = nil
-	a.mu.Unlock()
-	close(q.done)
+	return found
 }
 
 // close ends the check that runs, and waits for its goroutines.
 func (a *liveness) close() {
-	a.mu.Lock()
-	a.closed = true
-	if a.end != nil {
-		a.end()
-	}
-	a.mu.Unlock()
-	a.goroutines.Wait()
+	idle := a.work.Close()
+	a.end()
+	<-idle
 }

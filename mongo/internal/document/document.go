@@ -13,13 +13,13 @@ import (
 //
 //	{_id: Binary, name, hold: Binary(16), owner, token: long, acquiredAt: date,
 //	 expiresAt: date, fenced: true, fresh: true, keepUntil: date, forced: true,
-//	 wanted: {by: int, until: date}}
+//	 holds, phase (see phase.go), line, passed (see line.go)}
 //
 // hold is absent in a released document; expiresAt is then the moment of the
 // release. fenced and keepUntil are absent unless needed, forced until
 // ForceRelease ends the hold. fresh is there from the first grant of a new document
-// until a holder releases it: see package fence. wanted decides nothing, see hint.go. The
-// time of death of a document that is free is therefore the larger of expiresAt and keepUntil.
+// until a holder releases it: see package fence. The time of death of a document that is free
+// and has no line is therefore the larger of expiresAt and keepUntil.
 
 // Op is a document with one field: most operators, and most filters.
 func Op(name string, value any) bson.D { return bson.D{{Key: name, Value: value}} }
@@ -54,14 +54,14 @@ const Now = "$$NOW"
 // have written it.
 var until = Op("$max", bson.A{Op("$cond", bson.A{"$hold", "$expiresAt", nil}), "$keepUntil"})
 
-// Free reports whether the key is free: null is less than any date.
+// Free reports whether nothing keeps the key: null is less than any date.
 var Free = Op("$lte", bson.A{until, Now})
 
 // Fields is what a reply says about a document. How long the key stays taken is
 // computed by the client (leftOf), because a date that is none would fail the whole
 // command.
 var Fields = bson.D{{Key: "hold", Value: 1}, {Key: "owner", Value: 1}, {Key: "token", Value: 1}, {Key: "fenced", Value: 1}, {Key: "fresh", Value: 1},
-	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "wanted", Value: 1},
+	{Key: "forced", Value: 1}, {Key: "acquiredAt", Value: 1}, {Key: "expiresAt", Value: 1}, {Key: "keepUntil", Value: 1}, {Key: "lined", Value: not(noLine)},
 	{Key: "now", Value: Now}}
 
 // nextToken is above the stored token and above every token that the key may
@@ -83,7 +83,7 @@ func nextToken(standalone bool) bson.D {
 var fresh = Op("$ifNull", bson.A{"$fresh", Op("$cond", bson.A{Op("$gt", bson.A{"$token", nil}), "$$REMOVE", true})})
 
 // grant is the whole document of a new hold. What it does not name is gone.
-func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced, client any) bson.D {
+func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced any) bson.D {
 	doc := bson.D{
 		{Key: "_id", Value: "$_id"},
 		{Key: "name", Value: name},
@@ -100,13 +100,13 @@ func grant(standalone bool, name, hold, owner, ttl, keepUntil, fenced, client an
 	if keepUntil != nil {
 		doc = append(doc, bson.E{Key: "keepUntil", Value: keepUntil})
 	}
-	return append(doc, bson.E{Key: "wanted", Value: keepHint(client)})
+	return doc
 }
 
-// take is the acquire: the document becomes refused if it has this hold already (so
-// that a repeated attempt finds its own token) or is not free.
-func take(hold any, granted bson.D, refused any) bson.D {
-	return Op("$replaceWith", Op("$cond", bson.A{Op("$and", bson.A{Op("$ne", bson.A{"$hold", hold}), Free}), granted, refused}))
+// take is the acquire: the document stays as it is if it has this hold already (so
+// that a repeated attempt finds its own token), or is not free, or has a line.
+func take(hold any, granted bson.D) bson.D {
+	return cond(and(Op("$ne", bson.A{"$hold", hold}), Free, noLine), granted, "$$ROOT")
 }
 
 // Millis rounds up: the database never counts a shorter time than the client.

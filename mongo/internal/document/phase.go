@@ -11,8 +11,7 @@ import (
 // The document of a key in a phase, which is a time with readers and slots only:
 //
 //	{…, hold: long, token: long, expiresAt: date,
-//	 holds: [{h: Binary(16), a: date, e: date, o: owner, s: int, t: long, k: date}],
-//	 gate: {by: Binary(16), until: date}, gateAfter: date, freed: date}
+//	 holds: [{h: Binary(16), a: date, e: date, o: owner, s: int, t: long, k: date}], phase: long}
 //
 // hold is the token of the phase. That it is a long says that there is a phase, to whoever
 // reads or writes the document; an exclusive request finds it set, and expiresAt ahead, and is
@@ -25,10 +24,8 @@ import (
 // over for forgetAfter.
 //
 // token is the largest that was granted, so the next exclusive one is above those of all slots.
-// expiresAt is when the key is free for an exclusive request by itself: after the last entry,
-// the gate and gateAfter. When the last hold is released and no gate stands, hold and holds
-// go, and phase (a long) has the token of the phase that is over. freed is when a slot was
-// released last, or the last hold before the end of the phase: the change stream passes that.
+// expiresAt is when the last entry ends: the key is free for an exclusive request then. When the last
+// hold is released hold and holds go, and phase has the token of the phase that is over.
 
 // forgetAfter is how long the entry of a hold that has expired stays for a late renewal.
 const forgetAfter = 10 * time.Second
@@ -72,39 +69,23 @@ func each(input, in any) bson.D {
 // lastEnd is when the last entry ends; null: there is none.
 var lastEnd = Op("$max", "$holds.e")
 
-// Join is the acquire of a reader or a slot. It creates a document that is not there.
-func Join(leases string, q driver.Request, standalone bool) bson.D {
-	return bson.D{
-		{Key: "findAndModify", Value: leases},
-		{Key: "query", Value: ByKey(q.Key)},
-		{Key: "update", Value: bson.A{Joining(q, standalone)}},
-		{Key: "upsert", Value: true},
-		{Key: "new", Value: true},
-		{Key: "fields", Value: joinFields(q)},
-	}
-}
-
-// Joining is the update of a reader or a slot: it joins the phase, or begins one where the key
-// is free, unless a gate stands. A request that finds its own entry changes nothing.
-func Joining(q driver.Request, standalone bool) bson.D {
+// joining is the update of a reader or a slot: it joins the phase, or begins one where the key
+// is free, unless there is a line. A request that finds its own entry changes nothing.
+func joining(q driver.Request, standalone bool) bson.D {
 	hold := HoldID(q.ID)
-	enters := bson.A{Op("$or", bson.A{"$$in", Free}), not(gateStands)}
+	enters := bson.A{Op("$or", bson.A{"$$in", Free}), noLine}
 	vars := bson.D{{Key: "phase", Value: cond("$$in", "$hold", Op("$toLong", nextToken(standalone)))}}
 	if q.Mode == driver.Slot {
 		vars = append(vars, bson.E{Key: "slot", Value: chooseSlot(q)})
 		enters = append(enters, Op("$ne", bson.A{"$$slot", nil}))
 	}
-	refused := any("$$ROOT")
-	if leaves(q) {
-		refused = leaveHint(hold, int32(q.Client))
-	}
 	mine := cond("$$in", Op("$in", bson.A{hold, "$holds.h"}), false)
-	joins := let(vars, cond(mine, "$$ROOT", cond(and(enters...), joined(q, standalone), refused)))
+	joins := let(vars, cond(mine, "$$ROOT", cond(and(enters...), joined(q, standalone), "$$ROOT")))
 	return Op("$replaceWith", let(Op("in", inPhase), joins))
 }
 
-// joined is the whole document with the entry of q in it; $$in says that there is a phase. What it does not name is gone: a
-// gate that is over, and what was there before a phase that begins.
+// joined is the whole document with the entry of q in it; $$in says that there is a phase. What it does not name is gone:
+// what was there before a phase that begins.
 func joined(q driver.Request, standalone bool) bson.D {
 	hold := HoldID(q.ID)
 	end := plus(Now, Millis(q.TTL))
@@ -121,12 +102,7 @@ func joined(q driver.Request, standalone bool) bson.D {
 		}
 	}
 	entry = append(entry, bson.E{Key: "e", Value: end}, bson.E{Key: "o", Value: literal(q.Owner)})
-	var after, fenced any = "$$REMOVE", "$fenced"
-	free := any(end)
-	if q.Waited {
-		after = plus(Now, Millis(driver.GateAfter))
-		free = Op("$max", bson.A{end, after})
-	}
+	fenced := any("$fenced")
 	doc := bson.D{
 		{Key: "_id", Value: "$_id"},
 		{Key: "name", Value: literal(q.Key)},
@@ -134,7 +110,7 @@ func joined(q driver.Request, standalone bool) bson.D {
 		{Key: "owner", Value: literal(q.Owner)},
 		{Key: "token", Value: token},
 		{Key: "acquiredAt", Value: cond("$$in", "$acquiredAt", Now)},
-		{Key: "expiresAt", Value: cond("$$in", Op("$max", bson.A{"$expiresAt", end}), free)},
+		{Key: "expiresAt", Value: cond("$$in", Op("$max", bson.A{"$expiresAt", end}), end)},
 	}
 	if q.Guarded {
 		fenced = literal(true)
@@ -147,8 +123,6 @@ func joined(q driver.Request, standalone bool) bson.D {
 	}
 	return append(doc,
 		bson.E{Key: "holds", Value: Op("$concatArrays", bson.A{cond("$$in", filter("$holds", stays), bson.A{}), bson.A{entry}})},
-		bson.E{Key: "gateAfter", Value: cond("$$in", "$gateAfter", after)},
-		bson.E{Key: "wanted", Value: keepHint(int32(q.Client))},
 	)
 }
 

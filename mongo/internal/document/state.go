@@ -22,13 +22,18 @@ type State struct {
 	OfPhase bool // there may be fences of readers and slots
 	Forced  bool
 	Since   time.Time
-	Left    time.Duration // 0: free
-	Wanted  driver.Hint
+	Left    time.Duration   // 0: free
 	At      *bson.Timestamp // the server's logical time of the answer
 	Corrupt string          // what in it only a person can have written; see CorruptError
 
 	Phase int64 // the token of the phase; 0: there is none
 	phase       // what is known of it
+
+	Waiting
+	owned     bool  // somebody is named as its owner: it was not passed, or its holder has told
+	holdEnd   int64 // when the hold ends, or the last of the phase, in ms; 0: there is none
+	keepUntil int64 // the end of MinHold
+	at        int64 // the server's clock; 0: not known
 }
 
 // Held reports whether the document has a hold, which may have expired.
@@ -51,7 +56,7 @@ func Parse(doc bson.Raw) State {
 	} else if hold.Type != 0 {
 		r.Corrupt = "the hold is none"
 	}
-	r.Owner, _ = doc.Lookup("owner").StringValueOK()
+	r.Owner, r.owned = doc.Lookup("owner").StringValueOK()
 	r.Owner = r.Owner[:min(len(r.Owner), 255)]
 	var ok bool
 	if r.Token, ok = tokenOf(doc.Lookup("token")); !ok {
@@ -69,7 +74,12 @@ func Parse(doc bson.Raw) State {
 	if ms, ok := doc.Lookup("acquiredAt").DateTimeOK(); ok {
 		r.Since = time.UnixMilli(ms)
 	}
+	r.keepUntil, _ = doc.Lookup("keepUntil").DateTimeOK()
+	if r.Held() {
+		r.holdEnd, _ = doc.Lookup("expiresAt").DateTimeOK()
+	}
 	r.parsePhase(doc)
+	r.parseLine(doc)
 	if at, ok := doc.Lookup("now").DateTimeOK(); ok {
 		r.Judge(doc, at)
 	}
@@ -83,8 +93,7 @@ func isText(v bson.RawValue, text string) bool {
 
 // Judge says what of a document holds at a moment of the server's clock.
 func (r *State) Judge(doc bson.Raw, at int64) {
-	r.Left, r.Wanted = leftOf(doc, at), hintAt(doc, at)
-	r.judgePhase(at)
+	r.Left, r.at = leftOf(doc, at), at
 }
 
 // Granted is the answer to an acquire whose hold the document has.
@@ -105,7 +114,7 @@ func (r State) Info(key string) driver.Info {
 	if r.Phase > 0 {
 		return r.infoOfPhase(key)
 	}
-	i := driver.Info{Key: key, Owner: r.Owner, Token: r.Token, Since: r.Since, Wanted: r.Wanted}
+	i := driver.Info{Key: key, Owner: r.Owner, Token: r.Token, Since: r.Since, Waiting: r.Standing, WaitingSince: r.First}
 	if r.Left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.Held(), r.Left, r.Hold
 	}
@@ -127,7 +136,7 @@ func tokenOf(v bson.RawValue) (int64, bool) {
 func Above(token int64) int64 { return min(token, driver.MaxToken-1) + driver.TokenRange }
 
 // leftOf is for how long after the moment at the key stays taken; 0: it is free. It
-// is until and free of the pipelines.
+// is until and Free of the pipelines.
 func leftOf(doc bson.Raw, at int64) time.Duration {
 	end, _ := doc.Lookup("keepUntil").DateTimeOK()
 	if doc.Lookup("hold").Type != 0 {
@@ -185,21 +194,4 @@ const CorruptAdvice = " was changed by hand: delete it, and it alone, which ends
 // goes on with tokens by the clock, and nobody was granted one that was out of range.
 func (r State) CorruptError(step string) *driver.Error {
 	return &driver.Error{Lasting: true, Err: fmt.Errorf("mongo: %s %q: its document%s: %s", step, r.Key, CorruptAdvice, cmp.Or(r.Corrupt, "it has no token"))}
-}
-
-// hintAt is the hint in a document at a moment of the server's clock.
-func hintAt(doc bson.Raw, at int64) driver.Hint {
-	wanted, _ := doc.Lookup("wanted").DocumentOK()
-	by, _ := wanted.Lookup("by").AsInt64OK()
-	until, ok := wanted.Lookup("until").DateTimeOK()
-	if !ok || by < 1 || by > driver.MaxClient || until <= at || until > at+Millis(driver.MaxHintTime) {
-		return driver.Hint{}
-	}
-	return driver.Hint{Client: uint32(by), Left: time.Duration(until-at) * time.Millisecond}
-}
-
-// HintIn is the hint in the reply of a findAndModify.
-func HintIn(reply bson.Raw) driver.Hint {
-	doc, _ := reply.Lookup("value").DocumentOK()
-	return Parse(doc).Wanted
 }

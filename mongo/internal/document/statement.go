@@ -10,27 +10,31 @@ import (
 
 // TakeOne is the acquire of one key. It creates a document that is not there.
 func TakeOne(leases string, q driver.Request, standalone bool) bson.D {
+	fields := Fields
+	if q.Mode != driver.Exclusive {
+		fields = joinFields(q)
+	}
 	return bson.D{
 		{Key: "findAndModify", Value: leases},
 		{Key: "query", Value: ByKey(q.Key)},
-		{Key: "update", Value: bson.A{Taking(q, standalone)}},
+		{Key: "update", Value: Acquiring(q, standalone)},
 		{Key: "upsert", Value: true},
 		{Key: "new", Value: true},
-		{Key: "fields", Value: Fields},
+		{Key: "fields", Value: fields},
 	}
 }
 
 // Acquiring is the update that takes the key of q, or joins its phase.
-func Acquiring(q driver.Request, standalone bool) bson.D {
+func Acquiring(q driver.Request, standalone bool) bson.A {
 	if q.Mode != driver.Exclusive {
-		return Joining(q, standalone)
+		return bson.A{joining(q, standalone)}
 	}
-	return Taking(q, standalone)
+	return bson.A{taking(q, standalone)}
 }
 
-// Taking is the update that takes the key of q. What comes from the caller is
+// taking is the update that takes the key of q. What comes from the caller is
 // literal: an owner may begin with a dollar sign.
-func Taking(q driver.Request, standalone bool) bson.D {
+func taking(q driver.Request, standalone bool) bson.D {
 	hold := HoldID(q.ID)
 	var keep, fenced any = nil, "$fenced" // sticky; absent stays absent
 	if q.Keep > 0 {
@@ -39,19 +43,15 @@ func Taking(q driver.Request, standalone bool) bson.D {
 	if q.Guarded {
 		fenced = literal(true)
 	}
-	client, refused := int32(q.Client), any("$$ROOT")
-	if leaves(q) {
-		refused = leaveHint(hold, client)
-	}
-	return take(hold, grant(standalone, literal(q.Key), hold, literal(q.Owner), Millis(q.TTL), keep, fenced, client), refused)
+	return Op("$replaceWith", take(hold, grant(standalone, literal(q.Key), hold, literal(q.Owner), Millis(q.TTL), keep, fenced)))
 }
 
 // TakeMany is the acquire of all keys whose documents exist: each document
 // finds its own hold, by its place in the list of keys.
 func TakeMany(leases string, reqs []driver.Request, standalone bool) bson.D {
 	first := reqs[0]
-	keys, holds, owners, ttls, keeps, fences, clients, wants := bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}
-	oneOwner, oneTTL, oneKeep, oneFence, oneClient, oneWant := true, true, true, true, true, true
+	keys, holds, owners, ttls, keeps, fences := bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}, bson.A{}
+	oneOwner, oneTTL, oneKeep, oneFence := true, true, true, true
 	for _, q := range reqs {
 		keys = append(keys, KeyID(q.Key))
 		holds = append(holds, HoldID(q.ID))
@@ -59,14 +59,10 @@ func TakeMany(leases string, reqs []driver.Request, standalone bool) bson.D {
 		ttls = append(ttls, Millis(q.TTL))
 		keeps = append(keeps, Millis(q.Keep))
 		fences = append(fences, q.Guarded)
-		clients = append(clients, int32(q.Client))
-		wants = append(wants, leaves(q))
 		oneOwner = oneOwner && q.Owner == first.Owner
 		oneTTL = oneTTL && q.TTL == first.TTL
 		oneKeep = oneKeep && q.Keep == first.Keep
 		oneFence = oneFence && q.Guarded == first.Guarded
-		oneClient = oneClient && q.Client == first.Client
-		oneWant = oneWant && leaves(q) == leaves(first)
 	}
 	// A list costs the server a look-up a document: only where it is needed.
 	mine := func(all bson.A, one bool) any {
@@ -88,21 +84,8 @@ func TakeMany(leases string, reqs []driver.Request, standalone bool) bson.D {
 	} else if first.Guarded {
 		fenced = literal(true)
 	}
-	var client, refused any = int32(first.Client), "$$ROOT"
-	if !oneClient {
-		client = mine(clients, false)
-	}
-	if !oneWant {
-		refused = Op("$cond", bson.A{mine(wants, false), leaveHint(hold, client), "$$ROOT"})
-	} else if leaves(first) {
-		refused = leaveHint(hold, client)
-	}
-	doc := grant(standalone, "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced, client)
-	taking := take(hold, doc, refused)
-	stage := Op("$replaceWith", Op("$let", bson.D{
-		{Key: "vars", Value: Op("i", Op("$indexOfArray", bson.A{literal(keys), "$_id"}))},
-		{Key: "in", Value: taking[0].Value},
-	}))
+	doc := grant(standalone, "$name", hold, mine(owners, oneOwner), mine(ttls, oneTTL), keep, fenced)
+	stage := Op("$replaceWith", let(Op("i", Op("$indexOfArray", bson.A{literal(keys), "$_id"})), take(hold, doc)))
 	return bson.D{
 		{Key: "update", Value: leases},
 		{Key: "updates", Value: bson.A{bson.D{
@@ -158,7 +141,7 @@ func ByHolds(holds []driver.Hold) bson.D {
 	return bson.D{{Key: "_id", Value: Op("$in", keys)}, {Key: "hold", Value: Op("$in", ids)}}
 }
 
-// EndOne removes a hold, and brings back the hint of a client that waits for the key.
+// EndOne removes a hold of a key without a line.
 func EndOne(leases string, h driver.Hold) bson.D {
 	query, update := ByHolds([]driver.Hold{h}), any(Removal(h.Undo))
 	if h.Mode != driver.Exclusive {
@@ -166,29 +149,33 @@ func EndOne(leases string, h driver.Hold) bson.D {
 	}
 	return bson.D{
 		{Key: "findAndModify", Value: leases},
-		{Key: "query", Value: query},
+		{Key: "query", Value: append(query, withoutLine)},
 		{Key: "update", Value: update},
-		{Key: "fields", Value: bson.D{{Key: "wanted", Value: 1}, {Key: "now", Value: Now}}},
+		{Key: "fields", Value: Op("_id", 1)},
 	}
 }
 
-// Force ends whatever hold a key has and raises its token. It brings back the document
-// as it was. With seen it ends that hold or phase only.
+// Force ends whatever hold a key has, those of a phase too, and raises its token. Its line stays as it is. It brings back the
+// document as it was. With seen it ends that hold or phase only.
 func Force(leases, key string, seen *driver.Info) bson.D {
 	query := ByKey(key)
 	if seen != nil {
 		query = append(query, has(seen)...)
 	}
+	gone := bson.D{}
+	for _, name := range []string{"hold", "holds", "keepUntil", "passed"} {
+		gone = append(gone, bson.E{Key: name, Value: ""})
+	}
 	return bson.D{
 		{Key: "findAndModify", Value: leases},
 		{Key: "query", Value: query},
 		{Key: "update", Value: bson.D{
-			{Key: "$unset", Value: bson.D{{Key: "hold", Value: ""}, {Key: "keepUntil", Value: ""}}},
+			{Key: "$unset", Value: gone},
 			{Key: "$set", Value: Op("forced", true)},
 			{Key: "$inc", Value: Op("token", int64(driver.TokenRange))},
 			{Key: "$currentDate", Value: Op("expiresAt", true)},
 		}},
-		{Key: "fields", Value: Fields},
+		{Key: "fields", Value: FullFields()},
 	}
 }
 
@@ -200,7 +187,7 @@ func has(seen *driver.Info) bson.D {
 	}
 	live := func(end any) bson.D { return Op("$gt", bson.A{end, Now}) }
 	return Op("$or", bson.A{
-		bson.D{{Key: "hold", Value: seen.Token}, {Key: "$expr", Value: live(lastEnd)}},
+		bson.D{{Key: "hold", Value: seen.Token}, {Key: "$expr", Value: live("$expiresAt")}},
 		bson.D{{Key: "hold", Value: Op("$exists", false)}, {Key: "token", Value: seen.Token}, {Key: "$expr", Value: live("$keepUntil")}},
 	})
 }
@@ -219,7 +206,7 @@ func EndMany(leases string, holds []driver.Hold) bson.D {
 	}
 	if len(exclusive) > 0 {
 		updates = append(updates, bson.D{
-			{Key: "q", Value: ByHolds(exclusive)},
+			{Key: "q", Value: append(ByHolds(exclusive), withoutLine)},
 			{Key: "u", Value: Removal(holds[0].Undo)},
 			{Key: "multi", Value: true},
 		})
@@ -231,17 +218,16 @@ func EndMany(leases string, holds []driver.Hold) bson.D {
 	return cmd
 }
 
-// End is the statement of a numbered update that ends one hold, taken back.
+// End is the statement of a numbered update that ends one hold, taken back, of a key without a line.
 func End(h driver.Hold) bson.D {
 	h.Undo = true
 	if h.Mode != driver.Exclusive {
 		return endEntry(h)
 	}
-	return bson.D{{Key: "q", Value: ByHolds([]driver.Hold{h})}, {Key: "u", Value: Removal(true)}}
+	return bson.D{{Key: "q", Value: append(ByHolds([]driver.Hold{h}), withoutLine)}, {Key: "u", Value: Removal(true)}}
 }
 
-// Removal is what happens to a document whose hold ends: plain operators, not a
-// pipeline, so that a change stream always sees which field went. keepUntil, which
+// Removal is what happens to a document whose hold ends. keepUntil, which
 // MinHold wrote at the grant, outlives the release of a lease, but not an undo.
 // A lease that is released was granted to its end, so the document is not fresh any more.
 func Removal(undo bool) bson.D {
@@ -267,13 +253,14 @@ func ByKeys(keys []string) bson.D {
 	return Op("_id", Op("$in", ids))
 }
 
-// Dead matches documents that have been free for longer than grace. Documents
-// without a date are none of ours, or not locks: the larger of two dates that are
+// Dead matches documents that have been free for longer than grace, and in whose line nobody
+// has stood for as long. Documents
+// without a date are none of ours, or not locks: the larger of dates that are
 // not there is less than any date.
 func Dead(grace time.Duration) bson.D {
 	return bson.D{
 		{Key: "expiresAt", Value: Op("$type", "date")},
-		{Key: "$expr", Value: Op("$lte", bson.A{Op("$max", bson.A{"$expiresAt", "$keepUntil"}), Op("$subtract", bson.A{Now, Millis(grace)})})},
+		{Key: "$expr", Value: Op("$lte", bson.A{Op("$max", bson.A{"$expiresAt", "$keepUntil", Op("$max", "$line.u")}), Op("$subtract", bson.A{Now, Millis(grace)})})},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/work"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -41,7 +41,7 @@ type Finder struct {
 	nodes []*node
 	life  context.Context
 	end   context.CancelFunc
-	work  call.Work
+	work  work.Group
 
 	mu        sync.Mutex
 	at        int           // the server that takes writes; -1: not known

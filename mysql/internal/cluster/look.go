@@ -84,7 +84,7 @@ func Look(ctx context.Context, ask Querier) (v View, err error) {
 		}
 	}
 	for i, value := range flags {
-		if v.ReadOnly == "" && on(value) {
+		if v.ReadOnly == "" && conn.IsOn(value) {
 			v.ReadOnly = readOnlyVariables[i]
 		}
 	}
@@ -130,14 +130,14 @@ func show(ctx context.Context, ask Querier, what string, names []string) (map[st
 // classify says what kind of cluster the server belongs to.
 func (v *View) classify(status map[string]string) {
 	switch {
-	case on(v.Variables["wsrep_on"]) && v.Variables["wsrep_provider"] != "" && !strings.EqualFold(v.Variables["wsrep_provider"], "none"):
+	case conn.IsOn(v.Variables["wsrep_on"]) && v.Variables["wsrep_provider"] != "" && !strings.EqualFold(v.Variables["wsrep_provider"], "none"):
 		v.Kind = Galera
 		if s := status["wsrep_cluster_status"] + " " + status["wsrep_local_state_comment"] + " " + status["wsrep_ready"]; !strings.EqualFold(s, "Primary Synced ON") {
 			v.NotReady = "the node is " + s + ", not Primary Synced ON"
 		}
 	case v.Variables["group_replication_group_name"] != "":
 		v.Kind = Group
-	case on(v.Variables["rpl_semi_sync_source_enabled"]), on(v.Variables["rpl_semi_sync_master_enabled"]):
+	case conn.IsOn(v.Variables["rpl_semi_sync_source_enabled"]), conn.IsOn(v.Variables["rpl_semi_sync_master_enabled"]):
 		v.Kind = SemiSync
 		for _, name := range []string{"rpl_semi_sync_source_clients", "rpl_semi_sync_master_clients"} {
 			n, _ := strconv.Atoi(status[name])
@@ -177,11 +177,6 @@ func (v *View) primaries() (ids []string) {
 	return ids
 }
 
-// on reports whether the value of a variable says so. MariaDB has more values for read_only than ON.
-func on(value string) bool {
-	switch strings.ToUpper(value) {
-	case "0", "OFF", "":
-		return false
-	}
-	return true
-}
+// ReplicasQuery counts those that receive the server's binary log now. It shows other users' sessions with the privilege
+// PROCESS only.
+const ReplicasQuery = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"

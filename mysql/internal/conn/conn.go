@@ -24,11 +24,11 @@ type Conn struct {
 	ID     uint64        // CONNECTION_ID()
 	Server string        // which server the connection reached
 	inRun  Run           // of that server; zero: not asked for yet
-	opened time.Time     // before anything was sent on it
-	ready  time.Time     // after the server had answered
+	Opened time.Time     // before anything was sent on it
+	Ready  time.Time     // after the server had answered
 	Heard  time.Time     // when the last statement was sent that the server answered; see kill
 	used   time.Time     // when it was last put back
-	trip   *trip         // to that server
+	Trip   *Trip         // to that server
 	Broken bool          // to be closed
 	lost   bool          // a statement had no answer: see Lose
 	Locks  bool          // its transaction has something locked, which a conflict undoes
@@ -37,13 +37,13 @@ type Conn struct {
 
 	Silence    time.Duration // after it the server ends the connection (wait_timeout); 0: not set
 	Repeatable bool          // its transactions are at REPEATABLE READ
-	Used       bool          // a function of the caller's had it; see still.go
+	Used       bool          // a function of the caller's had it; see unchanged.go
 
-	schema, temporary string // as the look read them
+	place, temporary string // as the look read them
 
 	// literals: no statement is sent prepared; see prepared.go.
 	literals bool
-	packet   int                      // max_allowed_packet of the session; see packet.go
+	Packet   int                      // max_allowed_packet of the session; see packet.go
 	kept     map[string]*preparedForm // by the text with ?
 	marks    *Text                    // the one that is being sent
 	forgot   int
@@ -77,7 +77,7 @@ const (
 
 // openOne is one try of open. fresh: the connection was not idle in the program's pool before.
 func (d *DB) openOne(ctx context.Context, p *Pool, silence time.Duration) (c *Conn, fresh bool, err error) {
-	c = &Conn{db: d, pool: p, opened: time.Now()}
+	c = &Conn{db: d, pool: p, Opened: time.Now()}
 	if c.sc, fresh, err = d.clean(ctx, p); err != nil {
 		return nil, fresh, err
 	}
@@ -117,17 +117,17 @@ func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh 
 		return fmt.Errorf("%w: max_allowed_packet of the server is too small: a statement on one long key needs %d, and a batch is best with 1048576 or more: %w", driver.ErrNotSupported, leastPacket, err)
 	case err != nil:
 		return err
-	case c.packet < leastPacket:
-		return fmt.Errorf("%w: max_allowed_packet of the server is %d: a statement on one long key needs %d, and a batch is best with 1048576 or more", driver.ErrNotSupported, c.packet, leastPacket)
+	case c.Packet < leastPacket:
+		return fmt.Errorf("%w: max_allowed_packet of the server is %d: a statement on one long key needs %d, and a batch is best with 1048576 or more", driver.ErrNotSupported, c.Packet, leastPacket)
 	}
 	if w := wrongIn(of, seen.settings); w != "" {
 		return wrong(w, refused)
 	}
-	c.ready = time.Now()
-	if err := d.inHome(ctx, seen.schema, fresh, seen.foldsCase); err != nil {
+	c.Ready = time.Now()
+	if err := d.inHome(ctx, placeOf(seen.place), fresh, seen.foldsCase); err != nil {
 		return err
 	}
-	c.schema, c.temporary = string(seen.schema), seen.temporary.String
+	c.place, c.temporary = seen.place, seen.temporary.String
 	if !d.own && seen.temporary.String != "0" {
 		if err := d.dropTemporary(ctx, c); err != nil {
 			return err
@@ -135,16 +135,16 @@ func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh 
 	}
 	d.leaveOut(refused)
 	d.reached(c)
-	c.trip = d.tripTo(c.Server)
-	c.trip.answered(c.ready, min(shortest, c.ready.Sub(c.Heard)))
-	d.usual.CompareAndSwap(0, int64(min(c.trip.shortest(), FarTrip))) // above it the bound of a statement is not asked for
+	c.Trip = d.tripTo(c.Server)
+	c.Trip.answered(c.Ready, min(shortest, c.Ready.Sub(c.Heard)))
+	d.Usual.CompareAndSwap(0, int64(min(c.Trip.shortest(), FarTrip))) // above it the bound of a statement is not asked for
 	return d.mayUse(ctx, c)
 }
 
 // seen is what the look at a session tells, beside what is noted in the Conn.
 type seen struct {
 	settings  string
-	schema    schema // in hex
+	place     string // see placeText
 	foldsCase bool
 	temporary sql.NullString // 0: no temporary table was made in the session
 }
@@ -153,9 +153,9 @@ type seen struct {
 func (d *DB) look(ctx context.Context, c *Conn, of []setting) (s seen, err error) {
 	var sameBytes bool
 	var run Run
-	into := []any{&c.ID, &c.Server, &sameBytes, &c.packet, &s.schema, &s.foldsCase, &s.settings}
+	into := []any{&c.ID, &c.Server, &sameBytes, &c.Packet, &s.place, &s.foldsCase, &s.settings}
 	text := "SELECT CONNECTION_ID(), " + ServerName + ", @@character_set_client=@@character_set_connection, @@max_allowed_packet, " +
-		schemaText + ", @@lower_case_table_names>0, " + lookText(of)
+		placeText + ", @@lower_case_table_names>0, " + lookText(of)
 	if c.pool.Kind == Session {
 		text += ", " + RunColumns
 		into = append(into, &run.Server, &run.Started)
@@ -179,9 +179,7 @@ func (d *DB) look(ctx context.Context, c *Conn, of []setting) (s seen, err error
 // close ends the connection for good.
 func (c *Conn) close() { discard(c.sc) }
 
-// Alive reports whether a connection that was idle can still be used. The look at the
-// socket costs no trip; it sees a server that closed the connection (wait_timeout,
-// restart).
+// Alive reports whether a connection that was idle can still be used.
 func (c *Conn) Alive(ctx context.Context) bool {
 	if c.doubted() {
 		return false
@@ -190,18 +188,26 @@ func (c *Conn) Alive(ctx context.Context) bool {
 	if idle < freshFor {
 		return true
 	}
-	err := c.sc.Raw(func(dc any) error {
+	if c.Closed(ctx) {
+		return false
+	}
+	if idle <= QuietFor {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingWait)
+	defer cancel()
+	return c.sc.PingContext(ctx) == nil
+}
+
+// Closed reports whether the server has closed the connection (KILL, wait_timeout, a restart), as far as is known here: a look at
+// the socket, which costs no trip.
+func (c *Conn) Closed(ctx context.Context) bool {
+	return c.sc.Raw(func(dc any) error {
 		if r, ok := dc.(sqldriver.SessionResetter); ok && r.ResetSession(ctx) != nil {
 			return sqldriver.ErrBadConn
 		}
 		return nil
-	})
-	if err == nil && idle > QuietFor {
-		ctx, cancel := context.WithTimeout(ctx, pingWait)
-		err = c.sc.PingContext(ctx)
-		cancel()
-	}
-	return err == nil
+	}) != nil
 }
 
 // WholeSeconds is a wait_timeout as long as d; its largest value is a year.
@@ -245,8 +251,8 @@ func (c *Conn) Valid() (valid bool) {
 // Cut closes the network connection, so that a method that knows no context returns.
 func (c *Conn) Cut() { _ = c.net.Close() }
 
-// Distant reports whether the server is so far away that no statement is ended by KILL; see trip.go.
-func (c *Conn) Distant() bool { return c.trip.distant() }
+// Distant reports whether the server is so far away that no statement is ended by KILL; see roundtrip.go.
+func (c *Conn) Distant() bool { return c.Trip.distant() }
 
 // ShortestAnswer is the shortest answer of late, from the connection's server.
-func (c *Conn) ShortestAnswer() time.Duration { return c.trip.shortest() }
+func (c *Conn) ShortestAnswer() time.Duration { return c.Trip.shortest() }

@@ -10,8 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/internal/call"
+	"github.com/rowlock/rowlock/internal/work"
 )
 
 // DB is the way of one Store to its server: its pools, and what was learned of the server.
@@ -24,27 +23,21 @@ type DB struct {
 	// Connecting says what new connections wait for; nil: nobody knows.
 	Connecting func() error
 
-	home    atomic.Pointer[schema] // the database that has them; nil: not known yet
-	homeSem chan struct{}          // one at a time asks a program's pool for it
-	refused atomic.Value           // map[string]bool: settings that the server does not let be set
-	lacks   atomic.Bool            // the server does not know the rare ones
+	home    atomic.Pointer[place]     // where they are; nil: not known yet
+	homeSem chan struct{}             // one at a time asks a program's pool for it
+	movedAt atomic.Pointer[time.Time] // when the server was last found to be another; nil: never
+	refused atomic.Value              // map[string]bool: settings that the server does not let be set
+	lacks   atomic.Bool               // the server does not know the rare ones
 
-	// Acquires may wait for other transactions, so they have connections of their
-	// own. Releases and undos never do for long (see batch.change), but there may be any
-	// number of them; a renewal that waits behind them is a lease that is lost, so
-	// renewals have one of their own, and use those of releases that are free.
-	Acquires *Pool
-	Releases *Pool
-	Renewals *Pool
-	Control  *Pool // ends statements that wait for too long, and reads for Inspect
+	lanes // see lanes.go
 
 	slowSem    chan struct{} // the right to use the one acquire connection for what may be slow
 	inspectSem chan struct{} // at most one Inspect is in a KILL's way
 	cullSem    chan struct{} // at most one looks through the pool of the program's
 
 	watchdog     *watchdog
-	abandoned    abandoned
-	usual        atomic.Int64              // nanoseconds an answer usually takes
+	Abandoned    abandoned
+	Usual        atomic.Int64              // nanoseconds an answer usually takes
 	trips        sync.Map                  // of *trip, by the server's name
 	CannotKill   Conclusion                // a proxy, whose numbers are not the server's
 	doubt        atomic.Pointer[time.Time] // connections that were not heard of since may be dead; nil: none may. See silence.go
@@ -52,15 +45,15 @@ type DB struct {
 	serverValues atomic.Pointer[settings]  // of the server; nil: not read yet
 	Statements   atomic.Uint64             // sent
 	Blocked      atomic.Uint64             // of them those that were kept waiting for all of their time: ErrBlocked
-	keepAfter    int                       // the constant; tests change it
+	KeepAfter    int                       // the constant; a test may change it
 
-	background call.Work
+	Background work.Group      // what runs beside the calls: see Work
 	life       context.Context // of what runs in the background: until close
 	end        context.CancelFunc
 
 	mu      sync.Mutex
 	pools   []*Pool
-	servers map[string]time.Time // when the last connection to each was ready, by Conn.Server; see left.go
+	servers map[string]time.Time // when the last connection to each was ready, by Conn.Server; see movedaddress.go
 }
 
 // Connections that are not divided among acquires and releases.
@@ -77,26 +70,23 @@ type DBOptions struct {
 	Tables             []string // the names of the lock tables
 	Database           string   // in which they are, as the DSN names it; empty: the default one of the program's pool
 	Acquires, Releases int      // connections
+	Few                bool     // these are all there are: see lanes.go
 }
 
 // NewDB makes the pools. It does no I/O.
 func NewDB(o DBOptions) *DB {
 	d := &DB{
-		SQL: o.SQL, own: o.Own, prefix: o.Prefix, tables: o.Tables, keepAfter: KeepAfter,
+		SQL: o.SQL, own: o.Own, prefix: o.Prefix, tables: o.Tables, KeepAfter: KeepAfter,
 		homeSem: make(chan struct{}, 1),
 		slowSem: make(chan struct{}, 1), inspectSem: make(chan struct{}, 1), cullSem: make(chan struct{}, 1),
 	}
 	if o.Database != "" {
-		home := schemaOf(o.Database)
-		d.home.Store(&home)
+		d.home.Store(&place{schema: o.Database})
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	d.watchdog = newWatchdog(d)
-	d.abandoned.most = ControlConnections + RenewConnections + o.Acquires + o.Releases
-	d.Control = d.NewPool(PoolOptions{Max: ControlConnections})
-	d.Releases = d.NewPool(PoolOptions{Max: o.Releases})
-	d.Renewals = d.NewPool(PoolOptions{Max: RenewConnections, Lender: d.Releases})
-	d.Acquires = d.NewPool(PoolOptions{Max: o.Acquires})
+	d.Abandoned.most = ControlConnections + RenewConnections + o.Acquires + o.Releases
+	d.makeLanes(o)
 	return d
 }
 
@@ -109,7 +99,7 @@ func (d *DB) Close() error {
 			p.Close()
 		}
 	}
-	d.background.Wait()
+	d.Background.Wait()
 	d.Control.Close()
 	if d.own {
 		return d.SQL.Close()
@@ -124,21 +114,25 @@ func (d *DB) all() []*Pool {
 }
 
 // Work runs f in the background; Close waits for what was begun before it.
-func (d *DB) Work(f func()) { d.background.Fork(f) }
+func (d *DB) Work(f func()) { d.Background.Fork(f) }
+
+// begin is Work for a singleflight.Group: also what is begun while the Store closes gets an answer.
+func (d *DB) begin(f func()) bool {
+	d.Work(f)
+	return true
+}
 
 // Step runs f on a connection of the pool, and again on another where the first
 // turned out to be dead before anything was sent on it, or to lead to a server that
 // is not the primary any more. f changes nothing twice if it is run again.
 //
-// Where the first was silent, or was closed before the answer, renewals and questions are
-// sent again too, which may arrive twice. Acquires need a new ID, and whether a release ended the hold its repeat
-// could not tell: that is the engine's. So f that is sent on another pool and does no
-// harm twice is for StepAgain.
+// Where the first was silent, or was closed before the answer, it is not run again: acquires need a new ID, and whether
+// a release ended the hold its repeat could not tell. That is the engine's.
 func (d *DB) Step(ctx context.Context, p *Pool, f func(*Conn) error) error {
-	return d.steps(ctx, p, p == d.Renewals || p == d.Control, f)
+	return d.steps(ctx, p, false, f)
 }
 
-// StepAgain is step for what may arrive twice.
+// StepAgain is Step for what does no harm when it arrives twice, as renewals and questions: it is run again there too.
 func (d *DB) StepAgain(ctx context.Context, p *Pool, f func(*Conn) error) error {
 	return d.steps(ctx, p, true, f)
 }
@@ -151,7 +145,7 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 		if err != nil {
 			return err
 		}
-		if c.ready.After(start) && !c.timeForAnswer(ctx) {
+		if c.Ready.After(start) && !c.timeForAnswer(ctx) {
 			c.Put()
 			return NotSent("send", fmt.Errorf("%w: a connection was opened, and no time is left for a statement on it", context.DeadlineExceeded))
 		}
@@ -168,7 +162,7 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 			return err
 		}
 		unanswered := errors.Is(err, ErrSilent) || cut
-		if !driver.IsNotApplied(Classify("", err)) && !(unanswered && twice) {
+		if !Undone(err) && !(unanswered && twice) {
 			return err
 		}
 		switch {
@@ -176,7 +170,7 @@ func (d *DB) steps(ctx context.Context, p *Pool, twice bool, f func(*Conn) error
 		case n == ErIdle, n == erPacket, errors.Is(err, sqldriver.ErrBadConn), ofSession[n]:
 		case IsElsewhere(err):
 			d.Moved()
-			if n != ErGroupRollback && c.opened.After(start) {
+			if n != ErGroupRollback && c.Opened.After(start) {
 				return err // a connection of now says so too
 			}
 		default:
@@ -195,11 +189,14 @@ func (c *Conn) timeForAnswer(ctx context.Context) bool {
 // warmFor sees to it that the control connection is there before a statement is sent from a
 // pool. A renewal does not wait for it for long.
 func (d *DB) warmFor(ctx context.Context, p *Pool) {
+	if p == d.Control {
+		return // what ends its statements is opened when one is late
+	}
 	most := KillWait
 	if p == d.Renewals {
 		most = renewWarm
 	}
-	d.Control.warm(ctx, most)
+	d.Control.Warm(ctx, most)
 }
 
 // Slow runs f on the one acquire connection that carries what may be slow: pinned keys,
@@ -276,18 +273,29 @@ func (d *DB) readOnce(ctx context.Context, f func(*Conn) error) error {
 		return NotSent("wait for a connection", d.overdue(ctx))
 	}
 	defer func() { <-d.inspectSem }()
-	return d.Step(ctx, d.Control, f)
+	return d.StepAgain(ctx, d.Control, f)
 }
 
 // Moved closes what is idle, and the rest after its use: the server that one connection
 // led to says that it is not the primary, and the others are as old.
 func (d *DB) Moved() {
+	now := time.Now()
+	d.movedAt.Store(&now)
 	for _, p := range d.all() {
 		p.renew()
 	}
+	d.watchdog.mu.Lock()
+	d.watchdog.hurry(time.Now())
+	d.watchdog.mu.Unlock()
 	d.serverValues.Store(nil)
 	d.refused.Store(map[string]bool{})
 	d.lacks.Store(false)
+}
+
+// knownToLead reports whether the server was found to be another since c was opened, so that c most likely leads to the old one.
+func (d *DB) knownToLead(c *Conn) bool {
+	moved := d.movedAt.Load()
+	return moved != nil && !c.Opened.After(*moved)
 }
 
 // Bounds are how long the tries of one step may stay unanswered. A takeover holds
@@ -302,12 +310,12 @@ var Bounds = [...]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 25
 // the bound is at least four times the usual time of an answer. However long that is,
 // LockWait bounds the wait for a lock.
 func (d *DB) Bound(n int) time.Duration {
-	return max(Bounds[n], 4*time.Duration(d.usual.Load()))
+	return max(Bounds[n], 4*time.Duration(d.Usual.Load()))
 }
 
 // NoteAnswer notes how long an answer took, or that there was none for so long. An update
 // that gets lost does no harm.
 func (d *DB) NoteAnswer(took time.Duration) {
-	old := d.usual.Load()
-	d.usual.Store(old + (int64(took)-old)/16)
+	old := d.Usual.Load()
+	d.Usual.Store(old + (int64(took)-old)/16)
 }

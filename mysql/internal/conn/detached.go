@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/singleflight"
 )
 
 // detachedGrace is how long what a caller has given up may go on, or what is under way when the Store is closed: the
@@ -20,34 +21,28 @@ func Detached[T any](ctx context.Context, d *DB, what string, f func(context.Con
 	if err := ctx.Err(); err != nil {
 		return answer, NotSent(what, err)
 	}
-	own, cancel := context.WithCancel(context.Background())
-	giveUp := func() {
-		late := time.AfterFunc(detachedGrace, cancel)
-		context.AfterFunc(own, func() { late.Stop() })
+	run := singleflight.Group[T]{
+		Life: context.Background(), Go: d.begin,
+		Alone: func(time.Duration) time.Duration { return detachedGrace },
 	}
-	left := context.AfterFunc(ctx, giveUp)
-	closed := context.AfterFunc(d.life, giveUp) // a caller may have no end
-	type result struct {
-		answer T
-		err    error
-	}
-	done := make(chan result, 1)
-	d.Work(func() {
+	r := run.Do(ctx, func(own context.Context) (T, error) {
+		own, cancel := context.WithCancel(own)
 		defer cancel()
-		defer left()
+		closed := context.AfterFunc(d.life, func() { // a caller may have no end
+			late := time.AfterFunc(detachedGrace, cancel)
+			context.AfterFunc(own, func() { late.Stop() })
+		})
 		defer closed()
 		answer, err := f(own)
 		if err != nil && own.Err() != nil && d.life.Err() != nil {
 			err = &driver.Error{Lasting: true, NotApplied: driver.IsNotApplied(err), Err: fmt.Errorf("mysql: %s: %w: the store was closed meanwhile: %w", what, driver.ErrClosed, err)}
 		}
-		done <- result{answer, err}
+		return answer, err
 	})
-	select {
-	case r := <-done:
-		return r.answer, r.err
-	case <-ctx.Done():
+	if r.Left {
 		return answer, Classify(what, d.overdue(ctx))
 	}
+	return r.Value, r.Err
 }
 
 // DetachedErr is detached for what has no answer but an error.

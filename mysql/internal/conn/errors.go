@@ -52,6 +52,16 @@ type blockedError struct{ cause error }
 func (blockedError) Error() string        { return ErrBlocked.Error() }
 func (blockedError) Is(target error) bool { return target == ErrBlocked }
 
+// handshakeBroken are the answers of a server that lost the thread while a connection was made: it was overloaded, or
+// something between took too long. The next one is another.
+var handshakeBroken = map[uint16]bool{1042: true, 1043: true, 1156: true, 1157: true, 1158: true, 1159: true, 1160: true, 1161: true}
+
+// brokenHandshake reports whether a connect failed so. The driver does not understand such an answer either where it comes in the
+// place of another: its number in the sequence is wrong then.
+func brokenHandshake(err error) bool {
+	return handshakeBroken[Number(err)] || errors.Is(err, mysql.ErrPktSync)
+}
+
 // NoConnection reports whether the server, or the user's account, has no connection left.
 func NoConnection(err error) bool {
 	switch Number(err) {
@@ -147,6 +157,15 @@ func MaybeApplied(what string, err error) error {
 		return &driver.Error{Lasting: e.Lasting, Silent: e.Silent, Err: e.Err}
 	}
 	return err
+}
+
+// Undone reports whether err, of one statement, says that nothing was done: it was not sent, or the server refused it.
+func Undone(err error) bool { return driver.IsNotApplied(Classify("", err)) }
+
+// Unsure reports whether err says that something may have been changed all the same: it has been through MaybeApplied.
+func Unsure(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && !e.NotApplied
 }
 
 // ErrClosed is the answer of a Store that was closed.

@@ -122,13 +122,13 @@ func (c *Conn) SendOnce(ctx context.Context, bound time.Duration, send func(cont
 	}
 	start := time.Now()
 	kill := bound
-	if c.trip.distant() {
+	if c.Trip.distant() {
 		kill = 0
 	}
 	sending, patience := ctx, time.Duration(0) // without end: see silence.go
 	var cut context.CancelFunc
 	if !c.pool.Holds || c.pool.Later && !c.Locks {
-		patience = c.Queued + firstPatience(ctx, start)
+		patience = c.db.patience(ctx, start)
 		sending, cut = context.WithCancel(ctx)
 		defer cut()
 	}
@@ -147,7 +147,7 @@ func (c *Conn) SendOnce(ctx context.Context, bound time.Duration, send func(cont
 	}
 	if n := Number(err); err == nil || n != 0 && n != ErIdle {
 		c.Heard = start
-		c.trip.answered(now, now.Sub(start))
+		c.Trip.answered(now, now.Sub(start))
 	}
 	return ended, err
 }

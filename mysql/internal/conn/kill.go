@@ -37,7 +37,11 @@ func (d *DB) Kill(ctx context.Context, target *Conn, what string, heard time.Tim
 	if what == "CONNECTION" && target.pool.Holds && d.CannotKill.Load() {
 		return ErrCannotKill // it may rest in a transaction, or run the caller's statement: nothing shows whose it is
 	}
-	ctl, err := d.Control.Get(ctx)
+	control := d.controlOf(target.pool)
+	if control == nil {
+		return ErrCannotKill
+	}
+	ctl, err := control.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,6 +50,8 @@ func (d *DB) Kill(ctx context.Context, target *Conn, what string, heard time.Tim
 	switch other := errors.Is(err, ErrOtherServer); {
 	case err == nil:
 		d.CannotKill.Store(false)
+	case other && d.knownToLead(target): // to another server than new connections do
+		ctl.Broken = ctl.Left()
 	case killRefused(err), errors.Is(err, errShared), other && target.with(ctl):
 		d.CannotKill.Store(true)
 	case other:
@@ -97,7 +103,7 @@ func (d *DB) killFrom(ctx context.Context, ctl *Conn, id uint64, server, what st
 	if ctl.Server != server {
 		return fmt.Errorf("%w: %s is not %s", ErrOtherServer, ctl.Server, server)
 	}
-	if ctl.ready.After(heard) {
+	if ctl.Ready.After(heard) {
 		return fmt.Errorf("%w: the control connection is younger than the last answer", ErrCannotKill)
 	}
 	if what == "QUERY" || shown {
@@ -116,10 +122,10 @@ func killRefused(err error) bool { n := Number(err); return n == erKillDenied ||
 
 // EndSession ends, in the background and at most for KillWait, the session of a
 // connection that was closed while its statement may still run. Close waits for it. A session
-// that does not end counts: see abandoned.go.
+// that does not end counts: see abandonedcommits.go.
 func (d *DB) EndSession(c *Conn) {
 	heard := c.Heard
-	d.abandoned.add(c.Server, c.ID)
+	d.Abandoned.Add(c.Server, c.ID)
 	d.Work(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), KillWait)
 		defer cancel()

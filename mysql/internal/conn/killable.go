@@ -27,9 +27,11 @@ func (f *Conclusion) Store(yes bool) {
 		f.since.Store(nil)
 		return
 	}
-	now := time.Now()
-	f.since.Store(&now)
+	f.At(time.Now())
 }
+
+// At concludes it, as of that time.
+func (f *Conclusion) At(now time.Time) { f.since.Store(&now) }
 
 // together bounds the time between the openings of two connections that should
 // have reached one server. Between others the address may have come to lead to
@@ -38,7 +40,7 @@ const together = time.Second
 
 // with reports whether two connections were opened together.
 func (c *Conn) with(other *Conn) bool {
-	return c.opened.Sub(other.ready) <= together && other.opened.Sub(c.ready) <= together
+	return c.Opened.Sub(other.Ready) <= together && other.Opened.Sub(c.Ready) <= together
 }
 
 // looks is how often a session is looked at that shows no statement at all:

@@ -85,3 +85,6 @@ func netConnOf(sc *sql.Conn) (nc net.Conn, err error) {
 	})
 	return nc, err
 }
+
+// KnowsNet reports whether the network connection is known.
+func (c *Conn) KnowsNet() bool { return c.net != nil }

@@ -29,7 +29,7 @@ var ErrTooLarge = errors.New("the statement is larger than max_allowed_packet")
 
 // fits is an error for a statement that the connection would not carry.
 func (c *Conn) fits(text string) error {
-	most := c.packet
+	most := c.Packet
 	if learned := int(c.db.packet.Load()); learned > 0 && (most == 0 || learned < most) {
 		most = learned
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ type Pool struct {
 	open     int        // connections, with those in use and those that are being opened
 	closed   bool
 	since    time.Time   // connections that were opened before may lead to another server
-	warmFrom time.Time   // warm does nothing before
+	warmFrom time.Time   // Warm does nothing before
 	expiry   *time.Timer // closes what has been idle for too long; nil: not armed
 
 	opening atomic.Int32 // those that wait for database/sql, or for a new connection
@@ -40,7 +41,8 @@ type PoolOptions struct {
 	Patient bool          // one out of a program's pool is waited for until the context ends, not for OpenWait
 
 	Max    int                  // connections in use at the same time; those who need one more wait; 0: any number
-	Lender *Pool                // lends one that is free when all are in use; nil: none does
+	Lender *Pool                // lends one that is free when all are in use, or when the server has none left to open; nil: none does
+	From   *Pool                // one that rests there is taken over before one is opened; nil: none is
 	Room   func(open int) error // why no connection may be opened beside so many; nil: nothing forbids it
 
 	IdleMost func() int    // how many are kept idle; nil: all
@@ -88,6 +90,9 @@ func (p *Pool) GetFor(ctx context.Context, silence time.Duration) (*Conn, error)
 	if err != nil {
 		from.leave()
 	}
+	if NoConnection(err) && from == p && p.Lender != nil {
+		return p.Lender.GetFor(ctx, silence)
+	}
 	return c, err
 }
 
@@ -134,9 +139,9 @@ func (p *Pool) leave() {
 
 // take takes an idle connection that lives, or opens one. Where it holds what others may
 // wait for, the control connection is opened beside it, not before it: the first statement
-// is sent when both are there.
+// is sent when both are there. One that takes the control connection over has none beside it.
 func (p *Pool) take(ctx context.Context, silence time.Duration) (*Conn, error) {
-	if !p.Holds {
+	if !p.Holds || p.From == p.db.Control {
 		return p.find(ctx, silence)
 	}
 	warm := p.db.Control.startWarm()
@@ -156,6 +161,9 @@ func (p *Pool) find(ctx context.Context, silence time.Duration) (*Conn, error) {
 		if opened {
 			another := o != nil
 			if !another {
+				if c = p.takeOver(ctx, silence); c != nil {
+					return c, nil
+				}
 				o = p.start(ctx, silence)
 			}
 			if c, err = p.await(ctx, o); err != nil && another && ctx.Err() == nil && !errors.Is(err, ErrNoGreeting) {
@@ -241,7 +249,7 @@ func (c *Conn) Put() {
 // rest keeps a connection that nobody uses, unless it is broken or one too many. Called under mu.
 func (p *Pool) rest(c *Conn) (kept bool) {
 	c.used = time.Now()
-	if c.Broken || p.closed || !c.opened.After(p.since) || p.IdleMost != nil && len(p.idle) >= p.IdleMost() {
+	if c.Broken || p.closed || !c.Opened.After(p.since) || p.IdleMost != nil && len(p.idle) >= p.IdleMost() {
 		return false
 	}
 	p.idle = append(p.idle, c)
@@ -295,6 +303,20 @@ func (p *Pool) Close() {
 	}
 	p.mu.Unlock()
 	p.CloseIdle()
+}
+
+// Idle are the connections that are idle now.
+func (p *Pool) Idle() []*Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.idle)
+}
+
+// Open is how many connections there are, with those in use.
+func (p *Pool) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
 }
 
 // CloseIdle closes what is idle now.

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// WarmEvery is how often warm looks, however often it is called.
+	// WarmEvery is how often Warm looks, however often it is called.
 	WarmEvery = 100 * time.Millisecond
 
 	// renewWarm is how long a renewal waits for the control connection. It needs one only if
@@ -20,12 +20,12 @@ const (
 	SpeakEvery = 2 * time.Second
 )
 
-// warm sees to it that a pool that is not in use has a connection that lives. The control
+// Warm sees to it that a pool that is not in use has a connection that lives. The control
 // pool needs it before a statement is sent: see kill. Nobody waits for the sign of life of
 // one that looks alive, nor for longer than most.
-func (p *Pool) warm(ctx context.Context, most time.Duration) { waitWarm(ctx, p.startWarm(), most) }
+func (p *Pool) Warm(ctx context.Context, most time.Duration) { waitWarm(ctx, p.startWarm(), most) }
 
-// startWarm is warm that waits for nothing: done is closed when the connection is there, or
+// startWarm is Warm that waits for nothing: done is closed when the connection is there, or
 // cannot be had; nil: there is nothing to wait for, or another waits for it.
 func (p *Pool) startWarm() (done chan struct{}) {
 	now := time.Now()

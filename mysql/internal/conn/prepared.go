@@ -87,6 +87,16 @@ func (c *Conn) QueryOne(ctx context.Context, s Statement) (found []int64, err er
 	return found, err
 }
 
+// Prepared are the statements that the connection keeps prepared.
+func (c *Conn) Prepared() (texts []string) {
+	for text, k := range c.kept {
+		if k.stmt != nil {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
 // one sends a statement on one key in the form that fits.
 func (c *Conn) one(ctx context.Context, s Statement, prepared func(PreparedStatement, []sqldriver.NamedValue) error, literal func(string) error) error {
 	k, err := c.find(ctx, s)
@@ -125,7 +135,7 @@ func (c *Conn) find(ctx context.Context, s Statement) (*preparedForm, error) {
 		k = new(preparedForm)
 		c.kept[c.marks.String()] = k
 	}
-	if k.uses++; k.uses <= c.db.keepAfter {
+	if k.uses++; k.uses <= c.db.KeepAfter {
 		return nil, nil
 	}
 	if k.stmt == nil {

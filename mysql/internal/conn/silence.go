@@ -28,6 +28,9 @@ import (
 //   - nothing answers: the server is silent, and a second connection to it is as good
 //     as the first. It is waited for too.
 //
+// A statement that stands in the server's queue for a row is asked about as any other, but later, by as long as it may stand there; at
+// once when another connection was found dead, or the server to be another.
+//
 // So a slow server is not taken for a dead connection. The sessions of SelectForUpdate that have
 // a row locked, those of named locks and those of transactions are left alone: to close one is to
 // give up what it holds. One that rested is tried before a transaction begins on it (Conn.Answers).
@@ -106,6 +109,12 @@ func (w *watchdog) judge(list []*watch) {
 	w.mu.Lock()
 	var cut []*watch
 	now := time.Now()
+	if err == nil && slices.ContainsFunc(list, func(e *watch) bool {
+		_, waits := w.waits[e]
+		return waits && (q.server != e.c.Server || q.dead(e))
+	}) {
+		w.hurry(now)
+	}
 	for _, e := range list {
 		switch _, waits := w.waits[e]; {
 		case !waits:
@@ -118,7 +127,7 @@ func (w *watchdog) judge(list []*watch) {
 			if err == nil && q.server != e.c.Server {
 				e.patience = SilentFor // to ask it once more is enough
 			}
-			e.ask, e.asked = now.Add(e.patience), true
+			e.ask, e.asked, e.judged = now.Add(e.patience), true, now
 			w.arm(now, e.next())
 		}
 	}
@@ -241,6 +250,9 @@ func (d *DB) connect(ctx context.Context, most time.Duration, lives func(context
 	for try := 1; ; try++ {
 		idle := d.SQL.Stats().Idle > 0 // never in a pool of ours
 		sc, err := d.take(ctx, most)
+		if brokenHandshake(err) && try == 1 && ctx.Err() == nil {
+			continue
+		}
 		if err != nil || !idle || try > doubtTries || soon(ctx, sc, lives) {
 			return sc, !idle, err
 		}

@@ -32,9 +32,11 @@ type watch struct {
 	other bool          // then: it was not sent, because the session did something else
 
 	start    time.Time
+	usual    time.Time          // when it would be asked about if the server did not keep it waiting for its turn
 	ask      time.Time          // when the statement is asked about
 	patience time.Duration      // until then, since the last time
 	asked    bool               // it was asked about before
+	judged   time.Time          // when that was last
 	silent   bool               // the connection was closed because it is dead
 	cut      context.CancelFunc // makes the driver close the connection
 }
@@ -54,16 +56,17 @@ func newWatchdog(d *DB) *watchdog {
 }
 
 // watch ends the statement that is about to be sent on c by KILL QUERY if it is not
-// answered within the bound. After patience, if it is not 0, the server is asked about
+// answered within the bound. After patience, if it is not 0, and c.Queued the server is asked about
 // the statement, and c closed by cut if it is found dead. The caller calls stop as soon
 // as it has its answer.
 func (w *watchdog) watch(c *Conn, now time.Time, bound, patience time.Duration, cut context.CancelFunc) *watch {
-	e := &watch{c: c, heard: c.Heard, start: now, patience: patience, cut: cut}
+	e := &watch{c: c, heard: c.Heard, start: now, usual: now.Add(patience), cut: cut}
 	if bound > 0 {
 		e.kill = now.Add(bound)
 	}
 	if patience > 0 {
-		e.ask = now.Add(patience)
+		e.patience = c.Queued + patience
+		e.ask = now.Add(e.patience)
 	}
 	next := e.next()
 	if next.IsZero() {
@@ -74,6 +77,24 @@ func (w *watchdog) watch(c *Conn, now time.Time, bound, patience time.Duration, 
 	w.waits[e] = struct{}{}
 	w.arm(now, next)
 	return e
+}
+
+// hurry lets statements that wait for long be asked about now: one connection was found dead, or leads to another server
+// than new ones do, and so may theirs. The caller has the lock.
+func (w *watchdog) hurry(now time.Time) {
+	for e := range w.waits {
+		if e.ask.IsZero() || now.Sub(e.judged) < SilentFor { // it is being asked about, or was a moment ago
+			continue
+		}
+		soon := e.usual
+		if soon.Before(now) {
+			soon = now
+		}
+		if soon.Before(e.ask) {
+			e.ask = soon
+			w.arm(now, soon)
+		}
+	}
 }
 
 // arm sees to it that the timer fires by then. The caller has the lock.

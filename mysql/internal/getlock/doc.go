@@ -1,3 +1,3 @@
-// Package getlock gives the clients that wait for a key their turn, by locks of the server
-// that have a name (GET_LOCK). They wake and decide nothing.
+// Package getlock wakes the first of the line of a key, by locks of the server that have a name
+// (GET_LOCK). They decide nothing.
 package getlock

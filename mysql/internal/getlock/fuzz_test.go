@@ -9,7 +9,7 @@ import (
 // FuzzNamedLock: see sqltest.Fuzz.
 func FuzzNamedLock(f *testing.F) {
 	sqltest.Fuzz(f, func(v sqltest.Values) (s sqltest.Statements) {
-		s.Add(WaitStatement("`t`", v.Key), v.Key, v.Key)
+		s.Add(WaitStatement("`t`", v.Key), v.Key)
 		return s
 	})
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// Locks gives turns to the clients that wait for a key (Options.WakeupConns). A key
-// has a lock of the server by name (GET_LOCK), for which the waiting clients of all
-// processes queue, each process once for each key. The client that has it tries to take
-// the key, keeps it with the key, and lets go of it after the release, which wakes the
-// next; the server does the same for a process that dies. Nothing else hangs on it: the
-// lease row alone decides who has the key.
+// Locks wakes the first of the line of a key (Options.WakeupConns). A key has a lock of the
+// server by name (GET_LOCK), for which a client waits while it is the first. A client that
+// has it keeps it with the key, and lets go of it after the release, which wakes the next
+// one; the server does the same for a process that dies. Nothing else hangs on it: the
+// key's row alone decides who has the key.
 //
 // A key that nobody had to wait for has no named lock, so a quiet lease costs nothing.
 // Each session carries one, so no two can stand in each other's way.
 type Locks struct {
-	db       *conn.DB
-	table    string // whose keys they are
-	Sessions *conn.Pool
-	alive    time.Duration // keepAliveEvery
+	db        *conn.DB
+	table     string // whose keys they are
+	Sessions  *conn.Pool
+	KeepAlive time.Duration // keepAliveEvery; a test may change it
 
 	life context.Context // ends when the Store is closed
 	end  context.CancelFunc
@@ -58,7 +57,7 @@ const (
 
 // NewLocks is for the keys of a table, with so many sessions at most.
 func NewLocks(d *conn.DB, most int, table string) *Locks {
-	n := &Locks{db: d, table: table, alive: keepAliveEvery, turns: make(map[*Turn]struct{})}
+	n := &Locks{db: d, table: table, KeepAlive: keepAliveEvery, turns: make(map[*Turn]struct{})}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.Sessions = d.NewPool(conn.PoolOptions{
 		Kind:    conn.Waiter,
@@ -74,53 +73,35 @@ func NewLocks(d *conn.DB, most int, table string) *Locks {
 	return n
 }
 
-// Wait queues for the named lock of key, in the order of the line where the client has a place in
-// it; nil: it has none.
-func (n *Locks) Wait(ctx context.Context, key string, in *Place) (driver.Turn, error) {
-	return n.wait(ctx, &follower{n: n, key: key, in: in})
-}
-
-// Follow waits until a client with a place in the line of key is the first (Turn.First), or the
-// locks of tickets do not say so. The client has no lock then but that of its ticket, until that
-// is removed or the turn is ended.
-func (n *Locks) Follow(ctx context.Context, key string, in *Place) (driver.Turn, error) {
-	return n.wait(ctx, &follower{n: n, key: key, in: in, alone: true})
-}
-
-// wait gives a client that waits a session, and its turn when it comes.
-func (n *Locks) wait(ctx context.Context, f *follower) (driver.Turn, error) {
+// Wait queues for the named lock of key, on a session that the client has until it ends its turn.
+func (n *Locks) Wait(ctx context.Context, key string) (end func(), err error) {
 	c, err := n.get(ctx)
 	if err != nil {
-		return driver.Turn{}, err
+		return nil, err
 	}
 	defer n.work.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)()
-	f.c = c
-	waited := false
 	for {
-		r := f.wait(ctx)
-		waited = waited || r.waited
+		r := n.waitNamedLock(ctx, c, key)
 		switch {
 		case r.got && ctx.Err() == nil:
-			t := n.begin(f)
-			t.Waited = waited
-			return t, nil
+			return n.begin(c), nil
 		case ctx.Err() != nil:
-			if r.got || r.killed || f.in != nil {
+			if r.got || r.killed {
 				n.release(c)
 			}
 			c.Put()
 			if n.life.Err() != nil {
-				return driver.Turn{}, conn.ErrClosed()
+				return nil, conn.ErrClosed()
 			}
-			return driver.Turn{}, conn.NotSent("wait in table "+n.table, ctx.Err())
+			return nil, conn.NotSent("wait in table "+n.table, ctx.Err())
 		case r.err != nil:
 			n.failed()
 			c.Broken = true
 			c.Put()
-			return driver.Turn{}, ErrNoTurn(r.err)
+			return nil, ErrNoTurn(r.err)
 		}
 	}
 }
@@ -185,8 +166,10 @@ func (n *Locks) Close() {
 	n.mu.Unlock()
 	n.end()
 	n.work.Wait()
-	for t := range n.turns {
-		t.c.Broken = true
-		t.c.Put()
+	for _, t := range n.Turns() {
+		t.Use(func(c *conn.Conn) {
+			c.Broken = true
+			c.Put()
+		})
 	}
 }

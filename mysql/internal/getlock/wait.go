@@ -14,15 +14,14 @@ import (
 // waitResult is what came of a wait.
 type waitResult struct {
 	got    bool // the lock
-	waited bool // another had it
 	killed bool // the wait was ended: the lock may have come all the same
 	err    error
 }
 
-// waitNamedLock waits in a statement that queues for a lock, for as long as it does so or until
+// waitNamedLock waits in a statement that queues for the lock of a key, for as long as it does so or until
 // ctx ends. One that leaves is taken out by KILL QUERY, so that the session can be used again;
 // where that is not possible it leaves at the end of its time.
-func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, statement string, scan func(*sql.Rows) (lockAnswer, error)) (r waitResult) {
+func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, key string) (r waitResult) {
 	heard, answered, done, unanswered := c.Heard, make(chan struct{}), make(chan struct{}), false
 	stay := context.AfterFunc(ctx, func() {
 		defer close(done)
@@ -30,7 +29,7 @@ func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, statement strin
 	})
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), WaitSeconds*time.Second+workTimeout)
 	defer cancel()
-	found, err := conn.QueryOnce(wait, c, statement, scan)
+	found, err := conn.QueryOnce(wait, c, WaitStatement(n.table, key), scanLockAnswer)
 	close(answered)
 	if r.killed = !stay(); r.killed {
 		<-done // it must not hit the next statement
@@ -43,10 +42,10 @@ func (n *Locks) waitNamedLock(ctx context.Context, c *conn.Conn, statement strin
 		r.err = err
 	case err != nil:
 		r.err = err
-	case len(found) != 1, !found[0].got.Valid && !r.killed:
+	case len(found) != 1, !found[0].Valid && !r.killed:
 		r.err = fmt.Errorf("%w: GET_LOCK gives no answer", driver.ErrNotSupported)
 	default:
-		r.got, r.waited = found[0].got.Int64 == 1, found[0].by.Valid
+		r.got = found[0].Int64 == 1
 	}
 	return r
 }
@@ -71,12 +70,10 @@ func (n *Locks) endWait(c *conn.Conn, heard time.Time, answered <-chan struct{})
 	}
 }
 
-// lockAnswer is who had the lock before, and whether it was got.
-type lockAnswer struct{ by, got sql.NullInt64 }
-
-func scanLockAnswer(rows *sql.Rows) (a lockAnswer, err error) {
-	err = rows.Scan(&a.by, &a.got)
-	return a, err
+// scanLockAnswer reads whether the lock was got.
+func scanLockAnswer(rows *sql.Rows) (got sql.NullInt64, err error) {
+	err = rows.Scan(&got)
+	return got, err
 }
 
 // WaitStatement waits for the named lock of a key, and says whether another session had it:
@@ -84,13 +81,10 @@ func scanLockAnswer(rows *sql.Rows) (a lockAnswer, err error) {
 // server, without regard to case and at most 64 characters.
 func WaitStatement(table, key string) string {
 	name := lockName(table, key)
-	return conn.NewText(400).Add("SELECT IS_USED_LOCK(").Add(name).Add("), GET_LOCK(").Add(name).Add(",").Int(WaitSeconds).Add(")").String()
+	return conn.NewText(400).Add("SELECT GET_LOCK(").Add(name).Add(",").Int(WaitSeconds).Add(")").String()
 }
 
-// lockName is the name of a key's lock.
-func lockName(table, key string) string { return hashedName("rowlock:", table, key) }
-
-// hashedName is a name that fits into the 64 characters of one, whatever the key.
-func hashedName(prefix, of, key string) string {
-	return conn.NewText(200).Add("CONCAT('", prefix, "',LEFT(SHA2(CONCAT(DATABASE(),'.", of, ".',").Key(key).Add("),256),40))").String()
+// lockName is the name of a key's lock. It fits into the 64 characters of one, whatever the key.
+func lockName(table, key string) string {
+	return conn.NewText(200).Add("CONCAT('rowlock:',LEFT(SHA2(CONCAT(DATABASE(),'.", table, ".',").Key(key).Add("),256),40))").String()
 }

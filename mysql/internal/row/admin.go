@@ -23,75 +23,28 @@ func (r Row) Info() driver.Info {
 	if r.Left > 0 {
 		i.Held, i.Kept, i.Left, i.Hold = true, !r.Live, r.Left, r.ID
 	}
+	if l := r.Line(); len(l) > 0 {
+		i.Waiting, i.WaitingSince = len(l), time.UnixMicro(l[0].Since).UTC()
+	}
 	return i
 }
 
-// row implements known, also for what has a Row in it.
-func (r Row) row() Row { return r }
-
-// Inspect is one plain SELECT for any number of keys, because it is the probe of
-// waiters. Only where a single key is asked for it asks too whether the key, if it
-// is free, is pinned.
-func (l *Table) Inspect(ctx context.Context, keys []string) (infos []driver.Info, err error) {
-	err = l.db.Read(ctx, func(c *conn.Conn) (err error) {
-		var rows map[string]Row
-		if infos, rows, err = l.infos(ctx, c, keys); err != nil {
-			return err
-		}
-		r, ok := rows[keys[0]]
-		if len(keys) > 1 || !ok || infos[0].Held || r.Corrupt != "" {
-			return nil
-		}
-		infos[0].Pinned, err = l.Guarded(ctx, c, r)
-		return err
-	})
-	return infos, conn.Classify(l.What("inspect"), err)
+// Known is what a Store reads of a key at once.
+type Known interface {
+	Info() driver.Info
+	KeyRow() Row
 }
 
-// infos reads what there is of keys.
-func (l *Table) infos(ctx context.Context, c *conn.Conn, keys []string) ([]driver.Info, map[string]Row, error) {
-	read := l.reader(ctx, c)
-	rows, err := read(keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	infos, err := Infos(ctx, l, c, keys, rows, read)
-	return infos, rows, err
-}
-
-func (l *Table) reader(ctx context.Context, c *conn.Conn) func(keys []string) (map[string]Row, error) {
-	return func(keys []string) (map[string]Row, error) {
-		return l.Rows(ctx, c, len(keys), func(i int) string { return keys[i] })
-	}
-}
-
-// List is driver.Lister's.
-func (l *Table) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
-	err = l.db.Read(ctx, func(c *conn.Conn) error {
-		listed, err := conn.Query(ctx, c, 0, Listing(l.Name, prefix, after, limit), ScanRow)
-		if err != nil {
-			return err
-		}
-		keys, rows := make([]string, len(listed)), make(map[string]Row, len(listed))
-		for i, r := range listed {
-			keys[i], rows[r.Key] = r.Key, r
-		}
-		if infos, err = Infos(ctx, l, c, keys, rows, l.reader(ctx, c)); err != nil {
-			return err
-		}
-		infos = Existing(infos, rows)
-		return MarkPinned(ctx, c, infos, rows, l.guardedOf)
-	})
-	return infos, conn.Classify(l.What("list"), err)
-}
+// KeyRow implements Known, also for what has a Row in it.
+func (r Row) KeyRow() Row { return r }
 
 // MarkPinned asks which of the keys that nobody has are pinned. What the server does not answer, because the user may not lock
 // rows or a lock on the table stands in the way, stays open.
-func MarkPinned[K known](ctx context.Context, c *conn.Conn, infos []driver.Info, found map[string]K, ask func(context.Context, *conn.Conn, []Row) ([]string, error)) error {
+func MarkPinned[K Known](ctx context.Context, c *conn.Conn, infos []driver.Info, found map[string]K, ask func(context.Context, *conn.Conn, []Row) ([]string, error)) error {
 	var free []Row
 	at := make(map[string]*driver.Info)
 	for i := range infos {
-		if r := found[infos[i].Key].row(); !infos[i].Held && r.Corrupt == "" {
+		if r := found[infos[i].Key].KeyRow(); !infos[i].Held && r.Corrupt == "" {
 			free, at[r.Key] = append(free, r), &infos[i]
 		}
 	}
@@ -147,81 +100,10 @@ func (r Row) Is(seen *driver.Info) bool {
 	return id == seen.Hold && max(r.Token, 0) == seen.Token
 }
 
-// Force writes the guard's index entry, so it waits for an open guarded
-// transaction like a takeover and is bounded like one; between its tries it waits
-// by asking. The holds of a phase are ended by a second statement, also by a force that
-// comes after one which got no further. With seen it ends that hold or phase only. The first
-// statement frees the key: what becomes of the second does not change the answer.
-func (l *Table) Force(ctx context.Context, key string, seen *driver.Info) (info driver.Info, err error) {
-	freed := false
-	err = Insist(ctx, l.db, func(bound time.Duration) (guarded bool, err error) {
-		err = l.db.Slow(ctx, func(c *conn.Conn) error {
-			if c.Left() {
-				return conn.ErrLeft
-			}
-			if freed {
-				return EndShares(ctx, l, c, bound, key)
-			}
-			infos, rows, err := l.infos(ctx, c, []string{key})
-			if err != nil {
-				return err
-			}
-			info = infos[0]
-			r, ok := rows[key]
-			if !ok {
-				if seen != nil {
-					return ErrChanged
-				}
-				return nil
-			}
-			if !r.Is(seen) || seen != nil && r.InPhase && !info.Held {
-				return ErrChanged
-			}
-			if why := r.Ungrantable(); why != "" {
-				return l.CorruptError("force release of", key, why, true)
-			}
-			if guarded, err = l.Guarded(ctx, c, r); err != nil {
-				return err
-			}
-			if guarded {
-				return conn.ErrBlocked
-			}
-			var asRead *Row
-			if seen != nil {
-				asRead = &r
-			}
-			res, err := c.Exec(ctx, bound, l.forced(key, asRead))
-			if err != nil {
-				return err
-			}
-			if n, err := res.RowsAffected(); seen != nil && (err != nil || n == 0) {
-				return errors.Join(err, ErrChanged)
-			}
-			freed = true
-			if !r.InPhase && r.ID != (driver.HoldID{}) {
-				return nil
-			}
-			return EndShares(ctx, l, c, bound, key)
-		})
-		return guarded, err
-	})
-	if freed {
-		return info, nil
-	}
-	return info, conn.Classify(fmt.Sprintf("force release of %q in table %s", key, l.Name), err)
-}
-
-// EndShares is the second statement of a forced release: it ends the holds of a phase at once.
-// Where it is not answered their renewals find out by themselves that the phase is over.
-func EndShares(ctx context.Context, l *Table, c *conn.Conn, bound time.Duration, key string) error {
-	_, err := c.Exec(ctx, bound, ForcedShares(l, key).Literal())
-	return err
-}
-
 // Guarded reports whether a guard is open on the row: it locks the entry in the
 // guard index, but not the row. Where the row is locked too, somebody is writing it.
 func (l *Table) Guarded(ctx context.Context, c *conn.Conn, r Row) (bool, error) {
-	keys, err := l.guardedOf(ctx, c, []Row{r})
+	keys, err := l.GuardedOf(ctx, c, []Row{r})
 	return len(keys) > 0, err
 }
 
@@ -239,12 +121,17 @@ func (l *Table) LockedOf(ctx context.Context, c *conn.Conn, rows []Row) (keys []
 	return keys, nil
 }
 
-// guardedOf are the keys of the rows on which a guard is open: one statement for all, and one more where there are locks.
-func (l *Table) guardedOf(ctx context.Context, c *conn.Conn, rows []Row) ([]string, error) {
+// GuardedOf are the keys of the rows on which a guard is open: one statement for all, and one more where there are locks.
+func (l *Table) GuardedOf(ctx context.Context, c *conn.Conn, rows []Row) ([]string, error) {
 	keys, err := l.LockedOf(ctx, c, rows)
 	if err != nil || len(keys) == 0 {
 		return nil, err
 	}
 	writable, err := l.Writable(ctx, c, len(keys), func(i int) string { return keys[i] })
 	return slices.DeleteFunc(keys, func(key string) bool { return !writable[key] }), err
+}
+
+// Existing is infos without the keys that have no row any more.
+func Existing[K Known](infos []driver.Info, found map[string]K) []driver.Info {
+	return slices.DeleteFunc(infos, func(i driver.Info) bool { _, ok := found[i.Key]; return !ok })
 }

@@ -36,14 +36,6 @@ func (l *Table) CorruptError(step, key, why string, notApplied bool) error {
 			step, key, why, l.Name, conn.NewText(0).Key(key))}
 }
 
-// shareCorrupt is CorruptError for a key whose readers and slots may be what is corrupt.
-func (l *Table) shareCorrupt(step, key, why string, notApplied bool) error {
-	name := conn.NewText(0).Key(key).String()
-	return &driver.Error{Lasting: true, NotApplied: notApplied,
-		Err: fmt.Errorf("mysql: %s %q: its row, or that of a reader or slot, was changed by hand: %s: delete the rows, which ends all holds: DELETE FROM %s WHERE name=%s; DELETE FROM %s WHERE name=%s",
-			step, key, why, l.Name, name, l.Share, name)}
-}
-
 // IsCorrupt reports whether the server refused a statement because of a value in a row
 // that it found, and so has changed nothing.
 func IsCorrupt(err error) bool {

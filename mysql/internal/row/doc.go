@@ -1,16 +1,16 @@
-// Package row keeps each lock as a row of a lease table: the strategies VersionColumn and
-// UniqueInsert. A Table answers the steps of driver.Store in as few statements as there
-// can be, over batches sorted by key; what waits for another transaction is ended, looked
-// at without waiting, and sent again for the keys that nobody blocks (pinned.go).
+// Package row keeps each exclusive lock as a row of a lease table: the strategies VersionColumn and
+// UniqueInsert. It has the steps of driver.Store for exclusive requests and holds, in as few
+// statements as there can be, over batches sorted by key; what waits for another transaction is
+// ended, looked at without waiting, and sent again for the keys that nobody blocks (pinned.go).
 //
-// The statements are in statement.go, hints in hints.go, what a row says in row.go. Package
-// session uses the rows too, and the statements that take no key.
+// Its callers make whole calls of them: package share, which has readers and slots too, and
+// package session, whose lease rows these are. Of readers and slots it knows one thing, which each
+// answer about a key needs: that a key is in a phase, which its row says (PhaseMicros).
 //
-// Readers and slots are rows of a second table, in a phase of the key: phase.go how one
-// begins, began.go and join.go who comes in, slots.go which slot is free, share.go and
-// sharebatch.go renewals and releases, gate.go how an exclusive attempt keeps new ones out,
-// take.go how it gets the key then, guard.go what a guard locks.
+// The statements are in statement.go, hints in hints.go, what a row says in row.go. An Attempt
+// (acquire.go) takes keys; a Batch (batch.go) renews and releases holds (renew.go, release.go), also
+// those whose rows are in another table (holdrows.go). The other packages use the rows too.
 //
-// A column: the migration, layout.go, statement.go, row.go, and phase.go and gate.go, which
-// name columns of their own; then statement.go and phasestatement.go of package session.
+// A column: the migration, layout.go, statement.go, row.go; linestatement.go and compareandset.go if a grant or a pass sets it; then
+// table.go of package share for those of a phase, with phase.go, line.go and gate.go there, and statement.go and phasestatement.go of package session.
 package row

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// A hint (driver.Hint) is one number in the column wanted of the key's row: when it ends,
+// A hint (driver.Hint), of a key that has no line, is one number in the column wanted of its row: when it ends,
 // in milliseconds since 1970, times 2097152, plus the number of the client that waits. It
 // is one number because two columns cannot be assigned so that each asks what the other
 // was before: the server assigns from left to right, or all at once
@@ -27,7 +27,7 @@ const (
 	hintLeft = "CAST(wanted>>21 AS SIGNED)-" + NowMillis
 
 	// hintBy is whose it is.
-	hintBy = "wanted&2097151"
+	hintBy = "wanted&" + maxClient
 )
 
 // QueueClient is the number under which the hint of those stands who wait in a queue of
@@ -44,31 +44,22 @@ var (
 
 	// newHint is a hint that begins now, without its client.
 	newHint = fmt.Sprintf("(%s+%d<<21)+", NowMillis, driver.HintTime.Milliseconds())
-
-	// hintAnswer is the hint as an answer: what is left of it, in the form of the column;
-	// 0: there is none.
-	hintAnswer = "IF(" + hintStands + ",(" + hintLeft + "<<21)+(" + hintBy + "),0)"
 )
 
 // Asker names a client in a statement.
 type Asker struct {
 	Client  uint32
 	InQueue bool // it waits in a queue of the server
-	column  bool // the client, and whether it waits, are in the row's VALUES(wanted)
 }
 
 // name adds the client's number.
 func (a Asker) name(t *conn.Text) {
-	if a.column {
-		t.Add("(VALUES(wanted)&2097151)")
-	} else {
-		t.Int(int64(a.Client))
-	}
+	t.Int(int64(a.Client))
 }
 
-// own adds the condition that the hint is the asker's, or that of the queue in which it
+// Own adds the condition that the hint is the asker's, or that of the queue in which it
 // waits.
-func (a Asker) own(t *conn.Text) {
+func (a Asker) Own(t *conn.Text) {
 	if a.InQueue {
 		t.Add(hintBy+" IN (").Part(a.name).Add(",", strconv.Itoa(QueueClient), ")")
 	} else {
@@ -77,10 +68,10 @@ func (a Asker) own(t *conn.Text) {
 }
 
 // refused is the hint after a refusal: the asker's, unless a fresh one of its own or
-// another's stands, or the condition holds with which except begins.
-func (a Asker) refused(except string) conn.Statement {
+// another's stands.
+func (a Asker) refused() conn.Statement {
 	return func(t *conn.Text) {
-		t.Add("IF(", except, hintLeft+" BETWEEN IF(").Part(a.own)
+		t.Add("IF(" + hintLeft + " BETWEEN IF(").Part(a.Own)
 		t.Add(fmt.Sprintf(",%d,1) AND %d,wanted,", (driver.HintTime/2).Milliseconds(), driver.MaxHintTime.Milliseconds()), newHint).Part(a.name).Add(")")
 	}
 }
@@ -92,45 +83,8 @@ func (a Asker) Granted(t *conn.Text) {
 		line := strconv.Itoa(QueueClient)
 		t.Add("IF("+hintStands+" AND "+hintBy+" NOT IN (").Part(a.name).Add(",", line, "),wanted,", newHint, line, ")")
 	} else {
-		t.Add("IF(").Part(a.own).Add(",NULL,wanted)")
+		t.Add("IF(").Part(a.Own).Add(",NULL,wanted)")
 	}
-}
-
-// hints says how an upsert names who asks: by a number, or, where its requests differ, in
-// the column wanted of each VALUES. There a client that waits has 2097152 added, and a row
-// that is made new has a hint that ended in 1970. none: nobody has a hint.
-func hints(reqs []driver.Request) (a Asker, waits, none bool) {
-	waits = LeavesHint(&reqs[0])
-	a = Asker{Client: reqs[0].Client}
-	for i := range reqs {
-		if reqs[i].Client != a.Client || LeavesHint(&reqs[i]) != waits {
-			return Asker{column: true}, true, false
-		}
-	}
-	return a, waits, a.Client == 0
-}
-
-// upserted is what an upsert makes of the hint.
-func (a Asker) upserted(waits bool) conn.Statement {
-	return func(t *conn.Text) {
-		if !waits {
-			t.Add(",wanted=IF(" + Free + " AND ").Part(a.own).Add(",NULL,wanted)")
-			return
-		}
-		except := "hold=VALUES(hold) OR " // that of this attempt
-		if a.column {
-			except = "VALUES(wanted)<2097152 OR " + except
-		}
-		t.Add(",wanted=IF(" + Free + ",").Part(a.Granted).Add(",").Part(a.refused(except)).Add(")")
-	}
-}
-
-// noted is what VALUES(wanted) says of a request.
-func noted(r *driver.Request) int64 {
-	if LeavesHint(r) {
-		return 1<<HintBits + int64(r.Client)
-	}
-	return int64(r.Client)
 }
 
 // remind leaves the hint of a client on the rows of keys for which it waits in the
@@ -138,7 +92,7 @@ func noted(r *driver.Request) int64 {
 func remind(table string, client uint32, keys []string) conn.Statement {
 	return func(t *conn.Text) {
 		a := Asker{Client: client, InQueue: true}
-		t.Part(Update(table)).Add("wanted=").Part(a.refused(""))
+		t.Part(Update(table)).Add("wanted=").Part(a.refused())
 		if len(keys) == 1 {
 			t.Add(" WHERE name=").Key(keys[0])
 			return
@@ -151,9 +105,9 @@ func remind(table string, client uint32, keys []string) conn.Statement {
 func (l *Table) Remind(ctx context.Context, c *conn.Conn, client uint32, keys []string) (err error) {
 	s := remind(l.Name, client, keys)
 	if len(keys) == 1 {
-		_, err = c.ExecOne(ctx, l.db.Bound(0), s)
+		_, err = c.ExecOne(ctx, l.DB.Bound(0), s)
 	} else {
-		_, err = c.Exec(ctx, l.db.Bound(0), s.Literal())
+		_, err = c.Exec(ctx, l.DB.Bound(0), s.Literal())
 	}
 	return err
 }
@@ -161,16 +115,7 @@ func (l *Table) Remind(ctx context.Context, c *conn.Conn, client uint32, keys []
 // HintOf is the hint in a row. One that ends too late was left by a clock that has been
 // set back since, and is none.
 func HintOf(wanted, nowMicros int64) driver.Hint {
-	return hint(wanted, conn.Micros(wanted>>HintBits*1000-nowMicros))
-}
-
-// hintIn is the hint in a hintAnswer.
-func hintIn(answer int64) driver.Hint {
-	return hint(answer, conn.Micros(answer>>HintBits*1000))
-}
-
-func hint(number int64, left time.Duration) driver.Hint {
-	client := uint32(number & driver.MaxClient)
+	client, left := uint32(wanted&driver.MaxClient), conn.Micros(wanted>>HintBits*1000-nowMicros)
 	if client == 0 || left <= 0 || left > driver.MaxHintTime {
 		return driver.Hint{}
 	}

@@ -8,19 +8,13 @@ type Layout struct {
 	Index   string   // the name of another that the statements name; empty: none
 }
 
-// Layout is what the strategy needs of its tables, that of the keys first.
-func (l *Table) Layout() []Layout {
-	tables := []Layout{{
-		Table:   l.Name,
-		Columns: []string{"name", "hold", "owner", "token", "acquired_at", "expires_at", "released_at", "wanted", "phase", "gate", "gate_until", "gate_after"},
-		Guard:   l.GuardColumns,
-	}}
-	if l.Share != "" {
-		tables = append(tables, Layout{
-			Table:   l.Share,
-			Columns: []string{"name", "slot", "hold", "owner", "token", "phase", "acquired_at", "expires_at", "released_at"},
-			Guard:   []string{"token", "name", "slot"},
-		})
+// Layout is what the statements of this package need of the table.
+func (l *Table) Layout() Layout {
+	columns := []string{"name", "hold", "owner", "token", "acquired_at", "expires_at", "released_at"}
+	if l.Lined {
+		columns = append(columns, "line")
+	} else {
+		columns = append(columns, "wanted")
 	}
-	return tables
+	return Layout{Table: l.Name, Columns: columns, Guard: l.GuardColumns}
 }

@@ -2,6 +2,7 @@ package row
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -9,11 +10,11 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// look finds out without waiting which of the open keys another transaction
+// Look finds out without waiting which of the open keys another transaction
 // blocks. It answers those that are held (a held key never waits for a guard) and
 // those that are pinned, and returns the rest: free rows that nobody has locked,
 // and keys without a row.
-func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, error) {
+func (a *Attempt) Look(ctx context.Context, c *conn.Conn, open []int) ([]int, error) {
 	rest, free, entries, err := a.readFree(ctx, c, open)
 	if err != nil || len(free) == 0 {
 		return rest, err
@@ -24,7 +25,7 @@ func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, er
 	}
 	var locked []int
 	for _, i := range free {
-		if unlocked[a.reqs[i].Key] {
+		if unlocked[a.Reqs[i].Key] {
 			rest = append(rest, i)
 		} else {
 			locked = append(locked, i)
@@ -35,35 +36,68 @@ func (a *attempt) look(ctx context.Context, c *conn.Conn, open []int) ([]int, er
 	}
 	// A guard locks the index entry only. Where the row is locked as well, another
 	// client may just be taking the key: then it will be held in a moment.
-	writable, err := a.Writable(ctx, c, len(locked), func(i int) string { return a.reqs[locked[i]].Key })
+	writable, err := a.Writable(ctx, c, len(locked), func(i int) string { return a.Reqs[locked[i]].Key })
 	if err != nil {
 		return open, err
 	}
+	rows := make(map[string]Row, len(entries))
+	for _, r := range entries {
+		rows[r.Key] = r
+	}
 	var busy []int
-	for _, i := range locked {
-		a.results[i] = driver.Result{Status: driver.Pinned}
-		if !writable[a.reqs[i].Key] {
-			busy = append(busy, i)
+	stood := false
+	fail := func(err error) ([]int, error) {
+		if stood {
+			err = conn.MaybeApplied(a.What("acquire"), err)
 		}
+		return open, err
+	}
+	for _, i := range locked {
+		a.Results[i] = driver.Result{Status: driver.Pinned}
+		if r := rows[a.Reqs[i].Key]; !writable[r.Key] {
+			r.Line().tell(&a.Results[i], a.Reqs[i].ID, r.now)
+			busy = append(busy, i)
+		} else if err := a.standPinned(ctx, c, i, rows[a.Reqs[i].Key]); err != nil {
+			return fail(err)
+		}
+		stood = stood || a.Results[i].Place > 0
 	}
 	if len(busy) > 0 && conn.Pause(ctx, BusyPause) {
 		absent, _, _, err := a.readFree(ctx, c, busy)
 		if err != nil {
-			return open, err
+			return fail(err)
 		}
 		rest = append(rest, absent...)
 	}
 	return rest, nil
 }
 
+// standPinned adds a request with Stand to the line of a key that is pinned, and says where it stands.
+func (a *Attempt) standPinned(ctx context.Context, c *conn.Conn, i int, r Row) error {
+	q := &a.Reqs[i]
+	line := r.Line()
+	if q.Stand && line.Place(q.ID) == 0 {
+		ch := change{line: line.With(q, r.now)}
+		_, done, err := a.change(ctx, c, a.DB.Bound(0), &r, ch)
+		if err != nil && !errors.Is(err, conn.ErrBlocked) {
+			return err
+		}
+		if done {
+			line = ch.line
+		}
+	}
+	line.tell(&a.Results[i], q.ID, r.now)
+	return nil
+}
+
 // writableOf are those of the requests whose rows no transaction has locked.
-func (a *attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (free []int, err error) {
+func (a *Attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (free []int, err error) {
 	if len(some) == 0 {
 		return nil, nil
 	}
-	writable, err := a.Writable(ctx, c, len(some), func(i int) string { return a.reqs[some[i]].Key })
+	writable, err := a.Writable(ctx, c, len(some), func(i int) string { return a.Reqs[some[i]].Key })
 	for _, i := range some {
-		if writable[a.reqs[i].Key] {
+		if writable[a.Reqs[i].Key] {
 			free = append(free, i)
 		}
 	}
@@ -74,20 +108,22 @@ func (a *attempt) writableOf(ctx context.Context, c *conn.Conn, some []int) (fre
 const BusyPause = 5 * time.Millisecond
 
 // readFree answers the open keys that are held. It returns those without a row, or in a
-// phase that the request may join, and those that are free, with their rows.
-func (a *attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absent, free []int, entries []Row, err error) {
-	rows, err := a.Rows(ctx, c, len(open), func(i int) string { return a.reqs[open[i]].Key })
+// phase where the attempt Joins, and those that are free, with their rows.
+func (a *Attempt) readFree(ctx context.Context, c *conn.Conn, open []int) (absent, free []int, entries []Row, err error) {
+	rows, err := a.Rows(ctx, c, len(open), func(i int) string { return a.Reqs[open[i]].Key })
 	if err != nil {
 		return open, nil, nil, err
 	}
 	for _, i := range open {
-		r, ok := rows[a.reqs[i].Key]
+		r, ok := rows[a.Reqs[i].Key]
 		switch {
-		case !ok, r.InPhase && a.reqs[i].Mode != driver.Exclusive:
+		case !ok, r.InPhase && a.Joins:
 			absent = append(absent, i)
 		case r.Left > 0, r.Ungrantable() != "":
-			a.settle(i, rows)
-			if r.Left > 0 && HintDue(&a.reqs[i], r.Wanted) {
+			if a.settle(i, rows) {
+				continue
+			}
+			if a.Results[i] = (driver.Result{Status: driver.Held, Left: max(r.Left, 0), Owner: r.Owner, Shared: r.InPhase}); r.Left > 0 {
 				a.due = append(a.due, i)
 			}
 		default:

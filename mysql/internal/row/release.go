@@ -3,171 +3,209 @@ package row
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// Release ends holds: it writes their rows, or deletes them.
-func (l *Table) Release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
-	return l.write(ctx, "release", l.db.Releases, holds, func(b *batch, c *conn.Conn) error { return b.release(ctx, c) })
-}
-
-func (b *batch) release(ctx context.Context, c *conn.Conn) error {
-	type terms struct {
-		keep    time.Duration
-		deleted bool
-		mode    driver.Mode
-	}
-	by := func(h driver.Hold) terms {
-		t := terms{mode: h.Mode}
-		if !h.Undo && h.Mode != driver.Shared {
-			t.keep = h.Keep
-		}
-		t.deleted = b.deletes && t.keep == 0 && !h.Guarded
-		return t
-	}
-	b.told, b.gates = make([]bool, len(b.holds)), nil
-	if err := b.findSlots(ctx, c); err != nil {
-		return conn.NotSent(b.What("release"), err)
-	}
-	err := b.each(groups(b, by), func(group []int) error {
-		t := by(b.holds[group[0]])
-		switch {
-		case t.mode == driver.Shared:
-			return b.leave(ctx, c, group)
-		case t.mode == driver.Slot, !t.deleted:
-			return b.end(ctx, c, group, t.keep)
-		}
-		return b.remove(ctx, c, group)
-	})
-	if err == nil {
-		b.ungate(ctx, c)
-		b.tellWanted(ctx, c)
-	}
-	return err
-}
-
-// end releases holds by writing their rows.
-func (b *batch) end(ctx context.Context, c *conn.Conn, group []int, keep time.Duration) error {
-	return b.change(ctx, c, group,
-		func(table string, holds []driver.Hold) conn.Statement { return End(table, holds, keep) },
-		func(sent []int, done changed) error {
-			if len(sent) == 1 && done.rows == 1 && !isShare(&b.holds[sent[0]]) {
-				b.results[sent[0]].Wanted, b.told[sent[0]] = hintIn(done.id), true
-			}
-			return b.tellReleased(ctx, c, sent, done, nil)
-		})
-}
-
-// remove releases holds by deleting their rows, except those with a hint, which are
-// written. Of a single one the DELETE itself finds out whether there is one; of several
-// the rows are read first, because afterwards a deleted row and one that never was look
-// the same.
-func (b *batch) remove(ctx context.Context, c *conn.Conn, group []int) error {
-	var wanted []int
-	rest := group
-	if len(group) > 1 {
-		rows, err := b.read(ctx, c, group)
-		if err != nil {
-			return conn.NotSent(b.What("release"), err)
-		}
-		rest = nil
-		for _, i := range b.settleAll(group, rows) {
-			b.results[i].Wanted, b.told[i] = rows[b.holds[i].Key].Wanted, true
-			if b.results[i].Wanted.Client == 0 {
-				rest = append(rest, i)
-			} else {
-				wanted = append(wanted, i)
-			}
-		}
-	}
+// EndKeys releases exclusive holds by writing their rows, and passes on the keys that have a line.
+func (b *Batch) EndKeys(ctx context.Context, c *conn.Conn, group []int, keep time.Duration) error {
+	rest, lined := b.lined(group)
 	if len(rest) > 0 {
-		err := b.change(ctx, c, rest, Remove, func(sent []int, done changed) error {
-			if len(sent) == 1 && done.rows == 0 {
-				wanted = append(wanted, sent[0]) // or the hold is over: then that finds out
-				return nil
-			}
-			return b.tellReleased(ctx, c, sent, done, &wanted)
+		end := func(holds []driver.Hold) conn.Statement { return End(b.table.Name, holds, keep) }
+		err := b.Change(ctx, c, rest, end, func(sent []int, done Changed) error {
+			return b.TellReleased(ctx, c, sent, done, &lined)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	if len(wanted) == 0 {
+	if len(lined) == 0 {
 		return nil
 	}
-	err := b.end(ctx, c, wanted, 0)
-	if err == nil || len(wanted) == len(group) {
+	slices.Sort(lined)
+	return b.partly(lined, len(group), b.endLined(ctx, c, lined, keep))
+}
+
+// lined parts holds into those whose keys have no line, as far as is known, and those that have one or are to have one.
+func (b *Batch) lined(group []int) (rest, lined []int) {
+	for n, i := range group {
+		if has := b.Holds[i].Next != nil || b.table.lines.has(b.Holds[i].Key); !has {
+			if lined != nil {
+				rest = append(rest, i)
+			}
+			continue
+		}
+		if lined == nil {
+			rest = slices.Clone(group[:n])
+		}
+		lined = append(lined, i)
+	}
+	if lined == nil {
+		return group, nil
+	}
+	return rest, lined
+}
+
+// partly gives an error to the holds that have no answer, if others of the group have theirs.
+func (b *Batch) partly(some []int, of int, err error) error {
+	if err == nil || len(some) == of {
 		return err
 	}
-	for _, i := range wanted { // the others have their answers
-		if b.results[i].Status == driver.Unknown {
-			b.results[i] = driver.Result{Err: err}
+	for _, i := range some {
+		if b.Results[i].Status == driver.Unknown {
+			b.Results[i] = driver.Result{Err: err}
 		}
 	}
 	return nil
 }
 
-// tellReleased finds out which of the holds a release ended. kept is for those whose row
-// a DELETE left there because of a hint; nil: it was none.
-func (b *batch) tellReleased(ctx context.Context, c *conn.Conn, sent []int, done changed, kept *[]int) error {
-	if done.rows == int64(len(sent)) {
+// endLined releases holds of keys with a line, without passing them on where they are to be kept.
+func (b *Batch) endLined(ctx context.Context, c *conn.Conn, lined []int, keep time.Duration) error {
+	var closes, passes []int
+	for _, i := range lined {
+		if b.Holds[i].Guarded || keep > 0 {
+			closes = append(closes, i)
+		} else {
+			passes = append(passes, i)
+		}
+	}
+	if len(closes) > 0 {
+		err := b.Change(ctx, c, closes, func(holds []driver.Hold) conn.Statement { return Leave(b.table.Name, holds, keep) }, b.lineSettled(ctx, c, false))
+		if err != nil {
+			return err
+		}
+	}
+	if len(passes) == 0 {
+		return nil
+	}
+	return b.passKeys(ctx, c, passes)
+}
+
+// passKeys releases holds and passes their keys on.
+func (b *Batch) passKeys(ctx context.Context, c *conn.Conn, group []int) error {
+	return b.Change(ctx, c, group, func(holds []driver.Hold) conn.Statement { return Pass(b.table.Name, holds) }, b.lineSettled(ctx, c, true))
+}
+
+// lineSettled answers releases of keys with a line. The places that it tells count dead entries too.
+func (b *Batch) lineSettled(ctx context.Context, c *conn.Conn, passes bool) func(sent []int, done Changed) error {
+	return func(sent []int, done Changed) error {
+		if err := b.TellReleased(ctx, c, sent, done, nil); err != nil {
+			return err
+		}
+		left := 0 // that stand now, of a single key
+		if len(sent) == 1 && passes && done.Rows == 1 && done.ID > 0 {
+			if left = int(done.ID-1) & (passedAnswer - 1); done.ID >= passedAnswer {
+				left--
+			}
+			if r := &b.Results[sent[0]]; b.Holds[sent[0]].Next != nil {
+				if r.Standing = left; left < driver.MaxLine-1 { // else it may have had no room
+					r.Place = left
+				}
+			}
+		}
 		for _, i := range sent {
-			b.results[i] = driver.Result{Status: driver.Released, Final: true, Wanted: b.results[i].Wanted}
+			b.table.lines.note(b.Holds[i].Key, left > 0)
 		}
 		return nil
 	}
-	rows, err := b.read(ctx, c, sent)
+}
+
+// RemoveKeys releases exclusive holds by deleting their rows, except those with a line, which are
+// written. Of a single one the DELETE itself finds out whether there is one; of several
+// the rows are read first, because afterwards a deleted row and one that never was look
+// the same.
+func (b *Batch) RemoveKeys(ctx context.Context, c *conn.Conn, group []int) error {
+	rest, lined := b.lined(group)
+	if len(rest) > 1 {
+		rows, err := b.Rows.ReadHolds(ctx, c, b, rest)
+		if err != nil {
+			return conn.NotSent(b.what(), err)
+		}
+		some := rest
+		rest = nil
+		for _, i := range b.settleAll(some, rows) {
+			if rows[b.Holds[i].Key].HasLine() {
+				lined = append(lined, i)
+			} else {
+				rest = append(rest, i)
+			}
+		}
+	}
+	if len(rest) > 0 {
+		remove := func(holds []driver.Hold) conn.Statement { return Remove(b.table.Name, holds) }
+		err := b.Change(ctx, c, rest, remove, func(sent []int, done Changed) error {
+			if len(sent) == 1 && done.Rows == 0 {
+				lined = append(lined, sent[0]) // or the hold is over: then that finds out
+				return nil
+			}
+			return b.TellReleased(ctx, c, sent, done, &lined)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(lined) == 0 {
+		return nil
+	}
+	slices.Sort(lined)
+	return b.partly(lined, len(group), b.EndKeys(ctx, c, lined, 0))
+}
+
+// TellReleased finds out which of the holds a release ended. The row of one that was ended may be gone by now, or show another's
+// hold. kept is for those whose row the statement left as it was, because of a line; nil: it leaves none.
+// Requests that stand in the line of their key are taken out of it.
+func (b *Batch) TellReleased(ctx context.Context, c *conn.Conn, sent []int, done Changed, kept *[]int) error {
+	if done.Rows == int64(len(sent)) {
+		for _, i := range sent {
+			b.Results[i] = driver.Result{Status: driver.Released, Final: true}
+		}
+		return nil
+	}
+	rows, err := b.Rows.ReadHolds(ctx, c, b, sent)
 	if err != nil {
-		return conn.MaybeApplied(b.What("release"), err)
+		return conn.MaybeApplied(b.what(), err)
 	}
 	gone := int64(0) // those whose row was there a moment ago, and is not, or shows the hold of another by now
 	for _, i := range sent {
-		if r, ok := rows[b.at(i)]; !ok || !r.Mine(b.holds[i].ID) {
+		if r, ok := rows[b.Rows.RowName(&b.Holds[i])]; (!ok || !r.Mine(b.Holds[i].ID)) && !b.stands(i, rows) {
 			gone++
 		}
 	}
+	var leaving []int
 	for _, i := range sent {
-		r, ok := rows[b.at(i)]
+		r, ok := rows[b.Rows.RowName(&b.Holds[i])]
 		switch {
-		case kept != nil && done.rows > 0 && (!ok || !r.Mine(b.holds[i].ID) && gone == done.rows):
-			// If more are gone than were deleted, somebody else ended one at the same time; only an
+		case b.stands(i, rows):
+			leaving = append(leaving, i)
+		case done.Rows > 0 && (!ok && b.table.Deletes || !r.Mine(b.Holds[i].ID) && gone == done.Rows):
+			// If more are gone than were ended, somebody else ended one at the same time; only an
 			// undo must not rely on it.
-			b.results[i] = driver.Result{Status: driver.Released, Final: gone == done.rows}
-		case b.settleGone(i, rows):
+			b.Results[i] = driver.Result{Status: driver.Released, Final: gone == done.Rows}
+		case b.SettleGone(i, rows):
 		case kept != nil:
 			*kept = append(*kept, i)
 		default:
-			b.results[i] = driver.Result{Err: errStillThere(b.holds[i].Key)}
+			b.Results[i] = driver.Result{Err: ErrStillThere(b.Holds[i].Key)}
+		}
+	}
+	for _, i := range leaving {
+		if err := b.LeaveLine(ctx, c, i, rows[b.Rows.RowName(&b.Holds[i])]); err != nil {
+			b.Results[i] = driver.Result{Err: err} // the others have their answers
 		}
 	}
 	return nil
 }
 
-func errStillThere(key string) error {
-	return &driver.Error{Err: fmt.Errorf("mysql: release %q: the row still shows the hold: is there a proxy that reads from a replica?", key)}
+// stands reports whether what a release names is a request in the line of its key.
+func (b *Batch) stands(i int, rows map[string]Row) bool {
+	r, ok := rows[b.Rows.RowName(&b.Holds[i])]
+	return ok && b.Step == "release" && r.HasLine() && r.ID != b.Holds[i].ID && r.Line().Place(b.Holds[i].ID) > 0
 }
 
-// tellWanted reads the hints of keys that were released with others, and of keys of which
-// slots were released, where somebody asks: one plain read for all. Where it is not answered
-// nobody wants them, as far as is known.
-func (b *batch) tellWanted(ctx context.Context, c *conn.Conn) {
-	var some []int
-	for i, h := range b.holds {
-		if h.Asks && !b.told[i] && b.results[i].Status == driver.Released && (isShare(&h) || len(b.holds) > 1) {
-			some = append(some, i)
-		}
-	}
-	if len(some) == 0 {
-		return
-	}
-	rows, err := b.Rows(ctx, c, len(some), func(n int) string { return b.holds[some[n]].Key })
-	if err != nil {
-		return
-	}
-	for _, i := range some {
-		b.results[i].Wanted = rows[b.holds[i].Key].Wanted
-	}
+// ErrStillThere is the error of a release after which the row shows the hold as before.
+func ErrStillThere(key string) error {
+	return &driver.Error{Err: fmt.Errorf("mysql: release %q: the row still shows the hold: is there a proxy that reads from a replica?", key)}
 }

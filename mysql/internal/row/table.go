@@ -17,32 +17,31 @@ import (
 //	released                  released_at set,  expires_at never
 //	released by force         the same, and the hold is zero
 //
-// A release leaves the hold ID in place; what ends a hold is released_at. A key in a
-// phase of readers and slots looks held for ever: see phase.go.
+// A release leaves the hold ID in place; what ends a hold is released_at. A key in a phase
+// looks held for ever: see PhaseMicros.
 type Table struct {
-	db   *conn.DB
+	DB   *conn.DB
 	Name string
-
-	// Share is the table of readers and slots; empty: the strategy has none.
-	Share  string
-	phases phaseTokens
 
 	// GuardColumns are the columns of the index that a guarded transaction locks.
 	GuardColumns []string
 
-	// fenced: the row's token is provisional, the fencing token is read after the
+	// Fenced: the row's token is provisional, the fencing token is read after the
 	// grant.
-	fenced bool
+	Fenced bool
 
-	// deletes: a release removes the row, unless a guard may be open on it or
+	// Deletes: a release removes the row, unless a guard may be open on it or
 	// MinHold keeps it.
-	deletes bool
+	Deletes bool
+
+	// Lined: its keys have lines.
+	Lined bool
+	lines linedKeys
 }
 
-// NewTable is for the lease rows of a strategy that does not lock them to keep a key. Only
-// the steps of readers and slots are used of it, with Join.
-func NewTable(d *conn.DB, table, share string) *Table {
-	return &Table{db: d, Name: table, Share: share, GuardColumns: []string{"token", "name"}}
+// NewTable is for the lease rows of a strategy that does not lock them to keep a key.
+func NewTable(d *conn.DB, table string) *Table {
+	return &Table{DB: d, Name: table, GuardColumns: []string{"token", "name"}}
 }
 
 // batchWait is how long a statement of several rows may wait in all if it cannot be
@@ -54,7 +53,6 @@ const batchWait = 5 * conn.LockWait
 func (l *Table) Limits() driver.Limits {
 	return driver.Limits{
 		Batch: 1000, MinTTL: 20 * time.Millisecond, LockWait: batchWait, InFlight: 2, SlowBatch: time.Millisecond,
-		Modes: driver.ModesOf(driver.Shared, driver.Slot),
 	}
 }
 
@@ -63,6 +61,3 @@ func (l *Table) What(step string) string { return step + " in table " + l.Name }
 
 // Close has nothing to end.
 func (l *Table) Close() {}
-
-// Guards gives the rows whose index a guard of the hold locks.
-func (l *Table) Guards(driver.Hold) (*Table, bool) { return l, true }

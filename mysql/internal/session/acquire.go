@@ -11,20 +11,23 @@ import (
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
-// acquisition is one attempt to take one key.
-type acquisition struct {
+// Attempt is one attempt to take one key. A test may make its steps one by one: Begin, Lock, Write, Confirm,
+// Fail.
+type Attempt struct {
 	f       *ForUpdate
 	r       driver.Request
 	session *conn.Conn
 	started time.Duration // before anything was sent
+	hasRow  bool          // the session may have the row locked
 	locked  bool          // (1) and (2) are done
 	t0      int64         // the token of the lease row before the grant
 	token   int64         // the one that (3) wrote
 	wanted  driver.Hint   // as last seen
 	inQueue bool          // somebody had the key while this waited in the server's queue
 
-	gated bool // a gate may stand that the answer does not tell of
-	sent  bool // (3) was sent, and is not known to have changed nothing
+	gated    bool      // a gate may stand that the answer does not tell of
+	sent     bool      // (3) was sent, and is not known to have changed nothing
+	queuedTo time.Time // until when a lost session may stand in the server's queue; zero: it does not
 }
 
 // Acquire takes each key with a session of its own, all at the same time, and those of readers
@@ -73,43 +76,48 @@ func batchError(ctx context.Context, results []driver.Result) ([]driver.Result, 
 }
 
 // acquireOne takes one key. A session at rest that turns out to be dead is not the
-// attempt's fault: it goes on with another.
+// attempt's fault: it goes on with another. One that is lost while its answer is awaited may have
+// locked the row: that is for an undo.
 func (f *ForUpdate) acquireOne(ctx context.Context, r driver.Request) driver.Result {
 	if h := f.get(r.Key, r.ID); h != nil {
 		return f.again(ctx, h)
 	}
-	a := &acquisition{f: f, r: r, started: clock.Now()}
+	a := f.Attempt(r)
 	for try := 1; ; try++ {
 		switch pinned, err := f.place(ctx, r); {
 		case err != nil:
-			return driver.Result{Err: err}
+			return driver.Result{Err: f.noRoom(a.Fail(false, err))}
 		case pinned:
-			return driver.Result{Status: driver.Pinned}
+			return driver.Result{Status: driver.Pinned, Gated: a.gated}
 		}
-		n, err := f.session(ctx, r.TTL)
+		n, err := a.Begin(ctx)
 		if err != nil {
 			f.leave()
-			return driver.Result{Err: err}
+			return driver.Result{Err: f.noRoom(a.Fail(false, err))}
 		}
-		a.session, a.locked = n, false
-		result, err := a.run(ctx)
+		result, err := a.Run(ctx)
 		f.leave()
 		if err == nil && result.Status == driver.Granted {
 			return result
 		}
-		lost := n.Broken
+		died := n.Broken
 		n.Put()
 		if conn.IsElsewhere(err) {
 			f.db.Moved()
 		}
-		switch {
-		case err == nil:
+		if err == nil && result.Err == nil {
 			f.refused(ctx, r, result, a.wanted)
+			result.Gated = result.Gated || a.gated // by the try before
 			return result
-		case lost && !a.sent && try < 3 && ctx.Err() == nil && f.life.Err() == nil:
+		}
+		if err == nil {
+			err = result.Err
+		}
+		lost := died && (a.sent || !f.sessionOver(ctx, a, err))
+		if died && !lost && try < 3 && ctx.Err() == nil && f.life.Err() == nil {
 			continue
 		}
-		return driver.Result{Err: f.noRoom(a.fail(lost, err))}
+		return driver.Result{Err: f.noRoom(a.Fail(lost, err))}
 	}
 }
 
@@ -126,9 +134,21 @@ func (f *ForUpdate) again(ctx context.Context, h *hold) driver.Result {
 	return driver.Result{Status: driver.Granted, Token: h.token, Stored: h.token}
 }
 
-// run makes the steps. Unless it was granted, or the session is broken, the
+// Attempt is one that has not begun.
+func (f *ForUpdate) Attempt(r driver.Request) *Attempt {
+	return &Attempt{f: f, r: r, started: clock.Now()}
+}
+
+// Begin takes a session for the steps. The caller puts it back, unless the key is granted.
+func (a *Attempt) Begin(ctx context.Context) (n *conn.Conn, err error) {
+	a.hasRow, a.locked, a.token = false, false, 0
+	a.session, err = a.f.session(ctx, a.r.TTL)
+	return a.session, err
+}
+
+// Run makes the steps. Unless it was granted, or the session is broken, the
 // session has no lock afterwards.
-func (a *acquisition) run(ctx context.Context) (driver.Result, error) {
+func (a *Attempt) Run(ctx context.Context) (driver.Result, error) {
 	result, err := a.steps(ctx)
 	if err == nil && result.Status == driver.Granted && a.session.Broken {
 		// It was found silent in the moment of an answer, and is being ended: the row would be free.

@@ -13,7 +13,7 @@ import (
 )
 
 // steps are (1) to (4). Status Unknown without an error, of one of them, means: go on.
-func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
+func (a *Attempt) steps(ctx context.Context) (driver.Result, error) {
 	done := false
 	if a.locked && a.t0 == inAPhase { // out of the server's queue
 		a.locked = false
@@ -21,6 +21,7 @@ func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
 		if err := rollBack(ctx, a.session); err != nil {
 			return driver.Result{}, err
 		}
+		a.hasRow = false
 	}
 	if _, inPhase := a.f.phases.known(a.r.Key); inPhase || a.r.Gate != (driver.HoldID{}) {
 		result, met, err := a.throughPhase(ctx)
@@ -29,7 +30,7 @@ func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
 		}
 		done = met
 	}
-	for _, step := range []func(context.Context) (driver.Result, error){a.lock, a.write} {
+	for _, step := range []func(context.Context) (driver.Result, error){a.Lock, a.Write} {
 		if done {
 			break
 		}
@@ -37,7 +38,7 @@ func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
 			return result, err
 		}
 	}
-	switch mine, err := a.confirm(ctx); {
+	switch mine, err := a.Confirm(ctx); {
 	case err != nil:
 		return driver.Result{}, err
 	case !mine:
@@ -47,10 +48,10 @@ func (a *acquisition) steps(ctx context.Context) (driver.Result, error) {
 	return driver.Result{Status: driver.Granted, Token: a.token, Stored: a.token, Wanted: a.wanted}, nil
 }
 
-// lock is (1) and (2), unless they are done. A refusal that met a probe is tried some times more; so is
+// Lock is (1) and (2), unless they are done. A refusal that met a probe is tried some times more; so is
 // one by a session that the lease row does not name yet, or not any more. Status
 // Unknown without an error means that the session has the lock.
-func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
+func (a *Attempt) Lock(ctx context.Context) (driver.Result, error) {
 	if a.locked {
 		return driver.Result{}, nil
 	}
@@ -81,9 +82,9 @@ func (a *acquisition) lock(ctx context.Context) (driver.Result, error) {
 			if made++; made == 5 {
 				return driver.Result{}, errVanishing(a.r.Key)
 			}
-			missing := []string{a.f.createLease(a.r.Key)}
+			missing := []string{a.f.CreateLease(a.r.Key)}
 			if len(found) == 0 {
-				missing = append(missing, a.f.createRow(a.r.Key))
+				missing = append(missing, a.f.CreateRow(a.r.Key))
 			}
 			if err := a.make(ctx, missing...); err != nil {
 				return driver.Result{}, err
@@ -105,7 +106,8 @@ func errVanishing(key string) error {
 }
 
 // readToken takes the token out of the answer to (1) and (2); false: a row is missing.
-func (a *acquisition) readToken(found []conn.Int) (ok bool) {
+func (a *Attempt) readToken(found []conn.Int) (ok bool) {
+	a.hasRow = a.hasRow || len(found) == 1
 	a.t0, ok = tokenIn(found)
 	return ok
 }
@@ -122,7 +124,7 @@ var refusedPauses = [...]time.Duration{1: time.Millisecond, 2: 4 * time.Millisec
 
 // refusal finds out, after the row was locked, who has the key. It asks on another
 // connection, because the session would keep the lock by which it asks.
-func (a *acquisition) refusal(ctx context.Context) (p rowState, err error) {
+func (a *Attempt) refusal(ctx context.Context) (p rowState, err error) {
 	err = a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) (err error) {
 		p, _, err = a.f.readRow(ctx, c, a.r.Key)
 		return conn.NotSent(a.f.lease.What("acquire"), err)
@@ -131,7 +133,7 @@ func (a *acquisition) refusal(ctx context.Context) (p rowState, err error) {
 }
 
 // make creates rows. One that is there by now and locked is as good.
-func (a *acquisition) make(ctx context.Context, statements ...string) error {
+func (a *Attempt) make(ctx context.Context, statements ...string) error {
 	return a.f.db.Step(ctx, a.f.db.Acquires, func(c *conn.Conn) error {
 		if err := a.f.sameServer(a.session, c, a.r.Key); err != nil {
 			return err
@@ -157,8 +159,8 @@ func (f *ForUpdate) sameServer(session, c *conn.Conn, key string) error {
 	return &driver.Error{NotApplied: true, Err: fmt.Errorf("mysql: acquire %q: one connection leads to server %s, another to %s: the address must name one writable server", key, session.Server, c.Server)}
 }
 
-// write is (3): Status Unknown without an error means that it is done.
-func (a *acquisition) write(ctx context.Context) (driver.Result, error) {
+// Write is (3): Status Unknown without an error means that it is done.
+func (a *Attempt) Write(ctx context.Context) (driver.Result, error) {
 	look := a.r.Pinned
 	changed := 0
 	for try := 0; try < len(conn.Bounds) && changed < 5; {
@@ -208,7 +210,7 @@ func errChanging(f *ForUpdate, key string) error {
 var errLookFirst = errors.New("to be looked at first")
 
 // update sends (3) once.
-func (a *acquisition) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
+func (a *Attempt) update(ctx context.Context, bound time.Duration, looked bool) (affected int64, err error) {
 	run, err := a.session.Run(ctx)
 	if err != nil {
 		return 0, err
@@ -247,14 +249,14 @@ func (a *acquisition) update(ctx context.Context, bound time.Duration, looked bo
 
 // whyUnwritten finds out, on the session, why (3) changed nothing: MinHold keeps the key,
 // or a hold of another run does, it is in a phase, or the token is another by now. done: (3) is, in the phase.
-func (a *acquisition) whyUnwritten(ctx context.Context) (result driver.Result, done bool, err error) {
+func (a *Attempt) whyUnwritten(ctx context.Context) (result driver.Result, done bool, err error) {
 	p, ok, err := a.f.readRow(ctx, a.session, a.r.Key)
 	switch {
 	case err != nil:
 		return result, false, err
 	case !ok:
 		a.t0 = 0
-		return result, false, a.make(ctx, a.f.createLease(a.r.Key))
+		return result, false, a.make(ctx, a.f.CreateLease(a.r.Key))
 	case p.phase:
 		a.f.phases.saw(a.r.Key, true)
 		result, met, err := a.throughPhase(ctx)
@@ -277,13 +279,13 @@ func (a *acquisition) whyUnwritten(ctx context.Context) (result driver.Result, d
 	return result, false, nil
 }
 
-// confirm is (4).
-func (a *acquisition) confirm(ctx context.Context) (mine bool, err error) {
+// Confirm is (4).
+func (a *Attempt) Confirm(ctx context.Context) (mine bool, err error) {
 	found, err := conn.Query(ctx, a.session, 0, a.f.confirm(a.r.Key), func(rows *sql.Rows) (mine bool, err error) {
 		var hold, entry sql.RawBytes
 		var wanted conn.Int
 		err = rows.Scan(&hold, &wanted, &entry)
-		a.wanted = row.HintOf(wanted.N, a.token/1024) // (3) made the token of its time
+		a.wanted = row.HintOf(wanted.N, a.token/driver.TokenRange) // (3) made the token of its time
 		return string(hold) == string(a.r.ID[:]), err
 	})
 	return len(found) == 1 && found[0], err

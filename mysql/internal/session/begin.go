@@ -116,9 +116,9 @@ func (b *beginning) readUnlocked(ctx context.Context) (result driver.Result, fou
 			if made++; made == 5 {
 				return driver.Result{Err: errVanishing(b.r.Key)}, false, nil
 			}
-			missing := []string{b.f.createLease(b.r.Key)}
+			missing := []string{b.f.CreateLease(b.r.Key)}
 			if len(tokens) == 0 {
-				missing = append(missing, b.f.createRow(b.r.Key))
+				missing = append(missing, b.f.CreateRow(b.r.Key))
 			}
 			for _, statement := range missing {
 				if _, err := b.c.Exec(ctx, b.f.db.Bound(0), statement); err != nil && !errors.Is(err, conn.ErrBlocked) {
@@ -129,7 +129,7 @@ func (b *beginning) readUnlocked(ctx context.Context) (result driver.Result, fou
 	}
 }
 
-// write is (2). pinned: a guarded transaction keeps the lease row's token.
+// Write is (2). pinned: a guarded transaction keeps the lease row's token.
 func (b *beginning) write(ctx context.Context) (written, pinned bool, err error) {
 	run, err := b.c.Run(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@
 // # Readers and slots
 //
 // They have no session. Each is a row of a share table, in a phase that stands in the lease row;
-// package row has the statements. A phase begins where no session has the row locked (begin.go),
+// package share has the statements. A phase begins where no session has the row locked (begin.go),
 // and ends when an exclusive attempt takes the key, with the row lock and its gate
 // (throughphase.go).
 //
@@ -39,7 +39,7 @@
 //
 // # After a failover or a restart
 //
-// The row lock is one server's, in one run of it; see run.go.
+// The row lock is one server's, in one run of it; see serverrun.go.
 //
 // # The exception to P2 (docs/guarantees.md: a loss is known before the next grant)
 //

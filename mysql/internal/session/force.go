@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/share"
 )
 
 // forceWait is how long a live holder has to free the row by itself, after force
@@ -29,7 +30,7 @@ func (f *ForUpdate) Force(ctx context.Context, key string, seen *driver.Info) (i
 	freed := false
 	err = row.Insist(ctx, f.db, func(bound time.Duration) (guarded bool, err error) {
 		if freed {
-			return false, f.db.Slow(ctx, func(c *conn.Conn) error { return row.EndShares(ctx, f.lease, c, bound, key) })
+			return false, f.db.Slow(ctx, func(c *conn.Conn) error { return share.EndShares(ctx, f.lease, c, bound, key) })
 		}
 		before, info, guarded, freed, err = f.raise(ctx, key, seen, bound)
 		return guarded, err
@@ -90,7 +91,7 @@ func (f *ForUpdate) raise(ctx context.Context, key string, seen *driver.Info, bo
 		}
 		freed = true
 		if s.InPhase || s.ID == (driver.HoldID{}) { // or a force before got no further
-			return row.EndShares(ctx, f.lease, c, bound, key)
+			return share.EndShares(ctx, f.lease, c, bound, key)
 		}
 		return nil
 	})

@@ -10,13 +10,14 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/share"
 )
 
 // ForUpdate is the strategy. It is safe for concurrent use.
 type ForUpdate struct {
 	db *conn.DB
 	Config
-	lease *row.Table // the lease rows, with readers and slots; of exclusive holds only the statements that do not take a key are used
+	lease *share.Table // the lease rows, with readers and slots; of exclusive holds only the statements that do not take a key are used
 
 	Sessions  *conn.Pool
 	full      atomic.Int64  // until when no idle session is kept, as a Unix time in nanoseconds; see noRoom
@@ -51,9 +52,9 @@ func NewForUpdate(d *conn.DB, o Config) (*ForUpdate, error) {
 	f := &ForUpdate{
 		db:       d,
 		Config:   o,
-		lease:    row.NewTable(d, o.Leases, o.Shares),
+		lease:    share.New(row.NewTable(d, o.Leases), o.Shares),
 		attempts: make(chan struct{}, MaxAttempts),
-		undoing:  make(chan struct{}, max(1, d.Releases.Size()-1)),
+		undoing:  make(chan struct{}, max(1, d.Releases.Max-1)),
 		holds:    make(map[driver.HoldID]*hold),
 		failed:   make(map[driver.HoldID]*failure),
 	}
@@ -135,8 +136,11 @@ func (f *ForUpdate) take(h *hold) bool {
 	return true
 }
 
+// Touch is share.Table's.
+func (f *ForUpdate) Touch() string { return f.lease.Touch() }
+
 // Guards: the lease row stays as it is when a session ends, so it does not tell
 // whether the hold is over.
-func (f *ForUpdate) Guards(h driver.Hold) (*row.Table, bool) {
+func (f *ForUpdate) Guards(h driver.Hold) (*share.Table, bool) {
 	return f.lease, h.Mode != driver.Exclusive || f.get(h.Key, h.ID) != nil
 }

@@ -33,6 +33,33 @@ type hold struct {
 	trusted  time.Duration // until when the holder was told that it holds
 }
 
+// SessionOf is the session of a hold; nil: there is no such hold.
+func (f *ForUpdate) SessionOf(h driver.Hold) *conn.Conn {
+	if own := f.get(h.Key, h.ID); own != nil {
+		return own.session
+	}
+	return nil
+}
+
+// Occupy keeps the session of a hold from sending anything until free is called: to those who use it the
+// server does not answer.
+func (f *ForUpdate) Occupy(h driver.Hold) (free func()) {
+	own := f.get(h.Key, h.ID)
+	own.sem <- struct{}{}
+	return func() { <-own.sem }
+}
+
+// RowsDue has the next renewal renew the lease rows of all holds.
+func (f *ForUpdate) RowsDue() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.holds {
+		h.mu.Lock()
+		h.rowUntil -= h.ttl / 2
+		h.mu.Unlock()
+	}
+}
+
 // heartbeat is one statement on the session of a hold. One that the server does
 // not answer goes on after the call that sent it, because giving it up would close
 // the session; the next call waits for the same one.

@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
+	"github.com/rowlock/rowlock/mysql/internal/share"
 )
 
 // state is what the two tables tell of a key.
@@ -17,7 +18,7 @@ type state struct {
 	kept    time.Duration // how long MinHold keeps it
 	badKept bool          // kept_until is no time, and may keep the key for good
 	session uint64        // CONNECTION_ID of the last grant's session
-	run     conn.Run      // in which that was; see run.go
+	run     conn.Run      // in which that was; see serverrun.go
 	lockable,
 	locked, // by whichever session
 	confirmed, // by one that was granted the key: the lease row tells of it
@@ -34,14 +35,14 @@ func (f *ForUpdate) read(ctx context.Context, c *conn.Conn, keys []string) (map[
 }
 
 func (f *ForUpdate) readOnce(ctx context.Context, c *conn.Conn, keys []string) (map[string]state, error) {
-	free, err := f.lease.KeySet(ctx, c, f.free(keys))
+	free, err := f.lease.KeySet(ctx, c, f.ProbeStatement(keys))
 	if err != nil {
 		return nil, err
 	}
 	found, err := conn.Query(ctx, c, 0, f.states(keys), func(rows *sql.Rows) (s state, err error) {
 		var r row.Scan
 		var kept conn.Int
-		if err = rows.Scan(append(r.Columns(), &kept, &s.session, &s.run.Server, &s.run.Started, &s.lockable, &s.confirmed)...); err != nil {
+		if err = rows.Scan(append(r.Of(f.lease.Table), &kept, &s.session, &s.run.Server, &s.run.Started, &s.lockable, &s.confirmed)...); err != nil {
 			return s, err
 		}
 		s.Row, s.kept, s.badKept = r.Row(), conn.Micros(kept.N), kept.Off
@@ -87,7 +88,7 @@ func (s state) Info() driver.Info {
 	}
 	i.Since = time.UnixMicro(s.SinceMicros).UTC()
 	switch {
-	case s.InPhase: // who has it stands elsewhere: see row.Infos
+	case s.InPhase: // who has it stands elsewhere: see share.Infos
 	case s.confirmed, s.elsewhere:
 		i.Held, i.Left, i.Hold = true, max(s.Left, s.kept, 0), s.ID
 	case s.kept > 0:
@@ -103,7 +104,13 @@ func (f *ForUpdate) infos(ctx context.Context, c *conn.Conn, keys []string) ([]d
 	if err != nil {
 		return nil, nil, err
 	}
-	infos, err := row.Infos(ctx, f.lease, c, keys, states, read)
+	infos, err := share.Infos(ctx, f.lease, c, keys, states, read)
+	for i := range infos {
+		switch w := infos[i].Wanted.Client; {
+		case w != 0 && w != row.QueueClient, infos[i].Gated: // that of the queue says only that somebody may stand there
+			infos[i].Waiting = 1 // at least; the server does not tell its queue
+		}
+	}
 	return infos, states, err
 }
 
@@ -132,7 +139,7 @@ const listPart = 50
 func (f *ForUpdate) List(ctx context.Context, prefix, after string, limit int) (infos []driver.Info, err error) {
 	var names []string
 	err = f.db.Read(ctx, func(c *conn.Conn) (err error) {
-		rows, err := conn.Query(ctx, c, 0, row.Listing(f.lease.Name, prefix, after, limit), row.ScanRow)
+		rows, err := conn.Query(ctx, c, 0, row.Listing(f.lease.Question(), f.lease.Name, prefix, after, limit), f.lease.Scan)
 		names = nil // this may be run again
 		for _, r := range rows {
 			names = append(names, r.Key)

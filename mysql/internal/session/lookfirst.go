@@ -24,12 +24,13 @@ const lookFirstFor = time.Second
 // the connection before it.
 const questionWait = 10 * time.Second
 
-// lookFirst decides whether to look, and gathers the looks.
+// lookFirst decides whether to look, and gathers the looks. That is a batch of different questions, each with an answer
+// of its own, and those that come while one is under way go with the next: so it is no internal/singleflight.
 type lookFirst struct {
-	f       *ForUpdate
-	lasting time.Duration // the constant; tests change it
+	f *ForUpdate
 
 	mu      sync.Mutex
+	lasting time.Duration // after a blocked key
 	until   time.Time     // looks come first
 	began   chan struct{} // closed when that begins
 	waiting []*question
@@ -48,6 +49,20 @@ type question struct {
 
 func newLookFirst(f *ForUpdate) *lookFirst {
 	return &lookFirst{f: f, lasting: lookFirstFor, began: make(chan struct{})}
+}
+
+// LookFirstFor sets for how long after a blocked key others are looked at first, and ends it for now.
+func (f *ForUpdate) LookFirstFor(d time.Duration) {
+	f.lookFirst.mu.Lock()
+	defer f.lookFirst.mu.Unlock()
+	f.lookFirst.lasting, f.lookFirst.until = d, time.Time{}
+}
+
+// Looks reports whether looks are on their way to the server.
+func (f *ForUpdate) Looks() bool {
+	f.lookFirst.mu.Lock()
+	defer f.lookFirst.mu.Unlock()
+	return f.lookFirst.asking
 }
 
 // blocked notes that a key is.

@@ -111,6 +111,15 @@ func rollBack(ctx context.Context, session *conn.Conn) error {
 	return err
 }
 
+// sessionOver reports whether nothing is left of the broken session of an attempt that ended with err: it had no lock, or has ended.
+func (f *ForUpdate) sessionOver(ctx context.Context, a *Attempt, err error) bool {
+	if !a.hasRow && conn.Undone(err) {
+		return true
+	}
+	_, gone := f.endSession(ctx, a.session)
+	return gone
+}
+
 // endSession asks the server to end a session. ended: it did so now. gone: there is no
 // such session, or there will not be in a moment.
 func (f *ForUpdate) endSession(ctx context.Context, session *conn.Conn) (ended, gone bool) {

@@ -17,13 +17,15 @@ func (f *ForUpdate) Reap(ctx context.Context, grace time.Duration) (removed int,
 	if removed, err = f.lease.ReapShares(ctx, grace); err != nil || removed >= driver.MaxReap {
 		return removed, err
 	}
-	if err := f.lease.EndIdle(ctx, grace, f.endPhase, nil); err != nil {
+	if err := f.lease.EndIdle(ctx, grace, func(c *conn.Conn, r *driver.Request) error {
+		return f.lease.Passage(r, f.endPhase(r)).All(ctx, c).Err // nil: it is free, or somebody uses it
+	}); err != nil {
 		return removed, err
 	}
 	old := conn.NewText(0).Add("expires_at<" + row.Now + "-INTERVAL ").Micros(grace).
 		Add(" MICROSECOND AND COALESCE(released_at,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
 		Add(" MICROSECOND AND COALESCE(kept_until,expires_at)<" + row.Now + "-INTERVAL ").Micros(grace).
-		Add(" MICROSECOND AND token<1024*(" + row.NowMicros + "-").Micros(grace).Add(")" + f.lease.NoShares()).String()
+		Add(" MICROSECOND AND token<" + row.TokenRange + "*(" + row.NowMicros + "-").Micros(grace).Add(")" + f.lease.NoShares()).String()
 	var found []string
 	err = f.db.Slow(ctx, func(c *conn.Conn) (err error) {
 		found, err = conn.Query(ctx, c, 0, conn.NewText(0).Add("SELECT name FROM ", f.lease.Name, " AS t WHERE ", old, " LIMIT ").Int(int64(driver.MaxReap-removed)).String(), conn.ScanKey)

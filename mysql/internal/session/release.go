@@ -2,7 +2,7 @@ package session
 
 import (
 	"context"
-	"errors"
+	sqldriver "database/sql/driver"
 	"fmt"
 
 	"github.com/rowlock/rowlock/driver"
@@ -21,7 +21,18 @@ func (f *ForUpdate) Release(ctx context.Context, holds []driver.Hold) ([]driver.
 	if err := ctx.Err(); err != nil {
 		return nil, conn.NotSent(f.lease.What("release"), err)
 	}
-	return split(ctx, holds, exclusiveHold, f.release, f.lease.Release)
+	return split(ctx, holds, f.bySession, f.release, f.lease.Release)
+}
+
+// bySession reports whether what there may be of a hold is, or needs, a session. Of readers and slots that is a wait whose session
+// could not be ended: it had got no further.
+func (f *ForUpdate) bySession(h *driver.Hold) bool {
+	if exclusiveHold(h) {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed[h.ID] != nil
 }
 
 func (f *ForUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.Result, error) {
@@ -33,13 +44,13 @@ func (f *ForUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 		switch e {
 		case unknownHere:
 			foreign = append(foreign, i)
-		case diedBefore, endedSilent:
+		case diedBefore, endedMeanwhile:
 			dead = append(dead, i)
 		}
 	}
-	f.resolve(ctx, "release", f.db.Releases, holds, foreign, dead, results)
+	f.resolve(ctx, "release", f.db.ReleaseStep, holds, foreign, dead, results)
 	for i, e := range ends {
-		if e == endedSilent && results[i].Status == driver.Removed { // nobody has the key: its end is the release
+		if s := results[i].Status; e == endedMeanwhile && (s == driver.Removed || s == driver.Taken) { // its end is the release
 			results[i] = driver.Result{Status: driver.Released, Final: true}
 		}
 	}
@@ -60,10 +71,10 @@ func (f *ForUpdate) release(ctx context.Context, holds []driver.Hold) ([]driver.
 type ending uint8
 
 const (
-	answered    ending = iota
-	unknownHere        // this Store knows of no such hold; the lease row must tell
-	diedBefore         // the session had ended; the lease row tells how
-	endedSilent        // the session gave no answer to the release, and was ended for that, or had ended before
+	answered       ending = iota
+	unknownHere           // this Store knows of no such hold; the lease row must tell
+	diedBefore            // the session had ended; the lease row tells how
+	endedMeanwhile        // the session has ended, and gave no answer to the release, which may have been its end
 )
 
 func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Result, ending) {
@@ -88,11 +99,16 @@ func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	}
 	h.ended = true
 	n := h.session
-	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, written: true, granted: true}
+	x := &failure{key: q.Key, keeps: q.Undo && h.keeps, granted: true}
 	died := n.Broken // a heartbeat found it dead
 	var err error
 	if !died {
-		if err = rollBack(ctx, n); err != nil {
+		if n.Closed(ctx) { // behind a proxy the server may have it still
+			n.Broken, n.Locks, err = true, false, sqldriver.ErrBadConn
+		} else {
+			err = rollBack(ctx, n)
+		}
+		if err != nil {
 			ended, gone := f.endSession(ctx, n)
 			died = gone && !ended
 			if !gone {
@@ -105,8 +121,8 @@ func (f *ForUpdate) releaseOne(ctx context.Context, q driver.Hold) (driver.Resul
 	switch {
 	case x.keeps, x.session != nil:
 		f.note(q.ID, x, max(q.TTL, q.Keep))
-	case died && errors.Is(err, conn.ErrSilent):
-		return driver.Result{}, endedSilent
+	case died && err != nil && conn.Number(err) == 0 && !conn.Undone(err): // by a number the server, or a proxy, says that it was over
+		return driver.Result{}, endedMeanwhile
 	case died:
 		return driver.Result{}, diedBefore
 	default:

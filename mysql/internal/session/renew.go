@@ -10,7 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/clock"
-	"github.com/rowlock/rowlock/internal/storekit"
+	"github.com/rowlock/rowlock/internal/patience"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -72,7 +72,7 @@ func (f *ForUpdate) renew(ctx context.Context, holds []driver.Hold) ([]driver.Re
 	for _, i := range dead {
 		f.finish(ctx, own[i])
 	}
-	f.resolve(ctx, "renew", f.db.Renewals, holds, foreign, dead, results)
+	f.resolve(ctx, "renew", f.db.RenewStep, holds, foreign, dead, results)
 	for i, err := range causes {
 		results[i].Err = fmt.Errorf("its session has ended: %w", err)
 	}
@@ -91,7 +91,7 @@ func (f *ForUpdate) renewRows(ctx context.Context, now time.Duration, holds []dr
 	for n, i := range due {
 		batch[n] = holds[i]
 	}
-	ctx, cancel := context.WithTimeout(ctx, storekit.BatchPatience(batch))
+	ctx, cancel := context.WithTimeout(ctx, patience.OfRenewals(batch))
 	defer cancel()
 	answers, err := f.lease.Renew(ctx, batch)
 	rows := make(map[int]driver.Result, len(due))
@@ -117,20 +117,28 @@ func over(s driver.Status) bool {
 	return s == driver.Taken || s == driver.Forced || s == driver.Removed || s == driver.Released
 }
 
-// finish ends a hold that is over: its session is dead, or must free the row.
+// finish ends a hold that is over: its session is dead, or must free the row. What a heartbeat keeps from it until the call ends is
+// done when that has its answer: nobody calls for this hold again.
 func (f *ForUpdate) finish(ctx context.Context, h *hold) {
 	select {
 	case h.sem <- struct{}{}:
-		defer func() { <-h.sem }()
-	case <-ctx.Done():
-		return // at the next call, or by its TTL
+	default:
+		select {
+		case h.sem <- struct{}{}:
+		case <-ctx.Done():
+			if ctx != f.life {
+				f.work(func() { f.finish(f.life, h) })
+			}
+			return
+		}
 	}
+	defer func() { <-h.sem }()
 	if !f.take(h) {
 		return
 	}
 	h.ended = true
-	if !h.session.Broken {
-		_ = rollBack(ctx, h.session)
+	if !h.session.Broken && rollBack(ctx, h.session) != nil {
+		f.endSession(f.life, h.session)
 	}
 	h.session.Put()
 }
@@ -138,7 +146,7 @@ func (f *ForUpdate) finish(ctx context.Context, h *hold) {
 // resolve answers by the lease row for holds that no session of this Store has: those
 // that are foreign to it, and those whose session is dead. What the row still names
 // is over too if nobody has its row locked.
-func (f *ForUpdate) resolve(ctx context.Context, what string, on *conn.Pool, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
+func (f *ForUpdate) resolve(ctx context.Context, what string, step conn.StepFunc, holds []driver.Hold, foreign, dead []int, results []driver.Result) {
 	if len(foreign)+len(dead) == 0 {
 		return
 	}
@@ -147,7 +155,7 @@ func (f *ForUpdate) resolve(ctx context.Context, what string, on *conn.Pool, hol
 		keys = append(keys, holds[i].Key)
 	}
 	var states map[string]state
-	err := f.db.Step(ctx, on, func(c *conn.Conn) (err error) {
+	err := step(ctx, func(c *conn.Conn) (err error) {
 		if states, err = f.read(ctx, c, keys); err != nil {
 			return conn.NotSent(f.lease.What(what), err)
 		}

@@ -16,7 +16,7 @@ type rowState struct {
 	left, kept time.Duration // of the hold; of MinHold
 	owner      string
 	wanted     driver.Hint
-	run        conn.Run // in which it was written; see run.go
+	run        conn.Run // in which it was written; see serverrun.go
 	taken      bool     // another session has the row's lock
 	granted    bool     // to one that was granted the key: the lease row tells of it
 	phase      bool     // readers or slots may have the key

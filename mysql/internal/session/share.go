@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // Readers and slots have no session: each is a row of the share table, in a phase of the key's
-// lease row, as package row has them. Only where a phase begins and where it ends does the row
+// lease row, as package share has them. Only where a phase begins and where it ends does the row
 // lock matter: see beginPhase and throughPhase.
 
 // acquireShares takes keys for requests of Mode Shared and Slot.
@@ -59,12 +58,10 @@ func (f *ForUpdate) waitForPhase(ctx context.Context, r driver.Request, begin fu
 		}
 		found, err := f.waitForRow(ctx, n, f.shareRow(r.Key))
 		if err != nil {
-			again := n.Broken && ctx.Err() == nil // it died while it waited
-			n.Put()
-			if again && conn.Pause(ctx, 100*time.Millisecond) {
+			if err = f.endWait(ctx, &Attempt{f: f, r: r, session: n}, err); err == nil {
 				continue
 			}
-			return driver.Result{Err: conn.NotSent(f.lease.What("wait"), errors.Join(ctx.Err(), err))}
+			return driver.Result{Err: err}
 		}
 		// As in AcquireWait.
 		steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
@@ -76,7 +73,9 @@ func (f *ForUpdate) waitForPhase(ctx context.Context, r driver.Request, begin fu
 			result, there, err := b.begin(ctx)
 			return result, there, err
 		})
-		_ = rollBack(steps, n)
+		if rollBack(steps, n) != nil {
+			f.endSession(f.life, n) // its lock keeps exclusive attempts out
+		}
 		n.Put()
 		if err != nil {
 			return driver.Result{Err: err}

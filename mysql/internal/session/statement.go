@@ -1,27 +1,25 @@
 package session
 
 import (
-	"strings"
-
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
-// waitRow is (1) and (2) in one trip: the row lock, for which the session stands in the
+// WaitStatement is (1) and (2) in one trip: the row lock, for which the session stands in the
 // server's queue, and the lease row's token. The subquery takes the name from the row,
 // so it is run when the row is locked; with the key in it MariaDB runs it before the
 // wait. An older token than the present one only makes (3) change nothing.
 //
 // Of a key that was ever seen in a phase it reads inAPhase if it is in one.
-func (f *ForUpdate) waitRow(key string) string {
+func (f *ForUpdate) WaitStatement(key string) string {
 	if ever, _ := f.phases.known(key); ever {
 		return f.locksRow(key, tokenOrPhase, "FOR UPDATE")
 	}
 	return f.locksRow(key, "token", "FOR UPDATE")
 }
 
-// lockRow is waitRow without waiting. It reads the token also in a phase. NOWAIT: MySQL since
+// lockRow is WaitStatement without waiting. It reads the token also in a phase. NOWAIT: MySQL since
 // 8.0, MariaDB since 10.3.
 func (f *ForUpdate) lockRow(key string) string {
 	return f.locksRow(key, "token", "FOR UPDATE NOWAIT")
@@ -32,30 +30,30 @@ func (f *ForUpdate) locksRow(key, reads, how string) string {
 		Key(key).Add(" " + how).String()
 }
 
-// createLease and createRow make the rows of a key, in this order: an attempt that finds the
+// CreateLease and CreateRow make the rows of a key, in this order: an attempt that finds the
 // second finds the first too. They are not run by a session, whose transaction
 // would not end, and only for a row that is missing: an INSERT of one that is locked
 // waits. (INSERT IGNORE would also be silent about a row that the table refuses.) The lease row counts as released now, or the reaper would take it
 // for dead at once. Its token is the time, as of a grant, so that its entry in the
 // guard index stands at the end: MariaDB's guard at REPEATABLE READ locks the gap
 // before its own entry too.
-func (f *ForUpdate) createLease(key string) string {
+func (f *ForUpdate) CreateLease(key string) string {
 	return conn.NewText(0).Add("INSERT INTO ", f.lease.Name, " (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES (").
 		Key(key).Add("," + row.NoHold + ",''," + row.NewToken + "," + row.Epoch + "," + row.Epoch + "," + row.Now + ")" + orThere).String()
 }
 
-func (f *ForUpdate) createRow(key string) string {
+func (f *ForUpdate) CreateRow(key string) string {
 	return conn.NewText(0).Add("INSERT INTO ", f.Rows, " (name) VALUES (").Key(key).Add(")" + orThere).String()
 }
 
 // orThere makes an INSERT content with a row that is there by now.
 const orThere = " ON DUPLICATE KEY UPDATE name=VALUES(name)"
 
-// write is (3). It refuses while MinHold keeps the key, or a hold of another run of a server. queued: after a wait in the
-// server's queue, in which others may be.
+// Write is (3). It refuses while MinHold keeps the key, or a hold of another run of a server. queued: after a
+// wait in the server's queue, in which others may be.
 func (f *ForUpdate) write(r driver.Request, session uint64, run conn.Run, t0 int64, queued bool) conn.Statement {
 	return func(t *conn.Text) {
-		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+1024," + row.NewToken + ")),").Part(granted(&r, session, run, queued)).
+		t.Part(row.Update(f.lease.Name)).Add("token=LAST_INSERT_ID(GREATEST(token+" + row.TokenRange + "," + row.NewToken + ")),").Part(granted(&r, session, run, queued)).
 			Add(" WHERE name=").Key(r.Key).Add(" AND token=").Int(t0).Add(" AND (kept_until IS NULL OR kept_until<=" + row.Now + ")").Part(ofThisRun(run))
 	}
 }
@@ -94,9 +92,9 @@ func (f *ForUpdate) beat(key string) string {
 	return conn.NewText(200).Add("SELECT hold FROM ", f.lease.Name, " WHERE name=").Key(key).String()
 }
 
-// confirm is (4): the heartbeat, and the hint, which costs no more. It locks the entry of the row in the index held too.
-// A read that finds this free and the row locked has met a session that was granted nothing yet: the lease row tells of
-// somebody else, who has released the key.
+// Confirm is (4): the heartbeat, and the hint, which costs no more. It locks the entry of the row in the
+// index held too. A read that finds this free and the row locked has met a session that was granted nothing
+// yet: the lease row tells of somebody else, who has released the key.
 func (f *ForUpdate) confirm(key string) string {
 	return conn.NewText(250).Add("SELECT hold,wanted,(SELECT 1 FROM ", f.Rows, "FORCE KEY(held) WHERE name=l.name FOR UPDATE)FROM ", f.lease.Name, "l WHERE name=").Key(key).String()
 }
@@ -110,7 +108,7 @@ func (f *ForUpdate) revoke(key string, id driver.HoldID) string {
 // free asks which of the keys' rows no session has locked. It locks them itself for
 // as long as it takes, shared, so that those who ask do not see each other; an
 // acquire that it refused sees that it is no holder, and tries again.
-func (f *ForUpdate) free(keys []string) string { return f.unlocked(keys, shared) }
+func (f *ForUpdate) ProbeStatement(keys []string) string { return f.unlocked(keys, shared) }
 
 // shared locks what nobody has locked exclusively. MySQL has SKIP LOCKED only with
 // FOR SHARE, which MariaDB does not know; each takes the other's comment for one:
@@ -125,7 +123,7 @@ func (f *ForUpdate) unlocked(keys []string, mode string) string {
 // states reads the lease rows, and whether there is a row to lock at all, and whether a session that was granted the key has
 // it locked: see confirm. The rest of MinHold is NULL where kept_until is no time.
 func (f *ForUpdate) states(keys []string) string {
-	t := conn.NewText(600+64*len(keys)).Add(strings.TrimSuffix(row.Columns, " FROM "), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),"+runColumns+",EXISTS(SELECT 1 FROM ",
+	t := conn.NewText(600+64*len(keys)).Add(f.lease.Question(), ",IF(kept_until IS NULL,0,TIMESTAMPDIFF(MICROSECOND,"+row.Now+",kept_until)),IFNULL(conn_id,0),"+runColumns+",EXISTS(SELECT 1 FROM ",
 		f.Rows, " AS r WHERE r.name=l.name),(SELECT 1 FROM ", f.Rows, " FORCE INDEX (held) WHERE name=l.name ", shared, ") IS NULL FROM ", f.lease.Name, " AS l FORCE INDEX (PRIMARY) WHERE name IN ")
 	return t.In(len(keys), func(i int) { t.Key(keys[i]) }).String()
 }
@@ -135,7 +133,7 @@ const ended = "hold=" + row.NoHold + ",expires_at=" + row.Epoch + ",released_at=
 
 // disown takes the lease row from its hold by force, if the token is still that.
 func (f *ForUpdate) disown(key string, token int64) string {
-	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("token=GREATEST(token+1024," + row.NewToken + ")," + ended + " WHERE name=").
+	return conn.NewText(560).Part(row.Update(f.lease.Name)).Add("token=GREATEST(token+" + row.TokenRange + "," + row.NewToken + ")," + ended + " WHERE name=").
 		Key(key).Add(" AND token=").Int(token).String()
 }
 

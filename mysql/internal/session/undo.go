@@ -7,7 +7,6 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
-	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // failure is an attempt whose outcome is not known, or a hold whose release is not.
@@ -17,21 +16,26 @@ type failure struct {
 	session *conn.Conn // may still live on the server; nil: it is gone
 	keeps   bool       // the lease row may say that MinHold keeps the key, or to another run that it is held
 	gated   bool       // its gate may stand in a phase of the key
-	written bool       // (3) was answered: it cannot arrive any more
+	late    bool       // (3), with a MinHold, was not answered: it may still arrive
 	granted bool       // the session had the key: once nobody has, it cannot get it any more
-	until   time.Time
+
+	queuedTo time.Time // until when it may stand in the server's queue; zero: it does not
+	until    time.Time
 }
 
-// fail notes what an undo has to do after an error, if there is anything. What
+// waited reports whether the session was that of a wait for an exclusive hold, whose lock others see.
+func (x *failure) waited(m driver.Mode) bool { return m == driver.Exclusive && !x.queuedTo.IsZero() }
+
+// Fail notes what an undo has to do after an error, if there is anything. What
 // (3) may have written grants nothing without the session; all that can remain of
 // it is MinHold.
-func (a *acquisition) fail(lost bool, err error) error {
-	// Or, after a failover, that the hold may be trusted: see run.go.
-	keeps := a.sent && (a.r.Keep > 0 || lost && a.token != 0)
+func (a *Attempt) Fail(lost bool, err error) error {
+	// Or, after a failover, that the hold may be trusted: see serverrun.go.
+	keeps := a.sent && (a.r.Keep > 0 || lost)
 	if !lost && !keeps && !a.gated {
 		return conn.NotSent(a.f.lease.What("acquire"), err)
 	}
-	x := &failure{key: a.r.Key, keeps: keeps, gated: a.gated, written: a.token != 0}
+	x := &failure{key: a.r.Key, keeps: keeps, gated: a.gated, late: a.r.Keep > 0 && a.token == 0, queuedTo: a.queuedTo}
 	if lost {
 		x.session = a.session
 	}
@@ -67,7 +71,9 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 	if n != nil {
 		if _, gone := f.endSession(ctx, n); gone {
 			n = nil
-		} else if locked, err := f.locked(ctx, q.Key); err != nil || locked {
+		} else if locked, others, err := f.lockedBy(ctx, q); err == nil && !time.Now().Before(x.queuedTo) && (others || x.waited(q.Mode) && !locked) {
+			n = nil // it has not got the row, and waits for nothing any more
+		} else if err != nil || locked {
 			// Whoever has the row: wait_timeout ends the session, see release.
 			return driver.Result{Err: conn.MaybeApplied(f.lease.What("undo"), errors.Join(errors.New("the session of the attempt could not be ended yet"), err))}
 		} else if x.granted {
@@ -79,7 +85,7 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 		if err != nil {
 			return driver.Result{Err: err}
 		}
-		keeps = affected == 0 && !x.written // it may still come
+		keeps = affected == 0 && x.late
 	}
 	if ungated != nil {
 		return driver.Result{Err: ungated}
@@ -94,8 +100,8 @@ func (f *ForUpdate) undo(ctx context.Context, q driver.Hold, x *failure) driver.
 	return driver.Result{Status: driver.Released, Final: true}
 }
 
-// UndoStep runs f on a connection for releases, and leaves one to releases and tickets: undos are one by one, after an outage
-// there are hundreds, and a ticket that is not renewed for a second ends.
+// UndoStep runs f on a connection for releases, and leaves one to releases: undos are one by one, and after an outage there are
+// hundreds.
 func (f *ForUpdate) UndoStep(ctx context.Context, step func(*conn.Conn) error) error {
 	select {
 	case f.undoing <- struct{}{}:
@@ -124,19 +130,20 @@ func (f *ForUpdate) takeBack(ctx context.Context, q driver.Hold) (affected int64
 // ungate clears the gate of an attempt, unless another transaction has locked the lease row:
 // then it ends by itself.
 func (f *ForUpdate) ungate(ctx context.Context, c *conn.Conn, key string, id driver.HoldID) error {
-	_, err := c.ExecOne(ctx, f.db.Bound(0), row.Ungate(f.lease, key, &id))
+	err := f.lease.ClearGate(ctx, c, key, &id)
 	if errors.Is(err, conn.ErrBlocked) {
 		return nil
 	}
 	return err
 }
 
-// locked reports whether any session has the key.
-func (f *ForUpdate) locked(ctx context.Context, key string) (locked bool, err error) {
+// lockedBy reports whether any session has the row of a hold's key locked, and whether that is another's, which was granted the key.
+func (f *ForUpdate) lockedBy(ctx context.Context, q driver.Hold) (locked, others bool, err error) {
 	err = f.UndoStep(ctx, func(c *conn.Conn) error {
-		states, err := f.read(ctx, c, []string{key})
-		locked = states[key].locked
+		states, err := f.read(ctx, c, []string{q.Key})
+		s := states[q.Key]
+		locked, others = s.locked, s.confirmed && s.ID != q.ID && s.ID != driver.HoldID{}
 		return conn.NotSent(f.lease.What("undo"), err)
 	})
-	return locked, err
+	return locked, others, err
 }

@@ -1,4 +1,5 @@
-// Package sqltest checks statements and rows in the tests of the packages around it.
+// Package sqltest checks statements and rows in the tests of mysql and of the packages below it. It is for
+// tests alone: no program gets it, see TestForTests.
 package sqltest
 
 import (

@@ -57,7 +57,7 @@ func run(ctx context.Context, folder string) (err error) {
 	if err := store.Migrate(ctx); err != nil {
 		return err
 	}
-	page, err := ui.New(store, ui.Options{Title: "Locks of the shop", MayFree: func(*http.Request) (string, bool) { return "ada", true }})
+	page, err := ui.New(store, ui.Options{Title: "Locks", Database: "shop @ db1:3306 (strategy version)", MayFree: func(*http.Request) (string, bool) { return "ada", true }})
 	if err != nil {
 		return err
 	}

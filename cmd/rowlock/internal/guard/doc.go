@@ -16,6 +16,18 @@
 // when the first process was killed, which it sees by the end of the pipe between them and does not
 // wait for, and when it stands still.
 //
+// Where the key is free as soon as the first process is dead (KillOrphan) the guard kills at once.
+// The other may have the key already then, for the milliseconds that this takes.
+//
+// To kill is to stop all processes (SIGSTOP), until none is found that was not stopped, and then to
+// kill them: a job that starts processes all the time would always be ahead otherwise.
+//
+// A process of another user may not be signalled (EPERM), for example one that sudo has started. The
+// first one that is met is told (Refused). It is waited for, as long as it lives.
+//
+// Where /proc is that of another PID namespace nothing can be found in it. Then the command and its
+// process group are signalled, as on other Unix systems; SeesProcesses tells.
+//
 // When the guard is killed the kernel kills the command (PR_SET_PDEATHSIG), and what is left becomes
 // the child of the first process, which is a subreaper too and ends it. It also ends everything,
 // guard included, if the guard has not done so 100 ms before the end of trust. Only where both are
@@ -66,9 +78,13 @@ type Command struct {
 	// KillAtLoss leaves TERM out when the lease ends.
 	KillAtLoss bool
 
+	// KillOrphan leaves TERM out when the process that has the lease dies: the key is free then.
+	KillOrphan bool
+
 	Leftovers Leftovers
 
-	// Group gives the command a process group of its own. Without, signals of the terminal reach it.
+	// Group gives the command a process group of its own. Without, it is in that of the calling process, so
+	// that the terminal's signals reach it, and a shell can stop it and go on with it.
 	Group bool
 }
 
@@ -85,10 +101,11 @@ type Kind uint8
 
 const (
 	Started Kind = iota + 1 // Pid is that of the command
-	Failed                  // it could not be started: Errno, Text. Nothing follows
+	Failed                  // it could not be started: Errno, Text; Why is Late if the lease had ended. Nothing follows
 	Exited                  // the command itself has ended: Code, Signal
 	Asked                   // its processes were asked to end; Why
-	Killed                  // its processes were killed
+	Killed                  // its processes were killed, but for those that were Refused
+	Refused                 // process Pid, of user Uid, may not be signalled by this one. It comes once
 	Gone                    // none of its processes is left. Nothing follows
 )
 
@@ -106,6 +123,7 @@ const (
 type Event struct {
 	Kind   Kind
 	Pid    int
+	Uid    int // of Pid
 	Code   int // -1: it died of Signal
 	Signal int
 	Errno  int
@@ -121,6 +139,7 @@ type order struct {
 	Start  *Command
 	Until  time.Duration
 	Signal int  // for the command alone
+	Go     bool // CONT to all that are stopped
 	Stop   bool // TERM to all, KILL after the grace
 	Kill   bool // at once
 }

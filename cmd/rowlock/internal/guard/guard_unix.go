@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/rowlock/rowlock/cmd/rowlock/internal/messages"
 )
 
 // Main is the guard: the process that [Start] starts. args are the two numbers that it has added
@@ -33,7 +34,8 @@ func Main(args []string) int {
 		syscall.CloseOnExec(n)
 		files[i] = os.NewFile(uintptr(n), "pipe")
 	}
-	deafen()
+	signals := hear()
+	nameProcess()
 	orders := make(chan order)
 	go func() {
 		defer close(orders)
@@ -50,7 +52,15 @@ func Main(args []string) int {
 	if first.Start == nil {
 		return 70
 	}
-	g := &child{c: *first.Start, until: first.Start.Until, orders: orders, events: gob.NewEncoder(files[1])}
+	g := &child{
+		c: *first.Start, until: first.Start.Until, orders: orders, events: gob.NewEncoder(files[1]),
+		heard: signals, messages: messages.New(os.Stderr),
+	}
+	defer g.messages.Flush(time.Second)
+	if Now() >= g.until-Spare {
+		g.tell(Event{Kind: Failed, Why: Late, Text: "the lease had ended"})
+		return 0
+	}
 	if err := g.start(); err != nil {
 		var errno syscall.Errno
 		errors.As(err, &errno)
@@ -59,19 +69,6 @@ func Main(args []string) int {
 	}
 	g.run()
 	return 0
-}
-
-// deafen keeps signals that go to a whole process group from ending or stopping the guard. A signal
-// that is ignored stays so, for the command too; one that has a handler is as ever for the command.
-func deafen() {
-	var signals []os.Signal
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE} {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
-	}
-	ignored := make(chan os.Signal, 1)
-	signal.Notify(ignored, signals...) // what does not fit into the channel is dropped
 }
 
 // child is the command as the guard has it.
@@ -83,14 +80,19 @@ type child struct {
 	orders <-chan order // nil: the first process is dead
 	events *gob.Encoder
 
-	ended  chan ended
-	asked  *told // who got TERM; nil: nobody was asked
-	killAt time.Duration
-	killed bool
+	heard    *heard
+	messages *messages.Writer
+
+	ended   chan death
+	asked   *told // who got TERM; nil: nobody was asked
+	killAt  time.Duration
+	killed  bool
+	refused bool          // that was told
+	next    time.Duration // when to look at what is due, by Now: a look may cost a walk of /proc
 }
 
-// ended is a process that has ended.
-type ended struct {
+// death is a process that has ended.
+type death struct {
 	pid    int
 	status syscall.WaitStatus
 }
@@ -101,12 +103,12 @@ func (g *child) start() (err error) {
 	if err = adopt(); err != nil {
 		return err
 	}
-	g.pid, err = syscall.ForkExec(g.c.Path, g.c.Args, &syscall.ProcAttr{Env: g.c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(g.c.Group)})
+	g.pid, err = forkExec(g.c.Path, g.c.Args, &syscall.ProcAttr{Env: g.c.Env, Files: []uintptr{0, 1, 2}, Sys: attributes(g.c.Group)})
 	if err != nil {
 		return err
 	}
 	g.tell(Event{Kind: Started, Pid: g.pid})
-	g.ended = make(chan ended)
+	g.ended = make(chan death, 256) // a job that starts many processes is not kept waiting
 	go g.reap()
 	return nil
 }
@@ -116,7 +118,7 @@ func (g *child) start() (err error) {
 func (g *child) reap() {
 	defer close(g.ended)
 	for {
-		var e ended
+		var e death
 		var err error
 		e.pid, err = syscall.Wait4(-1, &e.status, 0, nil)
 		switch {
@@ -136,7 +138,7 @@ func (g *child) run() {
 		case o, ok := <-g.orders:
 			if !ok {
 				g.orders = nil
-				g.ask(Orphan)
+				g.orphaned()
 				break
 			}
 			g.obey(o)
@@ -154,7 +156,7 @@ func (g *child) run() {
 						return
 					}
 				case Kill:
-					if alive(g.pid) || len(living(os.Getpid())) > 0 {
+					if alive(g.pid) || len(living(os.Getpid())) > 0 || !SeesProcesses() {
 						g.ask(Left)
 					}
 				}
@@ -165,19 +167,49 @@ func (g *child) run() {
 			g.tell(Event{Kind: Gone})
 			return
 		}
-		g.look()
+		if Now() >= g.next {
+			g.look()
+			g.next = Now() + killPause
+		}
 	}
 }
 
 func (g *child) obey(o order) {
 	g.until = max(g.until, o.Until)
-	if o.Signal != 0 && !g.exited {
-		_ = syscall.Kill(g.pid, syscall.Signal(o.Signal))
+	if s := syscall.Signal(o.Signal); s != 0 && !g.exited && (g.c.Group || !g.heard.lately(s)) {
+		g.refuse(send(g.pid, s))
 	}
-	if o.Kill || o.Stop && g.asked != nil {
-		g.killAt = 1
-	} else if o.Stop {
+	if o.Go {
+		goOn(g.pid)
+	}
+	if o.Stop {
 		g.ask(Ordered)
+	}
+	if o.Kill {
+		g.killAt, g.next = 1, 0
+	}
+}
+
+// orphaned ends the command: the first process is dead.
+func (g *child) orphaned() {
+	if g.c.KillOrphan {
+		g.killAt, g.next = 1, 0
+		g.look()
+	} else {
+		g.ask(Orphan)
+	}
+	fmt.Fprintln(g.messages, "rowlock: the process that has the lease was killed: the command is ended, before another can get the key")
+}
+
+// refuse tells of the first process that may not be signalled.
+func (g *child) refuse(r *Refusal) {
+	if r == nil || g.refused {
+		return
+	}
+	g.refused = true
+	g.tell(Event{Kind: Refused, Pid: r.Pid, Uid: r.Uid})
+	if g.orders == nil {
+		fmt.Fprintf(g.messages, "rowlock: process %d belongs to user %d and may not be ended by this one: it may live on when another has the key\n", r.Pid, r.Uid)
 	}
 }
 
@@ -187,11 +219,12 @@ func (g *child) ask(why Why) {
 		return
 	}
 	g.asked = newTold()
-	g.killAt = min(Now()+g.c.Grace, g.until-Spare)
-	g.tell(Event{Kind: Asked, Why: why})
-	if why == Orphan {
-		fmt.Fprintln(os.Stderr, "rowlock: the process that has the lease was killed: the command is ended, before another can get the key")
+	g.asked.group = why == Ordered && !g.c.Group && g.heard.lately(syscall.SIGTERM)
+	if g.killAt == 0 {
+		g.killAt = min(Now()+g.c.Grace, g.until-Spare)
 	}
+	g.next = 0
+	g.tell(Event{Kind: Asked, Why: why})
 }
 
 // look does what is due.
@@ -202,28 +235,20 @@ func (g *child) look() {
 	}
 	switch {
 	case g.killAt != 0 && now >= min(g.killAt, g.until-Spare):
+		g.refuse(killAll(g.pid, 0, 0))
 		if !g.killed {
 			g.killed = true
 			g.tell(Event{Kind: Killed})
 		}
-		signalAll(0, g.pid, syscall.SIGKILL, nil)
 	case g.asked != nil:
-		signalAll(0, g.pid, syscall.SIGTERM, g.asked) // those too that were not seen before
+		g.refuse(tellAll(g.pid, syscall.SIGTERM, g.asked)) // those too that were not seen before
 	}
 }
-
-// told are the processes that were sent a signal, once each.
-type told struct {
-	pids  map[int]bool
-	since time.Duration // when the first look for them began, by Now; 0: none did
-}
-
-func newTold() *told { return &told{pids: make(map[int]bool)} }
 
 // pause is until something is due.
 func (g *child) pause() time.Duration {
 	if g.killed || g.asked != nil || g.exited {
-		return killPause
+		return max(g.next-Now(), time.Millisecond)
 	}
 	return max(min(g.until-g.c.lead()-Now(), tick), time.Millisecond)
 }

@@ -21,13 +21,14 @@ type Process struct {
 	guard  int // its pid
 	events chan Event
 
+	orders orders
+
 	mu      sync.Mutex
-	orders  *gob.Encoder
-	pipe    *os.File
 	until   time.Duration
 	grace   time.Duration
 	killAt  time.Duration // when everything must be dead that was asked to end; 0: nobody was asked
 	command int           // its pid; 0: it was not started
+	refused bool          // there is a process that may not be signalled: the guard waits for it, and is not killed
 	over    bool          // the guard has ended, or was killed
 }
 
@@ -57,10 +58,11 @@ func Start(program []string, c Command) (*Process, error) {
 		_, _ = ordersW.Close(), eventsR.Close()
 		return nil, fmt.Errorf("start the guard %s: %w", program[0], err)
 	}
-	p := &Process{guard: pid, events: make(chan Event, 16), orders: gob.NewEncoder(ordersW), pipe: ordersW, until: c.Until, grace: c.Grace}
+	p := &Process{guard: pid, orders: newOrders(), events: make(chan Event, 16), until: c.Until, grace: c.Grace}
+	go p.orders.write(ordersW)
 	go p.listen(eventsR)
 	go p.watch()
-	p.send(order{Start: &c})
+	p.orders.add(order{Start: &c})
 	return p, nil
 }
 
@@ -74,15 +76,15 @@ func startGuard(program []string, c Command, files ...*os.File) (pid int, err er
 		}
 		args = append(args, strconv.Itoa(int(f.Fd())))
 	}
-	return syscall.ForkExec(itself(program[0]), args, &syscall.ProcAttr{
+	return syscall.ForkExec(Itself(program[0]), args, &syscall.ProcAttr{
 		Env:   c.Env,
 		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: c.Group},
 	})
 }
 
-// itself is the file of this program, also if another version has taken its place meanwhile.
-func itself(path string) string {
+// Itself is the file of this program, also if another version has taken its place meanwhile.
+func Itself(path string) string {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err == nil {
 		return self
@@ -98,20 +100,20 @@ func (p *Process) Until(t time.Duration) {
 	p.mu.Lock()
 	p.until = max(p.until, t)
 	p.mu.Unlock()
-	p.send(order{Until: t})
+	p.orders.add(order{Until: t})
 }
 
-// Stop asks all processes of the command to end, and kills them after the grace. The second call
-// kills them.
+// Stop asks all processes of the command to end, and kills them after the grace. Another call does
+// nothing.
 func (p *Process) Stop() {
 	p.kill(p.grace)
-	p.send(order{Stop: true})
+	p.orders.add(order{Stop: true})
 }
 
 // Kill kills all processes of the command.
 func (p *Process) Kill() {
 	p.kill(0)
-	p.send(order{Kill: true})
+	p.orders.add(order{Kill: true})
 }
 
 // kill says when the processes must be dead: a guard that stands still kills nobody.
@@ -123,19 +125,14 @@ func (p *Process) kill(in time.Duration) {
 	}
 }
 
-// Signal sends a signal to the command alone.
-func (p *Process) Signal(s syscall.Signal) { p.send(order{Signal: int(s)}) }
+// Signal sends a signal to the command alone, if it has not come to all of its process group anyway.
+func (p *Process) Signal(s syscall.Signal) { p.orders.add(order{Signal: int(s)}) }
+
+// Continue lets all processes of the command go on that are stopped.
+func (p *Process) Continue() { p.orders.add(order{Go: true}) }
 
 // Rest are the processes of the command that live, where that can be known.
 func (p *Process) Rest() []int { return living(p.guard) }
-
-func (p *Process) send(o order) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.over {
-		_ = p.orders.Encode(o) // of a guard that is dead listen tells
-	}
-}
 
 // listen passes events on until the guard ends. One that ends before its command was killed.
 func (p *Process) listen(events *os.File) {
@@ -157,6 +154,8 @@ func (p *Process) listen(events *os.File) {
 			p.mu.Unlock()
 		case Exited:
 			exited = true
+		case Refused:
+			p.refuse()
 		}
 		if last != Gone {
 			p.events <- e
@@ -165,8 +164,8 @@ func (p *Process) listen(events *os.File) {
 	_ = events.Close()
 	p.mu.Lock()
 	p.over = true
-	_ = p.pipe.Close()
 	p.mu.Unlock()
+	p.orders.close()
 	status := wait(p.guard)
 	switch last {
 	case Failed:
@@ -186,6 +185,9 @@ func (p *Process) takeOver(status syscall.WaitStatus, started, exited bool) {
 	p.events <- Event{Kind: Asked, Why: Ordered, GuardDied: true, Text: describe(status)}
 	p.mu.Lock()
 	end := min(Now()+p.grace, p.until-Spare)
+	if p.killAt != 0 {
+		end = min(end, p.killAt)
+	}
 	p.mu.Unlock()
 	asked := newTold()
 	for {
@@ -200,10 +202,14 @@ func (p *Process) takeOver(status syscall.WaitStatus, started, exited bool) {
 		if !left && !alive(p.command) {
 			break
 		}
+		var refused *Refusal
 		if Now() >= end {
-			signalAll(0, p.command, syscall.SIGKILL, nil)
+			refused = killAll(p.command, 0, 0)
 		} else {
-			signalAll(0, p.command, syscall.SIGTERM, asked)
+			refused = tellAll(p.command, syscall.SIGTERM, asked)
+		}
+		if refused != nil && !p.refuse() {
+			p.events <- Event{Kind: Refused, Pid: refused.Pid, Uid: refused.Uid}
 		}
 		time.Sleep(killPause)
 	}
@@ -211,6 +217,14 @@ func (p *Process) takeOver(status syscall.WaitStatus, started, exited bool) {
 		p.events <- Event{Kind: Exited, Code: -1, Signal: int(syscall.SIGKILL)}
 	}
 	p.events <- Event{Kind: Gone, GuardDied: true}
+}
+
+// refuse notes that there is a process that may not be signalled, and reports whether that was known.
+func (p *Process) refuse() (known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known, p.refused = p.refused, true
+	return known
 }
 
 // watch kills the guard and all processes of the command where the trust is over but for a moment,
@@ -222,13 +236,16 @@ func (p *Process) watch() {
 		if p.killAt != 0 {
 			end = min(end, p.killAt)
 		}
-		left, over, command := end-Now(), p.over, p.command
+		left, over, command, spare := end-Now(), p.over, p.command, 0
+		if p.refused {
+			spare = p.guard
+		}
 		p.mu.Unlock()
 		if over {
 			return
 		}
 		if left <= 0 {
-			signalAll(p.guard, command, syscall.SIGKILL, nil)
+			killAll(command, p.guard, spare)
 			left = killPause
 		}
 		time.Sleep(min(left, tick))

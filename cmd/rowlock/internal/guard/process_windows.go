@@ -24,7 +24,7 @@ type Process struct {
 
 	mu    sync.Mutex
 	until time.Duration
-	stops int
+	asked bool
 }
 
 // Start starts the command.
@@ -87,16 +87,14 @@ func (p *Process) Until(t time.Duration) {
 }
 
 // Stop kills the command after the grace: there is no other signal than Ctrl-C, which reaches it
-// without us. The second call kills it at once.
+// without us. Another call does nothing.
 func (p *Process) Stop() {
 	p.mu.Lock()
-	p.stops++
-	first := p.stops == 1
+	first := !p.asked
+	p.asked = true
 	p.mu.Unlock()
 	if first {
 		time.AfterFunc(p.grace, p.Kill)
-	} else {
-		p.Kill()
 	}
 }
 
@@ -106,8 +104,15 @@ func (p *Process) Kill() { _ = p.cmd.Process.Kill() } // it may have ended
 // Signal does nothing.
 func (p *Process) Signal(syscall.Signal) {}
 
+// Continue does nothing.
+func (p *Process) Continue() {}
+
 // Rest are not known.
 func (p *Process) Rest() []int { return nil }
 
-// Foreground reports whether signals of the terminal reach this process.
-func Foreground() bool { return true }
+// Terminal reports whether signals of the terminal reach the command without us.
+func Terminal() bool { return true }
+
+// SeesProcesses reports whether all processes of the command can be found. Here they cannot, and the
+// guide says so.
+func SeesProcesses() bool { return true }

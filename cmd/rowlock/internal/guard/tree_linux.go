@@ -2,8 +2,10 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,10 +25,22 @@ func attributes(group bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: group, Pdeathsig: syscall.SIGKILL}
 }
 
-// signalAll sends a signal to all processes below this one but those in done, to which it adds
+// SeesProcesses reports whether the processes of this PID namespace are those of /proc.
+var SeesProcesses = sync.OnceValue(func() bool {
+	self, err := os.Readlink(procSelf)
+	return err == nil && self == strconv.Itoa(os.Getpid())
+})
+
+// procSelf leads to the folder of the process that reads it.
+var procSelf = "/proc/self"
+
+// tellAll sends a signal to all processes below this one but those in done, to which it adds
 // them. A process that is stopped gets CONT too, so that it sees the signal. A process that began
 // after the first look for done is left alone: who was told to end has started it, to tidy up.
-func signalAll(_, _ int, s syscall.Signal, done *told) {
+func tellAll(command int, s syscall.Signal, done *told) (refused *Refusal) {
+	if !SeesProcesses() {
+		return tellGroup(command, s, done)
+	}
 	first := done != nil && done.since == 0
 	if first {
 		done.since = Now()
@@ -35,14 +49,77 @@ func signalAll(_, _ int, s syscall.Signal, done *told) {
 		if done != nil && (done.pids[pid] || !first && began(pid) >= done.since-tickOfProc) {
 			continue
 		}
-		_ = syscall.Kill(pid, s)
-		if s != syscall.SIGKILL {
-			_ = syscall.Kill(pid, syscall.SIGCONT)
+		if done == nil || !first || !done.hasGroup(pid) {
+			refused = cmp.Or(refused, send(pid, s))
 		}
+		_ = send(pid, syscall.SIGCONT)
 		if done != nil {
 			done.pids[pid] = true
 		}
 	}
+	return refused
+}
+
+// goOn lets those go on that are stopped.
+func goOn(command int) {
+	if !SeesProcesses() {
+		_ = tellGroup(command, syscall.SIGCONT, nil)
+	}
+	for _, pid := range below(os.Getpid()) {
+		if fields := statFields(pid); len(fields) > 0 && fields[0][0] == 'T' {
+			_ = send(pid, syscall.SIGCONT)
+		}
+	}
+}
+
+// killAll kills all processes below this one but spare. None of them can start another one
+// meanwhile, because all are stopped first.
+func killAll(command, guard, spare int) (refused *Refusal) {
+	if !SeesProcesses() {
+		if guard != spare {
+			_ = send(guard, syscall.SIGKILL)
+		}
+		return tellGroup(command, syscall.SIGKILL, nil)
+	}
+	stopped := make(map[int]bool)
+	for range stopRounds {
+		before := len(stopped)
+		walk(os.Getpid(), func(pid int) {
+			if pid != spare && !stopped[pid] {
+				stopped[pid] = true
+				refused = cmp.Or(refused, send(pid, syscall.SIGSTOP))
+			}
+		})
+		if len(stopped) == before {
+			break
+		}
+	}
+	for pid := range stopped {
+		_ = send(pid, syscall.SIGKILL)
+	}
+	return refused
+}
+
+// stopRounds bounds the looks for processes that are not stopped yet. What is left then is killed
+// in the next round of kills.
+const stopRounds = 10
+
+// uidOf is the user of a process: the real one, also where the process hides what it is.
+func uidOf(pid int) int {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, after, _ := bytes.Cut(text, []byte("\nUid:"))
+	if fields := bytes.Fields(after); len(fields) > 0 {
+		if uid, err := strconv.Atoi(string(fields[0])); err == nil {
+			return uid
+		}
+	}
+	return -1
+}
+
+// ended reports whether a process is dead. Nobody may have asked for its exit code yet.
+func ended(pid int) bool {
+	_, dead := status(pid)
+	return dead
 }
 
 // alive reports whether processes of the command live that are nobody's child here: every one is.
@@ -61,8 +138,20 @@ func living(root int) (pids []int) {
 // below are the processes below one. One that begins or ends meanwhile may be left out: who must
 // have all asks again.
 func below(root int) (pids []int) {
+	walk(root, func(pid int) { pids = append(pids, pid) })
+	return pids
+}
+
+// walk shows each process below one, before it looks for the children of that.
+func walk(root int, found func(pid int)) {
+	if !SeesProcesses() {
+		return
+	}
 	if _, err := os.Stat("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children"); err != nil {
-		return belowByParents(root) // a kernel without CONFIG_PROC_CHILDREN
+		for _, pid := range belowByParents(root) { // a kernel without CONFIG_PROC_CHILDREN
+			found(pid)
+		}
+		return
 	}
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		folder := "/proc/" + strconv.Itoa(queue[0]) + "/task/"
@@ -74,12 +163,12 @@ func below(root int) (pids []int) {
 			text, _ := os.ReadFile(folder + task.Name() + "/children")
 			for _, field := range bytes.Fields(text) {
 				if pid, err := strconv.Atoi(string(field)); err == nil {
-					pids, queue = append(pids, pid), append(queue, pid)
+					found(pid)
+					queue = append(queue, pid)
 				}
 			}
 		}
 	}
-	return pids
 }
 
 // belowByParents finds them by asking each process of the machine for its parent.

@@ -23,24 +23,27 @@ func adopt() error { return nil }
 
 func attributes(group bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: group} }
 
-// signalAll sends a signal to the process group of the command, or to the command if it has none of
-// its own, once where done is given. KILL goes to the guard too, where that is another process.
-func signalAll(guard, command int, s syscall.Signal, done *told) {
-	if command == 0 || done != nil && done.pids[command] {
-		return
+// SeesProcesses reports whether all processes of the command can be found. Here they cannot, and the
+// guide says so.
+func SeesProcesses() bool { return true }
+
+// tellAll sends a signal to the process group of the command.
+func tellAll(command int, s syscall.Signal, done *told) *Refusal { return tellGroup(command, s, done) }
+
+// goOn lets the process group of the command go on.
+func goOn(command int) { _ = tellGroup(command, syscall.SIGCONT, nil) }
+
+// killAll kills the process group of the command, and the guard if it is not spare.
+func killAll(command, guard, spare int) *Refusal {
+	if guard != spare {
+		_ = send(guard, syscall.SIGKILL)
 	}
-	if s == syscall.SIGKILL && guard != 0 {
-		_ = syscall.Kill(guard, s)
-	}
-	for _, s := range []syscall.Signal{s, syscall.SIGCONT} {
-		if syscall.Kill(-command, s) != nil {
-			_ = syscall.Kill(command, s)
-		}
-	}
-	if done != nil {
-		done.pids[command] = true
-	}
+	return tellGroup(command, syscall.SIGKILL, nil)
 }
+
+func uidOf(int) int { return -1 }
+
+func ended(int) bool { return false }
 
 // alive reports whether the process group of the command has processes.
 func alive(command int) bool { return command != 0 && syscall.Kill(-command, 0) == nil }

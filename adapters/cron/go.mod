@@ -1,0 +1,15 @@
+module github.com/rowlock/rowlock/adapters/cron
+
+go 1.25.0
+
+require (
+	github.com/robfig/cron/v3 v3.0.1
+	github.com/rowlock/rowlock v0.0.0
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
+)
+
+replace github.com/rowlock/rowlock => ../..

@@ -1,6 +1,0 @@
-// Command bench measures rowlock beside what it is compared with: see package benchcli.
-package main
-
-import "github.com/rowlock/rowlock/bench/benchcli"
-
-func main() { benchcli.Main() }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package messages
+
+func ownThread() (done func()) { return func() {} }
