@@ -26,22 +26,25 @@ demo: ## a flash sale on real servers: without a lock, with each kind of lock, h
 	@$(TESTENV) run --servers mysql,mongo$(if $(findstring -mariadb,$(ARGS)),$(comma)mariadb) -- $(TOOLS)/flashsale $(ARGS)
 
 .PHONY: test
-test: testenv ## every test of every module, with the race detector, on real servers
+test: testenv ## the short tier of every module's tests, on real servers (docs/quality/tests.md)
+	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here TESTFLAGS=-short
+
+.PHONY: test-long
+test-long: testenv ## every test of every module, all of them with the race detector: an hour
 	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here
 
-# test-here runs the tests on the servers that the environment names, and keeps what was run for .ci/skips. The root module
-# is tested alone, the others two at a time: they wait most of the time. A test that
-# fails is shown and run once more: the machine may have been too busy for it. What fails twice fails the run, and so
-# does what no load excuses: see .ci/tools/reruns.
+# test-here runs the tests on the servers that the environment names, two units at a time: they wait most of the time. It keeps what
+# was run for .ci/skips. A test that failed is run again at the end, alone: see .ci/tools/reruns.
+UNITS := mysql root mongo cmd/rowlock $(filter-out . cmd/rowlock,$(MODULES))
 .PHONY: test-here
 test-here: $(TOOLS)/gotestsum $(TOOLS)/reruns
 	@rm -rf $(TOOLS)/tests && mkdir -p $(TOOLS)/tests
-	@rc=0; .ci/test-module . $(TESTFLAGS) || rc=1; \
-		printf '%s\n' $(filter-out .,$(MODULES)) | xargs -P 2 -I MODULE .ci/test-module MODULE $(TESTFLAGS) || rc=1; exit $$rc
+	@printf '%s\n' $(UNITS) | xargs -P 2 -I UNIT .ci/test-module UNIT $(TESTFLAGS)
 	@$(TOOLS)/reruns $(TOOLS)/tests/*.json
 
-.PHONY: race
-race: test ## the same: tests always run with the race detector
+.PHONY: nightly
+nightly: ## proof, and what takes long: release, model, fuzz, test-long, mutations, verify, benchmarks, Docker; each also by .ci/run NAME
+	@.ci/run nightly
 
 .PHONY: bench
 bench: testenv ## every number beside its floors and peers; SHORT=1: in a few minutes (ARGS="-only N1")
@@ -137,8 +140,8 @@ release: ## try a version end to end: a program outside of the repository gets a
 # Where int has 32 bits a length or a duration may not fit into it. The packages need no server and no C compiler; a
 # Linux machine runs both kinds of program.
 .PHONY: test-386
-test-386: ## the engine's tests as a 32-bit program (Linux on amd64)
-	@GOARCH=386 CGO_ENABLED=0 GOWORK=off go test -count=1 . ./enginetest ./driver ./memory ./internal/...
+test-386: ## the engine's tests as a 32-bit program (Linux on amd64; SHORT=1)
+	@GOARCH=386 CGO_ENABLED=0 GOWORK=off go test $(if $(SHORT),-short) -count=1 . ./enginetest ./driver ./memory ./internal/...
 
 # Tests that are known to fail: see .ci/expected-red.
 .PHONY: expected-red

@@ -73,6 +73,14 @@ func two(t *testing.T, c *rowlock.Client, hold time.Duration, first, second []ro
 	return a, <-got
 }
 
+// tenth is n, and in the short tier a tenth of it: what thousands of leases cost is the processor.
+func tenth(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 // many takes n leases, with TTLs of 20, 25, … 40 s in turn if mixed.
 func many(t *testing.T, c *rowlock.Client, n int, mixed bool) (leases []*rowlock.Lease, ttls []time.Duration) {
 	t.Helper()

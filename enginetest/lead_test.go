@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/memory"
 )
 
@@ -56,7 +57,7 @@ func TestP24_LossEndsATerm(t *testing.T) {
 			}
 			defer running.Add(-1)
 			if term.Token() <= last {
-				t.Errorf("P24: term %d after %d", term.Token(), last)
+				locktest.Breach(t, "P24", "term %d after %d", term.Token(), last)
 			}
 			last = term.Token()
 			n := terms.Add(1)
@@ -316,6 +317,10 @@ func outage(d time.Duration) func(call) verdict {
 // TestP24_OneAtATime: of five programs one leads at a time, while leaders resign, lose their
 // leases and are slow to stop. Each fn that led looks at its lease before each step.
 func TestP24_OneAtATime(t *testing.T) {
+	look := 10 * time.Millisecond
+	if testing.Short() {
+		look = 250 * time.Millisecond
+	}
 	synctest.Test(t, func(t *testing.T) {
 		space := memory.New()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -333,7 +338,7 @@ func TestP24_OneAtATime(t *testing.T) {
 					err := rowlock.Lead(ctx, c, "k", func(ctx context.Context, term *rowlock.Lease) error {
 						terms[i]++
 						if before := last.Swap(term.Token()); before >= term.Token() {
-							t.Errorf("P24: term %d after %d", term.Token(), before)
+							locktest.Breach(t, "P24", "term %d after %d", term.Token(), before)
 						}
 						end := time.Now().Add(time.Duration(1+terms[i]%4) * time.Minute)
 						if terms[i]%3 == 0 { // cut off from the database
@@ -342,10 +347,10 @@ func TestP24_OneAtATime(t *testing.T) {
 						}
 						for time.Now().Before(end) && term.Err() == nil {
 							if leads.Add(1) != 1 {
-								t.Error("P24: two programs trust their leases")
+								locktest.Breach(t, "P1", "two programs trust their leases")
 							}
 							leads.Add(-1)
-							time.Sleep(10 * time.Millisecond)
+							time.Sleep(look)
 						}
 						if terms[i]%2 == 0 {
 							time.Sleep(time.Minute) // slow to stop

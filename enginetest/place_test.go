@@ -67,7 +67,7 @@ func TestP1_ARequestGoesOutOneWayAtATime(t *testing.T) {
 		theirs, err := other.TryAcquire(context.Background(), "k")
 		if err == nil {
 			if w.Err() == nil {
-				t.Errorf("P1: two holders: one is trusted for another %v, the other has token %d", w.Left(), theirs.Token())
+				locktest.Breach(t, "P1", "two holders: one is trusted for another %v, the other has token %d", w.Left(), theirs.Token())
 			}
 			release(t, theirs)
 		}

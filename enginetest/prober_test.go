@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestManyKeysShareOneProbe: N8, at most 20 statements a second for any number of keys and
@@ -22,14 +23,18 @@ func TestManyKeysShareOneProbe(t *testing.T) {
 		held  []rowlock.Option
 		fault func(call) verdict
 		ttls  int
+		long  bool
 	}{
 		{name: "hints", fault: on("inspect", verdict{slow: time.Millisecond})}, // a round ends before the next begins
-		{name: "hints of many TTLs", ttls: 30},
-		{name: "gates", held: []rowlock.Option{rowlock.Shared()}},
-		{name: "failures", fault: on("acquire", verdict{err: down})},
+		{name: "hints of many TTLs", ttls: 30, long: true},
+		{name: "gates", held: []rowlock.Option{rowlock.Shared()}, long: true},
+		{name: "failures", fault: on("acquire", verdict{err: down}), long: true},
 		{name: "failures of many TTLs", fault: on("acquire", verdict{err: down}), ttls: keys},
 	} {
 		t.Run(of.name, func(t *testing.T) {
+			if of.long {
+				testserver.Long(t)
+			}
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
 				c, other := newClient(t, f), newClient(t, f.Store, rowlock.Options{})

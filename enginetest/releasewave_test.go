@@ -139,10 +139,11 @@ func TestReleasesOfShortLeases(t *testing.T) {
 
 // TestP26_TenThousandShortLeases: ten thousand leases of the shortest TTL for which that
 // is promised live beside a thousand releases a second and as many waiters, on a server
-// that needs a while for each commit.
+// that needs a while for each commit. In the short tier they are a tenth.
 func TestP26_TenThousandShortLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const leases, waiters, ttl = 10_000, 1000, 3 * time.Second
+		const ttl = 3 * time.Second
+		leases, waiters := tenth(10_000), tenth(1000)
 		n := newFaultStore()
 		n.set(narrow(2, 50*time.Millisecond))
 		c, err := rowlock.New(n, rowlock.Options{TTL: ttl})
@@ -165,7 +166,7 @@ func TestP26_TenThousandShortLeases(t *testing.T) {
 				}
 			})
 		}
-		for w := range 1000 {
+		for w := range tenth(1000) {
 			wg.Go(func() { // once a second
 				for i := 0; ctx.Err() == nil; i++ {
 					acquire(t, c, fmt.Sprint("worker", w)).Release(ctx)

@@ -19,7 +19,7 @@ func TestTenThousandLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f)
-		leases, _ := many(t, c, 10_000, false)
+		leases, _ := many(t, c, tenth(10_000), false)
 		time.Sleep(time.Minute) // they gather
 		before := len(f.seen("renew"))
 		time.Sleep(10 * time.Minute)
@@ -46,7 +46,7 @@ func TestAStallLosesNoLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaultStore()
 				c := newClient(t, f)
-				leases, _ := many(t, c, 2000, true)
+				leases, _ := many(t, c, tenth(2000), true)
 				time.Sleep(time.Minute)
 				over := time.Now().Add(5 * time.Second)
 				f.set(func(call) verdict {
@@ -154,7 +154,7 @@ func TestP2_TenThousandSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		c := newClient(t, f)
-		leases, ttls := many(t, c, 10_000, true)
+		leases, ttls := many(t, c, tenth(10_000), true)
 		time.Sleep(time.Minute)
 		f.set(on("renew", verdict{hang: true}))
 		hung := time.Now()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestFlashSale(t *testing.T) {
 }
 
 func TestCron(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.Mongo} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.Mongo) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -164,7 +165,7 @@ func TestLeader(t *testing.T) {
 		t.Skip("freezes a process by SIGSTOP")
 	}
 	program := build(t, "leader")
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -191,6 +192,9 @@ func TestFencedFiles(t *testing.T) {
 func TestNightly(t *testing.T) {
 	program := build(t, "nightly")
 	for kind, strategies := range map[string]string{testserver.MySQL: "version,unique,for-update", testserver.MariaDB: "version"} {
+		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -218,6 +222,9 @@ func TestNightlyWithout(t *testing.T) {
 func TestOutbox(t *testing.T) {
 	program := build(t, "outbox")
 	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
+		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -236,6 +243,9 @@ func TestMongoOrders(t *testing.T) {
 func TestTransfer(t *testing.T) {
 	program := build(t, "transfer")
 	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
+		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -248,6 +258,9 @@ func TestTransfer(t *testing.T) {
 func TestRW(t *testing.T) {
 	program := build(t, "rw")
 	for kind, strategies := range map[string][]string{testserver.MySQL: {"version", "for-update"}, testserver.MariaDB: {"unique", "for-update"}} {
+		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -261,7 +274,7 @@ func TestRW(t *testing.T) {
 // TestSlots: the partner refuses no call, and a number returns from a process that was killed.
 func TestSlots(t *testing.T) {
 	program := build(t, "slots")
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB, testserver.Mongo} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB, testserver.Mongo) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
@@ -272,6 +285,7 @@ func TestSlots(t *testing.T) {
 
 // TestNoServers: without servers the examples say what to do.
 func TestNoServers(t *testing.T) {
+	testserver.Long(t)
 	var env []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "ROWLOCK_TEST_") {

@@ -13,8 +13,8 @@ import (
 )
 
 var answers = []testCase{
-	{name: "Wait_RefusedIsToldByWhom", run: refusedByWhom},
-	{name: "Wait_RefusedByReaders", run: refusedByReaders, needs: shared},
+	{name: "Wait_RefusedIsToldByWhom", engine: true, run: refusedByWhom},
+	{name: "Wait_RefusedByReaders", engine: true, run: refusedByReaders, needs: shared},
 	{name: "Wait_RefusedByAPinnedKey", run: refusedByPinned, needs: func(e *env) bool { return e.Guard != nil }},
 	{name: "Store_SinceOfAPhase", run: sinceOfAPhase, needs: modes},
 	{name: "Store_HolderDoesNotWait", run: holderDoesNotWait},

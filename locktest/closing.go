@@ -19,10 +19,10 @@ import (
 )
 
 var closing = []testCase{
-	{name: "P12_CloseReleasesAll", run: closeReleases},
-	{name: "P12_CloseEndsWaits", run: closeEndsWaits},
-	{name: "P12_CloseWaitsForDo", run: closeWaitsForDo},
-	{name: "P12_UseAfterClose", run: useAfterClose},
+	{name: "P12_CloseReleasesAll", engine: true, run: closeReleases},
+	{name: "P12_CloseEndsWaits", engine: true, run: closeEndsWaits},
+	{name: "P12_CloseWaitsForDo", engine: true, run: closeWaitsForDo},
+	{name: "P12_UseAfterClose", engine: true, run: useAfterClose},
 	{name: "P12_NoGoroutineLeft", run: noGoroutineLeft},
 }
 

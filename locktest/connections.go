@@ -62,7 +62,7 @@ func (e *env) gather(t testing.TB, n int, d time.Duration) usage {
 		wg.Go(func() {
 			lease, err := c.Acquire(ctx, theirs[i%len(theirs)].Key())
 			if err == nil && theirs[i%len(theirs)].Err() == nil {
-				t.Errorf("P1: token %d was granted while another holds the key", lease.Token())
+				Breach(t, "P1", "token %d was granted while another holds the key", lease.Token())
 			} else if err == nil {
 				t.Errorf("a lease was lost while others waited for its key: %v", theirs[i%len(theirs)].Err())
 			} else if !errors.Is(err, context.Canceled) {

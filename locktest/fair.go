@@ -15,12 +15,12 @@ import (
 )
 
 var fairCases = []testCase{
-	{name: "P23_ProgramsInOrder", run: func(t *testing.T, e *env) { programsInOrder(t, e, 1, rowlock.Fair()) }, needs: lines},
-	{name: "P23_SlotsInOrder", run: func(t *testing.T, e *env) { programsInOrder(t, e, 2, rowlock.Slots(2), rowlock.Fair()) }, needs: func(e *env) bool { return lines(e) && slots(e) }},
-	{name: "P23_NewcomersDoNotPass", run: func(t *testing.T, e *env) { newcomers(t, e, rowlock.Fair()) }, needs: lines},
-	{name: "P23_GiveUp", run: fairGiveUp, needs: lines},
-	{name: "P29_TheDeadCostOneEntry", run: deadInLine, needs: func(e *env) bool { return lines(e) && processes(e) }},
-	{name: "P23_Info", run: waitingInfo, needs: lines},
+	{name: "P23_ProgramsInOrder", engine: true, run: func(t *testing.T, e *env) { programsInOrder(t, e, 1, rowlock.Fair()) }, needs: lines},
+	{name: "P23_SlotsInOrder", engine: true, run: func(t *testing.T, e *env) { programsInOrder(t, e, 2, rowlock.Slots(2), rowlock.Fair()) }, needs: func(e *env) bool { return lines(e) && slots(e) }},
+	{name: "P23_NewcomersDoNotPass", engine: true, run: func(t *testing.T, e *env) { newcomers(t, e, rowlock.Fair()) }, needs: lines},
+	{name: "P23_GiveUp", engine: true, run: fairGiveUp, needs: lines},
+	{name: "P29_TheDeadCostOneEntry", long: true, run: deadInLine, needs: func(e *env) bool { return lines(e) && processes(e) }},
+	{name: "P23_Info", engine: true, run: waitingInfo, needs: lines},
 }
 
 // steadily runs a round until it is in order. Where it is not, and neither the machine nor the server has stood still

@@ -13,9 +13,9 @@ import (
 )
 
 var frozen = []testCase{
-	{name: "P2_FrozenProcess", run: frozenProcess, needs: freezing},
-	{name: "P2_FrozenProcessesTrust", run: frozenTrust, needs: freezing},
-	{name: "P2_ServerPaused", run: serverPaused, needs: server},
+	{name: "P2_FrozenProcess", long: true, run: frozenProcess, needs: freezing},
+	{name: "P2_FrozenProcessesTrust", long: true, run: frozenTrust, needs: freezing},
+	{name: "P2_ServerPaused", long: true, run: serverPaused, needs: server},
 }
 
 // frozenProcess stops a holder for longer than its TTL. Its first look after that
@@ -28,7 +28,7 @@ func frozenProcess(t *testing.T, e *env) {
 	lease := acquire(t, e.client(t, rowlock.Options{}), key)
 	granted := time.Now().UnixNano()
 	if lease.Token() <= token {
-		t.Errorf("P3: token %d was granted after %d", lease.Token(), token)
+		Breach(t, "P3", "token %d was granted after %d", lease.Token(), token)
 	}
 	p.thaw()
 	reason, rest, _ := strings.Cut(p.expect("lost"), " ")
@@ -37,7 +37,7 @@ func frozenProcess(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	if s.last > granted {
-		t.Errorf("P2: a frozen process trusted its lease %v after another had the key", time.Duration(s.last-granted))
+		Breach(t, "P2", "a frozen process trusted its lease %v after another had the key", time.Duration(s.last-granted))
 	}
 	if r := rowlock.Reason(reason); r != rowlock.ReasonExpired && r != rowlock.ReasonTaken {
 		t.Errorf("the frozen holder's reason is %q", reason)
@@ -104,7 +104,7 @@ func serverPaused(t *testing.T, e *env) {
 	paused = false
 	next := acquire(t, c, key)
 	if next.Token() <= lease.Token() {
-		t.Errorf("P3: token %d was granted after %d", next.Token(), lease.Token())
+		Breach(t, "P3", "token %d was granted after %d", next.Token(), lease.Token())
 	}
 	release1(t, next)
 }

@@ -16,12 +16,12 @@ import (
 )
 
 var giveUp = []testCase{
-	{name: "P6_WaitGivenUp", run: waitGivenUp},
+	{name: "P6_WaitGivenUp", engine: true, run: waitGivenUp},
 	{name: "P6_WaitGivenUpAtTheRelease", run: givenUpAtRelease},
-	{name: "P6_TryGivenUpInTheMiddle", run: tryGivenUp},
+	{name: "P6_TryGivenUpInTheMiddle", engine: true, run: tryGivenUp},
 	{name: "P6_TryGivenUpAtAnyMoment", run: tryAnyMoment},
-	{name: "P6_MinHoldOfAGivenUpTry", run: givenUpMinHold},
-	{name: "P6_ServerPaused", run: givenUpPaused, needs: server},
+	{name: "P6_MinHoldOfAGivenUpTry", engine: true, run: givenUpMinHold},
+	{name: "P6_ServerPaused", long: true, run: givenUpPaused, needs: server},
 }
 
 func waitGivenUp(t *testing.T, e *env) {

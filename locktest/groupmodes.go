@@ -17,8 +17,8 @@ import (
 )
 
 var groupModes = []testCase{
-	{name: "P22_MixedModes", run: mixedGroups, needs: modes},
-	{name: "P22_MixedModesAmongMany", run: mixedGroupsAmongMany, needs: modes},
+	{name: "P22_MixedModes", engine: true, run: mixedGroups, needs: modes},
+	{name: "P22_MixedModesAmongMany", engine: true, run: mixedGroupsAmongMany, needs: modes},
 	{name: "P22_GuardOverMixedModes", run: guardOverMixedModes, needs: func(e *env) bool { return modes(e) && guarding(e) }},
 }
 
@@ -70,7 +70,7 @@ func mixedGroups(t *testing.T, e *env) {
 		return
 	}
 	if r, w := second.Leases()[1].Token(), g.Leases()[1].Token(); w <= r {
-		t.Errorf("P20: the writer has token %d after a reader's %d", w, r)
+		Breach(t, "P20", "the writer has token %d after a reader's %d", w, r)
 	}
 	if _, err := a.TryAcquireAll(soon(t), reportOf(tenant, 1)); !errors.As(err, &held) || held.Key != tenant {
 		t.Errorf("P16: a reader beside a writer: %v", err)

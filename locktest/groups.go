@@ -19,12 +19,12 @@ import (
 )
 
 var groups = []testCase{
-	{name: "P22_AllOrNone", run: allOrNone},
-	{name: "P22_OneAtATime", run: groupsExclude},
-	{name: "P22_NoCircle", run: noCircle},
-	{name: "P22_TriesGiveBack", run: triesGiveBack},
-	{name: "P22_LostWhileWaiting", run: lostWhileWaiting, needs: forcingUnlimited},
-	{name: "P22_KilledProcess", run: killedGroups, needs: processes},
+	{name: "P22_AllOrNone", engine: true, run: allOrNone},
+	{name: "P22_OneAtATime", engine: true, run: groupsExclude},
+	{name: "P22_NoCircle", engine: true, run: noCircle},
+	{name: "P22_TriesGiveBack", engine: true, run: triesGiveBack},
+	{name: "P22_LostWhileWaiting", engine: true, run: lostWhileWaiting, needs: forcingUnlimited},
+	{name: "P22_KilledProcess", long: true, run: killedGroups, needs: processes},
 	{name: "P22_GuardOverAGroup", run: guardOverAGroup, needs: guarding},
 }
 
@@ -132,7 +132,7 @@ func groupsExclude(t *testing.T, e *env) {
 	enter := func(which []int) {
 		for _, i := range which {
 			if n := inside[i].Add(1); n != 1 {
-				t.Errorf("P1: %d holders inside key %d", n, i)
+				Breach(t, "P1", "%d holders inside key %d", n, i)
 			}
 		}
 		time.Sleep(time.Millisecond)
@@ -326,7 +326,7 @@ func guardOverAGroup(t *testing.T, e *env) {
 		})
 		err := e.InTx(soon(t), s, func(context.Context) error { once(); return nil }, leases...)
 		if err == nil && granted.Load() {
-			t.Errorf("P4: a guarded transaction over a group was committed after %q was granted to another", stolen)
+			Breach(t, "P4", "a guarded transaction over a group was committed after %q was granted to another", stolen)
 		}
 		t.Logf("%q by force: granted %v, the transaction: %v", stolen, granted.Load(), err)
 		_ = g.Release(context.Background())

@@ -12,13 +12,13 @@ import (
 )
 
 var holdTimes = []testCase{
-	{name: "Hold_MinHoldRefusesToItsEnd", run: minHold},
-	{name: "Hold_MinHoldIsOver", run: minHoldOver},
-	{name: "Hold_MinHoldOutlivesItsHolder", run: minHoldKilled, needs: processes},
-	{name: "Hold_MinHoldAfterClose", run: minHoldClose},
-	{name: "Hold_MinHoldAfterALostReply", run: minHoldLostReply},
-	{name: "Hold_NoRenewEndsAtItsTTL", run: noRenew},
-	{name: "Hold_NoRenewAndRenew", run: noRenewRenewed},
+	{name: "Hold_MinHoldRefusesToItsEnd", engine: true, run: minHold},
+	{name: "Hold_MinHoldIsOver", engine: true, run: minHoldOver},
+	{name: "Hold_MinHoldOutlivesItsHolder", long: true, run: minHoldKilled, needs: processes},
+	{name: "Hold_MinHoldAfterClose", engine: true, run: minHoldClose},
+	{name: "Hold_MinHoldAfterALostReply", engine: true, run: minHoldLostReply},
+	{name: "Hold_NoRenewEndsAtItsTTL", engine: true, run: noRenew},
+	{name: "Hold_NoRenewAndRenew", engine: true, run: noRenewRenewed},
 }
 
 // slack is by how much a span measured on this machine may fall short of one that
@@ -105,7 +105,7 @@ func minHoldKilled(t *testing.T, e *env) {
 		t.Errorf("granted %v after the grant before, MinHold %v", took, d)
 	}
 	if lease.Token() <= token {
-		t.Errorf("P3: token %d was granted after %d", lease.Token(), token)
+		Breach(t, "P3", "token %d was granted after %d", lease.Token(), token)
 	}
 	release1(t, lease)
 }

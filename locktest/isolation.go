@@ -17,10 +17,10 @@ import (
 )
 
 var isolation = []testCase{
-	{name: "P15_PinnedKey", run: pinnedKey},
+	{name: "P15_PinnedKey", engine: true, run: pinnedKey},
 	{name: "P15_BlockedKey", run: blockedKey, needs: blocking},
 	{name: "P15_BlockedKeyInABatch", run: blockedInBatch, needs: blocking},
-	{name: "P15_NeighbourOfABlockedBatch", run: neighbour, needs: blockingProcesses},
+	{name: "P15_NeighbourOfABlockedBatch", long: true, run: neighbour, needs: blockingProcesses},
 }
 
 // others is the work on keys beside a blocked one: leases that are renewed for

@@ -17,7 +17,7 @@ import (
 var keys = []testCase{
 	{name: "P9_EveryByteCounts", run: everyByte},
 	{name: "P9_KeysInOneBatch", run: keysInOneBatch},
-	{name: "P9_BadKeys", run: badKeys},
+	{name: "P9_BadKeys", engine: true, run: badKeys},
 	{name: "P9_Owners", run: owners},
 }
 

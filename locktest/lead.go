@@ -18,15 +18,15 @@ import (
 )
 
 var leading = []testCase{
-	{name: "P24_OneLeadsAtATime", run: oneLeads},
-	{name: "P24_KeyStaysUnderARunningFunction", run: leadDeaf},
-	{name: "P24_LossEndsTheTerm", run: leadForced, needs: forcing},
-	{name: "P24_KilledLeader", run: killedLeader, needs: processes},
-	{name: "P24_FrozenLeader", run: frozenLeader, needs: freezing},
-	{name: "P24_Observe", run: observe},
-	{name: "P24_ObserveForced", run: observeForced, needs: forcing},
-	{name: "P24_EveryRunsOncePerPeriod", run: every},
-	{name: "P24_EveryAfterLateAnswers", run: everyLate},
+	{name: "P24_OneLeadsAtATime", engine: true, run: oneLeads},
+	{name: "P24_KeyStaysUnderARunningFunction", engine: true, run: leadDeaf},
+	{name: "P24_LossEndsTheTerm", engine: true, run: leadForced, needs: forcing},
+	{name: "P24_KilledLeader", long: true, run: killedLeader, needs: processes},
+	{name: "P24_FrozenLeader", long: true, run: frozenLeader, needs: freezing},
+	{name: "P24_Observe", engine: true, run: observe},
+	{name: "P24_ObserveForced", engine: true, run: observeForced, needs: forcing},
+	{name: "P24_EveryRunsOncePerPeriod", engine: true, run: every},
+	{name: "P24_EveryAfterLateAnswers", engine: true, run: everyLate},
 }
 
 // oneLeads has programs that lead for a random time and resign, some by returning and some by
@@ -196,7 +196,7 @@ func frozenLeader(t *testing.T, e *env) {
 			t.Fatal(err)
 		}
 		if s.last > granted {
-			t.Errorf("P2: a frozen leader trusted its lease %v after another led", time.Duration(s.last-granted))
+			Breach(t, "P2", "a frozen leader trusted its lease %v after another led", time.Duration(s.last-granted))
 		}
 		if guard := p.expect("guard"); !strings.Contains(guard, "lost") {
 			t.Errorf("P4: a guard under the lease of a leader that was frozen: %q, want ErrLost", guard)

@@ -19,8 +19,8 @@ var lineModeCases = []testCase{
 	{name: "P29_ModesInOrder", run: modesInOrder, needs: linesOfModes},
 	{name: "P17_KeptSlotHidesNoFreeOne", run: keptSlotHidesNone, needs: linesOfModes},
 	{name: "P17_MoreSlotsBesideFewer", run: moreSlotsBesideFewer, needs: linesOfModes},
-	{name: "P19_FreeAfterReadersThatWaited", run: freeAfterReaders, needs: linesOfModes},
-	{name: "P19_RareReader", run: rareReader, needs: linesOfModes, alone: true},
+	{name: "P19_FreeAfterReadersThatWaited", engine: true, run: freeAfterReaders, needs: linesOfModes},
+	{name: "P19_RareReader", engine: true, run: rareReader, needs: linesOfModes, alone: true},
 	{name: "P29_GroupBesideSingles", run: groupBesideSingles, needs: func(e *env) bool { return lines(e) && e.room == 0 }},
 }
 

@@ -119,7 +119,7 @@ func leave(t testing.TB, s driver.Store, q driver.Request, want ...driver.Status
 func rises(t testing.TB, before, h driver.Hold) {
 	t.Helper()
 	if h.Token < before.Token+driver.TokenRange {
-		t.Errorf("P3: token %d was passed after %d", h.Token, before.Token)
+		Breach(t, "P3", "token %d was passed after %d", h.Token, before.Token)
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 )
 
 var loss = []testCase{
-	{name: "P2_LiveHolderOutlivesFiveTTLs", run: liveHolder},
-	{name: "P2_CallerContextDoesNotMatter", run: callerContext},
-	{name: "P2_RenewalHangs", run: func(t *testing.T, e *env) { renewalNeverComes(t, e, Hang) }},
-	{name: "P2_RenewalFails", run: func(t *testing.T, e *env) { renewalNeverComes(t, e, Fail) }},
-	{name: "P2_SlowAnswersAreNotWorthMore", run: slowAnswers},
-	{name: "P2_LateAnswerRevivesNothing", run: lateRenewal},
-	{name: "P2_LateAnswerShortensNothing", run: overtakenRenewal},
-	{name: "P2_LateGrantIsNotTrusted", run: lateGrant},
+	{name: "P2_LiveHolderOutlivesFiveTTLs", engine: true, run: liveHolder},
+	{name: "P2_CallerContextDoesNotMatter", engine: true, run: callerContext},
+	{name: "P2_RenewalHangs", engine: true, run: func(t *testing.T, e *env) { renewalNeverComes(t, e, Hang) }},
+	{name: "P2_RenewalFails", engine: true, run: func(t *testing.T, e *env) { renewalNeverComes(t, e, Fail) }},
+	{name: "P2_SlowAnswersAreNotWorthMore", engine: true, run: slowAnswers},
+	{name: "P2_LateAnswerRevivesNothing", engine: true, run: lateRenewal},
+	{name: "P2_LateAnswerShortensNothing", engine: true, run: overtakenRenewal},
+	{name: "P2_LateGrantIsNotTrusted", engine: true, run: lateGrant},
 }
 
 // survives waits for d and says why the lease was lost meanwhile.
@@ -49,7 +49,7 @@ func liveHolder(t *testing.T, e *env) {
 			}
 			other, err := b.TryAcquire(soon(t), key)
 			if err == nil && lease.Err() == nil {
-				t.Errorf("P1: token %d was granted while token %d is trusted", other.Token(), lease.Token())
+				Breach(t, "P1", "token %d was granted while token %d is trusted", other.Token(), lease.Token())
 			}
 			if err == nil {
 				release1(t, other)
@@ -102,6 +102,9 @@ func renewalNeverComes(t *testing.T, e *env, fault Hook) {
 
 	next := acquire(t, b, asked)
 	err := l1.Err()
+	if err == nil {
+		Breach(t, "P2", "%q was granted to another and Err of the old lease is nil", asked)
+	}
 	if !errors.Is(err, rowlock.ErrLost) || reasonOf(err) != rowlock.ReasonExpired {
 		t.Errorf("P2: %q was granted to another and Err of the old lease is %v, want ErrLost for reason expired", asked, err)
 	}
@@ -149,7 +152,7 @@ func slowAnswers(t *testing.T, e *env) {
 		wg.Go(func() {
 			next, err := b.Acquire(soon(t), lease.Key())
 			if lease.Err() == nil {
-				t.Errorf("P2: %q was granted to another and Err of the old lease is nil", lease.Key())
+				Breach(t, "P2", "%q was granted to another and Err of the old lease is nil", lease.Key())
 			}
 			if err != nil {
 				t.Errorf("acquire: %v", err)

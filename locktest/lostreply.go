@@ -18,15 +18,15 @@ import (
 )
 
 var lostReply = []testCase{
-	{name: "P7_TryAcquireReplyLost", run: tryReplyLost},
-	{name: "P7_AcquireReplyLost", run: acquireReplyLost},
-	{name: "P7_RenewReplyLost", run: renewReplyLost},
-	{name: "P7_ReleaseReplyLost", run: func(t *testing.T, e *env) { releaseNotAnswered(t, e, LoseReply) }},
-	{name: "P7_ReleaseNotSent", run: func(t *testing.T, e *env) { releaseNotAnswered(t, e, Fail) }},
-	{name: "P7_ReleaseHangs", run: func(t *testing.T, e *env) { releaseNotAnswered(t, e, HangAfter) }},
-	{name: "P7_AcquireArrivesLate", run: lateArrival},
-	{name: "P7_EverythingFlaky", run: everythingFlaky},
-	{name: "P7_KilledHolder", run: killedHolder, needs: processes},
+	{name: "P7_TryAcquireReplyLost", engine: true, run: tryReplyLost},
+	{name: "P7_AcquireReplyLost", engine: true, run: acquireReplyLost},
+	{name: "P7_RenewReplyLost", engine: true, run: renewReplyLost},
+	{name: "P7_ReleaseReplyLost", engine: true, run: func(t *testing.T, e *env) { releaseNotAnswered(t, e, LoseReply) }},
+	{name: "P7_ReleaseNotSent", engine: true, run: func(t *testing.T, e *env) { releaseNotAnswered(t, e, Fail) }},
+	{name: "P7_ReleaseHangs", engine: true, run: func(t *testing.T, e *env) { releaseNotAnswered(t, e, HangAfter) }},
+	{name: "P7_AcquireArrivesLate", engine: true, run: lateArrival},
+	{name: "P7_EverythingFlaky", engine: true, run: everythingFlaky},
+	{name: "P7_KilledHolder", long: true, run: killedHolder, needs: processes},
 }
 
 func tryReplyLost(t *testing.T, e *env) {
@@ -223,7 +223,8 @@ func killedHolder(t *testing.T, e *env) {
 			t.Fatalf("a child said %q: %v", said, err)
 		}
 		if s.last > granted {
-			t.Fatalf("P1: %q was granted (token %d) while another holds it, which says %q", key, other.Token(), said)
+			Breach(t, "P1", "%q was granted (token %d) while another holds it, which says %q", key, other.Token(), said)
+			t.FailNow()
 		}
 		release1(t, other)
 		return errors.New("the child lost its lease")
@@ -233,7 +234,7 @@ func killedHolder(t *testing.T, e *env) {
 	lease := acquire(t, c, key)
 	t.Logf("granted %v after the holder was killed", time.Since(killed))
 	if lease.Token() <= token {
-		t.Errorf("P3: token %d was granted after %d", lease.Token(), token)
+		Breach(t, "P3", "token %d was granted after %d", lease.Token(), token)
 	}
 	release1(t, lease)
 	// One that ends well frees its key at once.

@@ -19,9 +19,9 @@ import (
 var modeCases = []testCase{
 	{name: "P16_ReadersWritersAndSlots", run: readersWritersSlots, needs: modes},
 	{name: "P16_TrustNeverOverlaps", run: func(t *testing.T, e *env) { modesTrust(t, e, false) }, needs: modes},
-	{name: "P16_EverythingFlaky", run: func(t *testing.T, e *env) { modesTrust(t, e, true) }, needs: modes},
-	{name: "P16_FrozenProcesses", run: modesFrozen, needs: func(e *env) bool { return modes(e) && freezing(e) }},
-	{name: "P16_NotSupported", run: modesNotSupported, needs: func(e *env) bool { return !modes(e) }},
+	{name: "P16_EverythingFlaky", engine: true, run: func(t *testing.T, e *env) { modesTrust(t, e, true) }, needs: modes},
+	{name: "P16_FrozenProcesses", long: true, run: modesFrozen, needs: func(e *env) bool { return modes(e) && freezing(e) }},
+	{name: "P16_NotSupported", engine: true, run: modesNotSupported, needs: func(e *env) bool { return !modes(e) }},
 	{name: "P20_EveryEndOfAHold", run: modesTokens, needs: modes},
 	{name: "P25_PlainCycle", run: plainCycle, needs: func(e *env) bool { return modes(e) && e.counts }},
 }

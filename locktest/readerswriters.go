@@ -16,10 +16,10 @@ import (
 )
 
 var phaseCases = []testCase{
-	{name: "P19_WriterAmongReaders", run: writerAmongReaders, needs: modes},
+	{name: "P19_WriterAmongReaders", engine: true, run: writerAmongReaders, needs: modes},
 	{name: "P19_ReadersAmongWriters", run: readersAmongWriters, needs: modes},
-	{name: "P19_WriterGivesUp", run: writerGivesUp, needs: modes},
-	{name: "P19_WriterKilled", run: writerKilled, needs: func(e *env) bool { return modes(e) && processes(e) }},
+	{name: "P19_WriterGivesUp", engine: true, run: writerGivesUp, needs: modes},
+	{name: "P19_WriterKilled", long: true, run: writerKilled, needs: func(e *env) bool { return modes(e) && processes(e) }},
 }
 
 // stream has readers of several programs come one after the other, without a moment in which

@@ -18,7 +18,7 @@ import (
 var reaper = []testCase{
 	{name: "P10_LiveHolds", run: reapLive, needs: reaping, alone: true},
 	{name: "P10_OnlyTheDead", run: onlyTheDead, needs: dead, alone: true},
-	{name: "P10_ManyDead", run: manyDead, needs: dead, alone: true},
+	{name: "P10_ManyDead", long: true, run: manyDead, needs: dead, alone: true},
 }
 
 const (

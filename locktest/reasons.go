@@ -15,11 +15,11 @@ import (
 )
 
 var reasons = []testCase{
-	{name: "P2_ReasonTaken", run: reasonTaken},
-	{name: "P2_ReasonForced", run: reasonForced, needs: forcing},
-	{name: "P2_ReasonRemoved", run: reasonRemoved},
-	{name: "P2_ReasonMaxHold", run: reasonMaxHold},
-	{name: "P2_ReasonClosed", run: reasonClosed},
+	{name: "P2_ReasonTaken", engine: true, run: reasonTaken},
+	{name: "P2_ReasonForced", engine: true, run: reasonForced, needs: forcing},
+	{name: "P2_ReasonRemoved", engine: true, run: reasonRemoved},
+	{name: "P2_ReasonMaxHold", engine: true, run: reasonMaxHold},
+	{name: "P2_ReasonClosed", engine: true, run: reasonClosed},
 }
 
 // early makes the server grant less than the client asked for: as if the server's
@@ -130,7 +130,7 @@ func reasonMaxHold(t *testing.T, e *env) {
 		}
 		next := acquire(t, b, key)
 		if err := lease.Err(); err == nil {
-			t.Errorf("P2: the key was granted to another, and the lease that MaxHold ends says nothing")
+			Breach(t, "P2", "the key was granted to another, and the lease that MaxHold ends says nothing")
 		}
 		t.Logf("granted to another after %v of MaxHold %v", time.Since(granted), 2*ttl)
 		release1(t, next)

@@ -14,11 +14,11 @@ import (
 )
 
 var release = []testCase{
-	{name: "P12_ReleaseOnADeadContext", run: releaseDeadContext},
-	{name: "P12_ReleaseTwice", run: releaseTwice},
-	{name: "P12_DoReleases", run: doReleases},
-	{name: "P12_ServerPaused", run: releaseServerPaused, needs: server},
-	{name: "P12_ServerGone", run: releaseServerGone, needs: server},
+	{name: "P12_ReleaseOnADeadContext", engine: true, run: releaseDeadContext},
+	{name: "P12_ReleaseTwice", engine: true, run: releaseTwice},
+	{name: "P12_DoReleases", engine: true, run: doReleases},
+	{name: "P12_ServerPaused", long: true, run: releaseServerPaused, needs: server},
+	{name: "P12_ServerGone", long: true, run: releaseServerGone, needs: server},
 }
 
 func releaseDeadContext(t *testing.T, e *env) {

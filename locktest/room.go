@@ -58,9 +58,9 @@ func (r *room) enter(t testing.TB, l *rowlock.Lease, m member) {
 		switch {
 		case other.Err() != nil:
 		case m.mode == driver.Exclusive || om.mode == driver.Exclusive:
-			t.Errorf("P16: a lease of mode %v (token %d) beside one of mode %v (token %d)", m.mode, token, om.mode, other.Token())
+			Breach(t, "P16", "a lease of mode %v (token %d) beside one of mode %v (token %d)", m.mode, token, om.mode, other.Token())
 		case m.mode == driver.Slot && om.mode == driver.Slot && slot == other.Slot():
-			t.Errorf("P17: two leases have slot %d", slot)
+			Breach(t, "P17", "two leases have slot %d", slot)
 		case m.mode == driver.Shared && om.mode == driver.Shared && token != other.Token():
 			t.Errorf("P20: two readers have tokens %d and %d", token, other.Token())
 		}
@@ -68,12 +68,12 @@ func (r *room) enter(t testing.TB, l *rowlock.Lease, m member) {
 	switch m.mode {
 	case driver.Exclusive:
 		if token <= r.top {
-			t.Errorf("P20: a writer has token %d after %d", token, r.top)
+			Breach(t, "P20", "a writer has token %d after %d", token, r.top)
 		}
 		r.last[-1] = token
 	case driver.Shared:
 		if token <= r.last[-1] || token < r.phase {
-			t.Errorf("P20: a reader has token %d after a writer's %d and a reader's %d", token, r.last[-1], r.phase)
+			Breach(t, "P20", "a reader has token %d after a writer's %d and a reader's %d", token, r.last[-1], r.phase)
 		}
 		r.phase = token
 	case driver.Slot:
@@ -81,7 +81,7 @@ func (r *room) enter(t testing.TB, l *rowlock.Lease, m member) {
 			t.Errorf("P17: slot %d of %d", slot, m.n)
 		}
 		if token <= r.last[-1] || token <= r.last[slot] {
-			t.Errorf("P20: slot %d has token %d after a writer's %d and its own %d", slot, token, r.last[-1], r.last[slot])
+			Breach(t, "P20", "slot %d has token %d after a writer's %d and its own %d", slot, token, r.last[-1], r.last[slot])
 		}
 		r.last[slot] = token
 	}
@@ -137,11 +137,11 @@ func checkModeSpans(t testing.TB, spans []modeSpan) {
 				continue
 			}
 			if b.first < a.last {
-				t.Errorf("P16: token %d of mode %v was trusted for %v after token %d of mode %v was granted",
+				Breach(t, "P16", "token %d of mode %v was trusted for %v after token %d of mode %v was granted",
 					a.token, a.mode, time.Duration(a.last-b.first), b.token, b.mode)
 			}
 			if b.token <= a.token {
-				t.Errorf("P20: token %d of mode %v was granted after token %d of mode %v", b.token, b.mode, a.token, a.mode)
+				Breach(t, "P20", "token %d of mode %v was granted after token %d of mode %v", b.token, b.mode, a.token, a.mode)
 			}
 		}
 	}

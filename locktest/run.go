@@ -7,7 +7,9 @@ import (
 	"github.com/rowlock/rowlock/driver"
 )
 
-// Run runs the whole suite. It returns when all of it has ended.
+// Run runs the whole suite. It returns when all of it has ended. With -short, as in rowlock's own `make test`, it leaves out what
+// is about the engine alone, where the Harness has processes (package memory's run proves it), and what kills or freezes
+// processes and servers.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	run(t, h,
@@ -32,6 +34,9 @@ type testCase struct {
 	run   func(*testing.T, *env)
 	needs func(*env) bool // nil: runs on every backend
 	alone bool            // needs the lock space, or the machine, for itself
+
+	engine bool // about the engine, whatever the store does
+	long   bool // kills or freezes processes or servers, or makes very many rows
 }
 
 // What a case may need.
@@ -76,7 +81,7 @@ func run(t *testing.T, h Harness, groups ...[]testCase) {
 	for _, cases := range groups {
 		for _, c := range cases {
 			switch {
-			case c.needs != nil && !c.needs(e):
+			case c.needs != nil && !c.needs(e), testing.Short() && (c.long || c.engine && processes(e)):
 			case c.alone:
 				alone = append(alone, c)
 			default:

@@ -105,7 +105,7 @@ func gateUndone(t *testing.T, e *env) {
 	answer(t, b.Release, driver.Hold{Key: key, ID: w.ID, TTL: longTTL, Undo: true}, none...)
 	other := grant(t, a, reader(key))
 	if other.Token != h.Token {
-		t.Errorf("P20: the gate was cleared, and a reader has token %d after %d", other.Token, h.Token)
+		Breach(t, "P20", "the gate was cleared, and a reader has token %d after %d", other.Token, h.Token)
 	}
 	answer(t, a.Renew, h, driver.Alive)
 	answer(t, a.Release, h, driver.Released)

@@ -28,7 +28,7 @@ func phaseTokens(t *testing.T, e *env) {
 	above := func(h driver.Hold, what string) {
 		t.Helper()
 		if h.Token < top+driver.TokenRange && top > 0 {
-			t.Errorf("P20: %s has token %d after %d", what, h.Token, top)
+			Breach(t, "P20", "%s has token %d after %d", what, h.Token, top)
 		}
 		top = max(top, h.Token)
 	}
@@ -49,7 +49,7 @@ func phaseTokens(t *testing.T, e *env) {
 		answer(t, b.Release, slot, driver.Released)
 		again := grant(t, a, slotOf(key, 1))
 		if again.Token < slot.Token+driver.TokenRange || again.Phase != first.Phase {
-			t.Errorf("P20: the next hold of a slot has token %d in phase %d after %d in %d", again.Token, again.Phase, slot.Token, slot.Phase)
+			Breach(t, "P20", "the next hold of a slot has token %d in phase %d after %d in %d", again.Token, again.Phase, slot.Token, slot.Phase)
 		}
 		top = max(top, again.Token)
 		second := grant(t, b, reader(key))
@@ -87,7 +87,7 @@ func phaseForced(t *testing.T, e *env) {
 	}
 	h := grant(t, b, reader(key)) // no gate
 	if h.Token < holds[2].Token+driver.TokenRange {
-		t.Errorf("P20: token %d after a forced release of %d", h.Token, holds[2].Token)
+		Breach(t, "P20", "token %d after a forced release of %d", h.Token, holds[2].Token)
 	}
 	ended(t, a, holds[0])
 	answer(t, b.Renew, h, driver.Alive)

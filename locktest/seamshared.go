@@ -101,7 +101,7 @@ func modesAfterEachOther(t *testing.T, e *env) {
 		s := []driver.Store{a, b}[i%2]
 		h := grant(t, s, q)
 		if h.Mode == driver.Exclusive && h.Token < last.Token+driver.TokenRange || h.Token < last.Token && h.Mode != driver.Shared {
-			t.Errorf("P20: token %d of mode %v was granted after %d of mode %v", h.Token, h.Mode, last.Token, last.Mode)
+			Breach(t, "P20", "token %d of mode %v was granted after %d of mode %v", h.Token, h.Mode, last.Token, last.Mode)
 		}
 		answer(t, s.Release, h, driver.Released)
 		answer(t, s.Release, h, driver.Released, driver.Removed, driver.Taken)
@@ -161,7 +161,7 @@ func sharedLateRenewal(t *testing.T, e *env) {
 	expired(t, s, key)
 	h := grant(t, s, slotOf(key, 1))
 	if h.Token < late[1].Token+driver.TokenRange {
-		t.Errorf("P20: the slot's token is %d after %d", h.Token, late[1].Token)
+		Breach(t, "P20", "the slot's token is %d after %d", h.Token, late[1].Token)
 	}
 	ended(t, s, late[1])
 	answer(t, s.Renew, h, driver.Alive)

@@ -13,11 +13,11 @@ import (
 )
 
 var sharedCases = []testCase{
-	{name: "P18_EachReaderEndsAlone", run: readersEndAlone, needs: shared},
-	{name: "P18_AcquireReplyLost", run: sharedReplyLost, needs: modes},
-	{name: "P18_ReleaseReplyLost", run: sharedReleaseLost, needs: modes},
-	{name: "P18_KilledHolder", run: sharedKilled, needs: func(e *env) bool { return modes(e) && processes(e) }},
-	{name: "P18_ForcedAll", run: sharedForced, needs: modesForcing},
+	{name: "P18_EachReaderEndsAlone", engine: true, run: readersEndAlone, needs: shared},
+	{name: "P18_AcquireReplyLost", engine: true, run: sharedReplyLost, needs: modes},
+	{name: "P18_ReleaseReplyLost", engine: true, run: sharedReleaseLost, needs: modes},
+	{name: "P18_KilledHolder", long: true, run: sharedKilled, needs: func(e *env) bool { return modes(e) && processes(e) }},
+	{name: "P18_ForcedAll", engine: true, run: sharedForced, needs: modesForcing},
 }
 
 // readersEndAlone: leases of one program on one hold of the database, and of others.
@@ -138,6 +138,6 @@ func sharedForced(t *testing.T, e *env) {
 		}
 	}
 	if token := freeSoon(t, b, key); token <= leases[4].Token() || token <= leases[3].Token() {
-		t.Errorf("P20: token %d after a forced release of %d and %d", token, leases[3].Token(), leases[4].Token())
+		Breach(t, "P20", "token %d after a forced release of %d and %d", token, leases[3].Token(), leases[4].Token())
 	}
 }

@@ -17,10 +17,10 @@ import (
 
 var slotCases = []testCase{
 	{name: "P17_NumbersAreUnique", run: slotsUnique, needs: slots},
-	{name: "P17_CallersDisagree", run: callersDisagree, needs: slots},
-	{name: "P17_TryAcquire", run: slotsTry, needs: slots},
-	{name: "P17_SlotsEndAlone", run: slotsEndAlone, needs: slots},
-	{name: "P17_TheSameAgain", run: slotsSticky, needs: slots},
+	{name: "P17_CallersDisagree", engine: true, run: callersDisagree, needs: slots},
+	{name: "P17_TryAcquire", engine: true, run: slotsTry, needs: slots},
+	{name: "P17_SlotsEndAlone", engine: true, run: slotsEndAlone, needs: slots},
+	{name: "P17_TheSameAgain", engine: true, run: slotsSticky, needs: slots},
 }
 
 // slotsUnique has many callers of few slots.

@@ -21,7 +21,7 @@ var stale = []testCase{
 	{name: "P5_AfterForce", run: staleForce, needs: forcing},
 	{name: "P5_AfterReap", run: staleReap, needs: dead},
 	{name: "P5_UnknownHold", run: staleUnknown},
-	{name: "P5_Client", run: staleClient},
+	{name: "P5_Client", engine: true, run: staleClient},
 }
 
 // stepsOf are all that a stale holder can send.

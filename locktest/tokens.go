@@ -23,7 +23,7 @@ import (
 var tokens = []testCase{
 	{name: "P3_EveryEndOfAHold", run: tokensOverEnds},
 	{name: "P3_ManyClients", run: tokensManyClients},
-	{name: "P3_ServerRestart", run: tokensRestart, needs: server},
+	{name: "P3_ServerRestart", long: true, run: tokensRestart, needs: server},
 	{name: "P3_Reaped", run: tokensReaped, needs: dead, alone: true},
 	{name: "P3_ReapedAtOnce", run: tokensReapedAtOnce, needs: reaping, alone: true},
 }
@@ -56,7 +56,7 @@ func (l *ledger) writeSure(t testing.TB, lease *rowlock.Lease) {
 func (l *ledger) add(t testing.TB, lease *rowlock.Lease) {
 	token := lease.Token()
 	if n := len(l.tokens); token <= 0 || n > 0 && token <= l.tokens[n-1] {
-		t.Errorf("P3: %q: token %d was granted after %d", lease.Key(), token, append([]int64{0}, l.tokens...)[n])
+		Breach(t, "P3", "%q: token %d was granted after %d", lease.Key(), token, append([]int64{0}, l.tokens...)[n])
 	}
 	l.tokens = append(l.tokens, token)
 }
@@ -110,7 +110,8 @@ func grantAfter(t testing.TB, s driver.Store, before driver.Hold, q driver.Reque
 	t.Helper()
 	h := grant(t, s, q)
 	if h.Token < before.Token+driver.TokenRange {
-		t.Fatalf("P3: token %d was granted after %d: less than %d higher", h.Token, before.Token, driver.TokenRange)
+		Breach(t, "P3", "token %d was granted after %d: less than %d higher", h.Token, before.Token, driver.TokenRange)
+		t.FailNow()
 	}
 	return h
 }
@@ -235,7 +236,7 @@ func tokensReaped(t *testing.T, e *env) {
 	for i, token := range before {
 		h := grant(t, s, driver.Request{Key: deadKey(prefix, i), TTL: longTTL})
 		if token == 0 || h.Token <= token {
-			t.Errorf("P3: token %d was granted after %d, which was reaped", h.Token, token)
+			Breach(t, "P3", "token %d was granted after %d, which was reaped", h.Token, token)
 		}
 		answer(t, s.Release, h, driver.Released)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 var turns = []testCase{
-	{name: "Wait_EveryoneGetsATurn", run: everyonesTurn, needs: processes},
-	{name: "Wait_LoopsGetTheirTurns", run: loopsTurns, needs: processes},
+	{name: "Wait_EveryoneGetsATurn", long: true, run: everyonesTurn, needs: processes},
+	{name: "Wait_LoopsGetTheirTurns", long: true, run: loopsTurns, needs: processes},
 }
 
 // everyonesTurn has the callers of four processes take the key for 20 ms again and

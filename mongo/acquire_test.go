@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -65,7 +66,7 @@ func TestExpiryAndTakeover(t *testing.T) {
 	time.Sleep(r.Left + 2*time.Millisecond)
 	h2 := granted(t, s, request("k"))
 	if h2.Token < h.Token+driver.TokenRange {
-		t.Errorf("P3: token %d after %d", h2.Token, h.Token)
+		locktest.Breach(t, "P3", "token %d after %d", h2.Token, h.Token)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -45,7 +46,8 @@ func TestBatch(t *testing.T) {
 		count("renew, release and acquire", s.Statements()-sent)
 		for i := range next {
 			if next[i].Token < holds[i].Token+driver.TokenRange {
-				t.Fatalf("P3: %q: token %d after %d", reqs[i].Key, next[i].Token, holds[i].Token)
+				locktest.Breach(t, "P3", "%q: token %d after %d", reqs[i].Key, next[i].Token, holds[i].Token)
+				t.FailNow()
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -43,7 +44,7 @@ func TestForceRelease(t *testing.T) {
 	}
 	h2 := granted(t, s, request("k"))
 	if h2.Token < h.Token+2*driver.TokenRange {
-		t.Errorf("P3: token %d after force of %d", h2.Token, h.Token)
+		locktest.Breach(t, "P3", "token %d after force of %d", h2.Token, h.Token)
 	}
 	// A guarded transaction that is open does not stop force, but is told.
 	blockDocument(t, s.db.Collection(s.fences), document.KeyID("k"))
@@ -160,7 +161,7 @@ func TestP10_Reap(t *testing.T) {
 	}
 	time.Sleep(1100 * time.Millisecond)
 	if next := granted(t, s, request("dead")); next.Token < h["dead"].Token+driver.TokenRange {
-		t.Errorf("P3: token %d after reaping %d", next.Token, h["dead"].Token)
+		locktest.Breach(t, "P3", "token %d after reaping %d", next.Token, h["dead"].Token)
 	}
 	if st := renew(t, s, h["crashed"]); st != driver.Removed {
 		t.Errorf("renew of a reaped hold: %v", st)

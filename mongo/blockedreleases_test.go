@@ -13,12 +13,14 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
 // TestP26_BlockedReleases: releases of keys whose documents a foreign transaction has written are under way or wait at any time, in
 // hundreds. The leases of other keys live, where the server writes a document within a sixth of their TTL.
 func TestP26_BlockedReleases(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	s := shared(t)
 	const ttl, stuck, kept = 3 * time.Second, 300, 20

@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/schema"
 )
@@ -235,7 +236,7 @@ func TestStandalone(t *testing.T) {
 	for range 10 {
 		h := granted(t, s, request("k"))
 		if h.Token < last+driver.TokenRange {
-			t.Errorf("P3: token %d after %d", h.Token, last)
+			locktest.Breach(t, "P3", "token %d after %d", h.Token, last)
 		}
 		last = h.Token
 		if r := release(t, s, h); r.Status != driver.Released {
@@ -369,6 +370,7 @@ func TestSmallRights(t *testing.T) {
 
 // Connections follow the calls that run at once, not the leases.
 func TestP11_Connections(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	uri := testserver.DSN(t, testserver.Mongo)
 	name := "rowlock-p11-" + newID().String()

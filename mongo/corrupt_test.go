@@ -16,6 +16,8 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
@@ -223,7 +225,7 @@ func (a *corruptLab) visit(t *testing.T, key string, fields map[string]any) {
 	says(t, "force release", key, err)
 	after, isFree := a.state(t, key)
 	if after < before {
-		t.Errorf("P3: force release: token %v after %v", after, before)
+		locktest.Breach(t, "P3", "force release: token %v after %v", after, before)
 	}
 	if err == nil && !isFree {
 		t.Errorf("force release: the key is not free")
@@ -254,7 +256,7 @@ func (a *corruptLab) try(t *testing.T, ctx context.Context, key string, take fun
 		return
 	}
 	if token := lease.Token(); token <= 0 || token > driver.MaxToken || float64(token) <= before {
-		t.Errorf("P3: granted token %d after %v", token, before)
+		locktest.Breach(t, "P3", "granted token %d after %v", token, before)
 	}
 	hold, err := rowlock.BeginGuard(lease, a.s)
 	must(t, err)
@@ -353,6 +355,7 @@ func (a *corruptLab) batch(t *testing.T, ctx context.Context, key string, fields
 
 // TestCorruptDocuments: each field with each value by itself, and many at random.
 func TestCorruptDocuments(t *testing.T) {
+	testserver.Long(t)
 	for part := range 3 {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
@@ -378,11 +381,7 @@ func TestCorruptDocuments(t *testing.T) {
 					visit(map[string]any{f: v})
 				}
 			}
-			random := 100
-			if testing.Short() {
-				random = 20
-			}
-			seed := rand.Uint64()
+			random, seed := 100, rand.Uint64()
 			r := rand.New(rand.NewPCG(seed, 0))
 			for range random {
 				change := make(map[string]any)

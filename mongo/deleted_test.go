@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -116,7 +117,7 @@ func TestP4_DeletedDocument(t *testing.T) {
 		})
 		wants(t, "P4: InTx", err, rowlock.ErrLost)
 		if n := number(t, s, "intx"); n != 0 {
-			t.Error("P4: stale commit")
+			locktest.Breach(t, "P4", "stale commit")
 		}
 	})
 }

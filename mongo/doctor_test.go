@@ -301,6 +301,7 @@ func reconfigure(t testing.TB, c *mongo.Client, change func(config bson.M)) {
 
 // TestDoctorMembers: a replica set that is not what it should be.
 func TestDoctorMembers(t *testing.T) {
+	testserver.Long(t)
 	srv := testserver.Start(t, testserver.Mongo3)
 	admin := connect(t, srv.DSN())
 	s := open(t, admin.Database("app"), Options{})
@@ -354,6 +355,7 @@ func TestDoctorMembers(t *testing.T) {
 
 // TestDoctorMemberDown: one of three is down.
 func TestDoctorMemberDown(t *testing.T) {
+	testserver.Long(t)
 	srv := testserver.Start(t, testserver.Mongo3)
 	admin := connect(t, srv.DSN())
 	s := open(t, admin.Database("app"), Options{})

@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -33,6 +34,7 @@ type trio struct {
 }
 
 func newTrio(t *testing.T) *trio {
+	testserver.Long(t)
 	t.Helper()
 	srv := testserver.Start(t, testserver.Mongo3)
 	u, err := url.Parse(srv.DSN())
@@ -152,7 +154,7 @@ func TestP1_AcknowledgedBeforeAnElection(t *testing.T) {
 	}
 	must(t, lease.Release(t.Context()))
 	if next := guarded(t, b, "k"); next.Token() < lease.Token()+driver.TokenRange {
-		t.Errorf("P3: token %d after %d", next.Token(), lease.Token())
+		locktest.Breach(t, "P3", "token %d after %d", next.Token(), lease.Token())
 	}
 }
 
@@ -312,6 +314,6 @@ func TestP7_ReaderWhoseReplyIsLostInAnElection(t *testing.T) {
 	denied(t, s, request("k"))
 	release(t, s, kept)
 	if w := granted(t, s, request("k")); w.Token < kept.Token+driver.TokenRange {
-		t.Errorf("P20: token %d after %d", w.Token, kept.Token)
+		locktest.Breach(t, "P20", "token %d after %d", w.Token, kept.Token)
 	}
 }

@@ -16,6 +16,7 @@ import (
 // TestP27_FrozenPrimary: the primary freezes, and the connections to it stay open. A program that waits for answers of it comes
 // back once another was elected, not when the time is over for which its leases are trusted, and keeps what it holds.
 func TestP27_FrozenPrimary(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	const patience = time.Minute // less than the TTL
 	srv := testserver.Start(t, testserver.Mongo3)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // guardedGroup gets keys as a group that will be guarded.
@@ -174,6 +175,7 @@ func (j txJob) insideGroup(t *testing.T, s *Store, c *rowlock.Client, mixed bool
 // TestP4_InTxOverAGroupOfAKilledProcess: the transaction runs in the session of the first
 // lease, and who is granted any key of the group ends it.
 func TestP4_InTxOverAGroupOfAKilledProcess(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, key := range []string{"c", "b", "a"} {
 		t.Run(key, func(t *testing.T) { inTxOfAKilledGroup(t, "inside group", key) })

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // A process is frozen at a random moment of its work, another takes the key and
 // writes, and the first goes on: it writes nothing more, and its first look at its
 // lease says lost.
 func TestP4_FrozenProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	t.Parallel()
 	s := shared(t)
 	const ttl = time.Second
@@ -40,7 +40,8 @@ func TestP4_FrozenProcess(t *testing.T) {
 			t.Errorf("P4: the process that was frozen ends with %s, want lost", end)
 		}
 		if n := stale(t, s); n != 0 {
-			t.Fatalf("P4: %d stale commits", n)
+			locktest.Breach(t, "P4", "%d stale commits", n)
+			t.FailNow()
 		}
 		must(t, lease.Release(t.Context()))
 		_ = p.Kill()

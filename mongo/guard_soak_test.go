@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -49,21 +50,17 @@ const soakKeys = 2
 
 // TestP4_Soak: no commit behind a newer one, no update lost.
 func TestP4_Soak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	k := &soak{t: t, s: shared(t), guarded: true}
 	stale, lost := k.run(soakTime(t, 5*time.Second))
 	if stale != 0 || lost != 0 {
-		t.Errorf("P4: %d stale commits, %d lost updates", stale, lost)
+		locktest.Breach(t, "P4", "%d stale commits, %d lost updates", stale, lost)
 	}
 }
 
 // TestSoakWithoutGuard: the same without the guard finds some.
 func TestSoakWithoutGuard(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	stale, lost := int64(0), int64(0)
 	for range 8 { // until chance has both
 		k := &soak{t: t, s: shared(t)}

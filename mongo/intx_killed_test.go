@@ -16,6 +16,8 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -34,6 +36,7 @@ func (j txJob) inside(t *testing.T, s *Store, c *rowlock.Client) {
 // A process that is killed in a transaction of InTx holds the key until its TTL is
 // over, not until the server ends the transaction after a minute.
 func TestP4_InTxOfAKilledProcess(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	s := shared(t)
 	p := child(t, s, txJob{Role: "inside", TTL: time.Second})
@@ -48,7 +51,7 @@ func TestP4_InTxOfAKilledProcess(t *testing.T) {
 		t.Errorf("granted %v after the kill: the dead transaction pinned the key", took)
 	}
 	if lease.Token() <= token {
-		t.Errorf("P3: token %d after %d", lease.Token(), token)
+		locktest.Breach(t, "P3", "token %d after %d", lease.Token(), token)
 	}
 	if n := number(t, s, "k"); n != 0 {
 		t.Errorf("P4: the dead process committed")
@@ -89,9 +92,7 @@ func (j txJob) once(t *testing.T, s *Store, c *rowlock.Client) {
 // Three processes make runs, and one of them is killed at a random moment, again and
 // again: each run has its effects once.
 func TestP13_OnceOfKilledProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	s := shared(t)
 	kills := often(t, "ROWLOCK_KILLS", 20)
 	var wg sync.WaitGroup
@@ -151,6 +152,7 @@ func checkOnce(t *testing.T, s *Store, n int64) {
 // What InTx or Once left open is ended by whoever finds it, also one that found the key
 // pinned before: by an earlier holder, whose transaction has ended since.
 func TestDeadTransactionBehindAnother(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	dying := shared(t)
 	s := open(t, dying.db, Options{})

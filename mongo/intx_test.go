@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
 
@@ -39,7 +40,7 @@ func TestP4_InTxAfterATakeover(t *testing.T) {
 		t.Errorf("P4: fn was called %d times, the second time after the takeover", calls)
 	}
 	if n := number(t, s, "k"); n != 0 {
-		t.Errorf("P4: stale commit")
+		locktest.Breach(t, "P4", "stale commit")
 	}
 }
 
@@ -58,7 +59,7 @@ func TestP4_InTxOfALeaseThatEnds(t *testing.T) {
 	})
 	wants(t, "P4: InTx", err, rowlock.ErrLost)
 	if n := number(t, s, "k"); n != 0 {
-		t.Errorf("P4: committed after the end of the lease")
+		locktest.Breach(t, "P4", "committed after the end of the lease")
 	}
 }
 

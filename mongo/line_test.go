@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -115,7 +116,7 @@ func TestP29_Order(t *testing.T) {
 		}
 	}
 	if again := granted(t, s, request("k")); again.Token < h.Token+driver.TokenRange {
-		t.Errorf("P3: token %d after %d", again.Token, h.Token)
+		locktest.Breach(t, "P3", "token %d after %d", again.Token, h.Token)
 	}
 }
 

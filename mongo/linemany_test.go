@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
@@ -255,6 +256,7 @@ func TestP29_OneKeyInAllModes(t *testing.T) {
 // TestN8_RefreshOnASlowServer: places that are refreshed together take few commands also where the server needs longer for them than the
 // commands before let expect, and all of them are refreshed.
 func TestN8_RefreshOnASlowServer(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	s := shared(t)
 	const n = 400

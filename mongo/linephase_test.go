@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // Readers and slots in the line: rules 16 and 20 to 22 of package driver.
@@ -77,12 +78,12 @@ func TestP19_RunOfReaders(t *testing.T) {
 	}
 	wh := mineNow(t, s, w)
 	if wh.Token < h1.Phase+driver.TokenRange {
-		t.Errorf("P20: token %d after the phase %d", wh.Token, h1.Phase)
+		locktest.Breach(t, "P20", "token %d after the phase %d", wh.Token, h1.Phase)
 	}
 	release(t, s, wh)
 	h3 := mineNow(t, s, r3)
 	if h3.Phase < wh.Token+driver.TokenRange {
-		t.Errorf("P20: phase %d after %d", h3.Phase, wh.Token)
+		locktest.Breach(t, "P20", "phase %d after %d", h3.Phase, wh.Token)
 	}
 	release(t, s, h3)
 	if i := inspect(t, s, "k"); i.Held || i.Waiting != 0 {
@@ -258,7 +259,7 @@ func TestP19_LeaveAndNextOfReaders(t *testing.T) {
 		t.Errorf("undo of a writer that was passed the key: %+v", r)
 	}
 	if h := mineNow(t, s, next); h.Phase < wh.Token+driver.TokenRange {
-		t.Errorf("P20: phase %d after %d", h.Phase, wh.Token)
+		locktest.Breach(t, "P20", "phase %d after %d", h.Phase, wh.Token)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
@@ -143,7 +144,7 @@ func TestP21_SlotAfterSlot(t *testing.T) {
 	must(t, sess.CommitTransaction(ctx))
 	next := granted(t, s, guardedOf(slotOf("k", 1)))
 	if next.Slot != a.Slot || next.Token < a.Token+driver.TokenRange {
-		t.Errorf("P20: slot %d with token %d after %d with %d", next.Slot, next.Token, a.Slot, a.Token)
+		locktest.Breach(t, "P20", "slot %d with token %d after %d with %d", next.Slot, next.Token, a.Slot, a.Token)
 	}
 	if passes(t, s, a) {
 		t.Error("P21: a slot is guarded after the next of it")

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -178,7 +179,7 @@ func TestP16_HundredReaders(t *testing.T) {
 		}
 	}
 	if w := granted(t, s, request("k")); w.Token < holds[0].Token+driver.TokenRange {
-		t.Errorf("P20: token %d after %d", w.Token, holds[0].Token)
+		locktest.Breach(t, "P20", "token %d after %d", w.Token, holds[0].Token)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // TestLogOfAnOutage: the server dies for four seconds. The log says what happened to the
 // leases, in a handful of lines.
 func TestLogOfAnOutage(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	const leases, ttl = 50, 6 * time.Second
 	server := testserver.Start(t, testserver.Mongo)

@@ -97,6 +97,7 @@ func TestP15_PinnedKeysAreLookedAt(t *testing.T) {
 // Where many keys of a batch may be pinned the others have their answers after a few
 // commands: which are pinned is told when they come without them.
 func TestP15_ManyPinnedKeysAmongOthers(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	s := shared(t)
 	const n = 24

@@ -219,6 +219,7 @@ func TestWatchWithAShortTimeout(t *testing.T) {
 
 // In the smallest pool a client keeps its leases while it waits for other keys.
 func TestP26_PoolOfFour(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	uri := testserver.DSN(t, testserver.Mongo)
 	beside := shared(t)

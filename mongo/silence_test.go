@@ -63,6 +63,7 @@ func viaProxy(t *testing.T, opts ...*options.ClientOptions) (*proxy, *Store) {
 // All idle connections of the pool die without a word. The server is well, and so are
 // new connections: no lease is lost, and a free key can be had long before a TTL is over.
 func TestP26_DeadIdleConnections(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		ttl  time.Duration
@@ -100,6 +101,7 @@ func TestP26_DeadIdleConnections(t *testing.T) {
 
 // Each step of the Store gets over a dead connection by itself, or says that it was silent.
 func TestP26_EachStepOnADeadConnection(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	p, s := viaProxy(t)
 	freed(t, s, requests("k", 3))

@@ -21,6 +21,7 @@ import (
 // given up, whatever KILL says. The programs leave a bounded number of them behind, say what they wait for, and have
 // their keys when a replica acknowledges again.
 func TestP11_CommitsNobodyAcknowledges(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	root, err := sql.Open("mysql", l.MemberDSNs()[l.Primary()])

@@ -56,6 +56,7 @@ var stages = map[string][][]string{
 // TestP8_Backup: while a backup keeps all commits waiting, a key that nobody has is neither held nor pinned: a job with NoWait would
 // be skipped in silence. Whether the key has a row makes no difference.
 func TestP8_Backup(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
@@ -109,6 +110,7 @@ func TestP8_Backup(t *testing.T) {
 // TestMigrateDuringBackup: a backup that has the definitions of all tables locked keeps no program from starting whose tables are
 // there. Where one is missing the error names the backup, and after it the table is made.
 func TestMigrateDuringBackup(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for kind, stages := range map[string][][]string{
 		testserver.MySQL:   {{"LOCK INSTANCE FOR BACKUP"}, {"FLUSH TABLES WITH READ LOCK"}},
@@ -148,6 +150,7 @@ func TestMigrateDuringBackup(t *testing.T) {
 
 // TestDoctorDuringBackup: Doctor does not wait for the end of the backup, and fails, because no lock can be taken.
 func TestDoctorDuringBackup(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {

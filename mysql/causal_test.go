@@ -50,6 +50,7 @@ func (l *clusterLab) effects(on interface {
 // TestP27_LockTxOnANodeThatIsBehind: who has a key by LockTx sees what the transaction before has committed, also when that
 // was on another node of Galera, which has failed since, and this one has not applied it yet.
 func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MariaDBGalera3)
 	var nodes []*sql.DB
@@ -100,6 +101,7 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 // TestP8_LockTxWhileTheNodeStaysBehind: the server answers a causality wait that takes too long with the number of a lock wait (1205).
 // LockTx waits on, and LockTxWait until its time is over; neither takes it for another transaction's lock.
 func TestP8_LockTxWhileTheNodeStaysBehind(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MariaDBGalera3)
 	var nodes []*sql.DB

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
@@ -81,7 +82,8 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 			}
 			granted++
 			if r.Token <= last {
-				t.Fatalf("P3: token %d after %d, round %d", r.Token, last, round)
+				locktest.Breach(t, "P3", "token %d after %d, round %d", r.Token, last, round)
+				t.FailNow()
 			}
 		}
 		if granted == 0 {

@@ -97,6 +97,7 @@ func (f *follower) busy() (end func()) {
 // The program comes back by itself all the same, with a TTL that is longer than it waits for anything; nothing that was
 // passing is taken for lasting, and what a lease costs is what it was.
 func TestP27_ConnectionsLeft(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range clusterKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -190,6 +191,7 @@ func (l *clusterLab) startsMeanwhile() (wait func()) {
 
 // TestStartOnAStandby: a program whose address leads to a standby waits until that is the primary.
 func TestStartOnAStandby(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQLSemiSync, testserver.MySQLGroup3} {
 		t.Run(kind, func(t *testing.T) {
@@ -217,6 +219,7 @@ func TestStartOnAStandby(t *testing.T) {
 // TestKilledStatementOnGalera: a statement that KILL QUERY ended is answered there as a conflict (1213). A key whose row
 // a stranger has locked is told to be pinned, as elsewhere.
 func TestKilledStatementOnGalera(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	cluster := newClusterLab(t, testserver.MariaDBGalera3)
 	config, err := mysql.ParseDSN(cluster.DSN())
@@ -240,6 +243,7 @@ func TestKilledStatementOnGalera(t *testing.T) {
 // TestHAProxy: the way to the primary is a real HAProxy with a health check, which ends connections to a server that is
 // no primary any more. Nothing that a lease or a guarded transaction needs is lost in a switch, a kill or a freeze.
 func TestHAProxy(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range clusterKinds {
 		t.Run(kind, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
@@ -56,6 +57,7 @@ func TestP8_ConflictsForAWhile(t *testing.T) {
 // TestP26_QuestionOnABrokenConnection: a connection of the Store's that breaks while it asks something is followed by another.
 // The caller's transaction, on its own connection, does not hear of it.
 func TestP26_QuestionOnABrokenConnection(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()

@@ -144,10 +144,13 @@ func (h harmed) Kill()    { h.s.Kill() }
 func (h harmed) Restart() { h.s.Restart() }
 
 // TestConformance runs the whole suite for each strategy on each server: on the servers side by side, because the cases
-// wait most of the time.
+// wait most of the time. In the short tier each server has one of the strategies.
 func TestConformance(t *testing.T) {
 	sideBySide(t, func(t *testing.T, kind string) {
 		for _, strategy := range []Strategy{VersionColumn, UniqueInsert} {
+			if testing.Short() && (strategy == UniqueInsert) != (kind == testserver.MariaDB) {
+				continue
+			}
 			t.Run(strategy.String(), func(t *testing.T) { locktest.Run(t, harness(t, kind, strategy)) })
 		}
 	})
@@ -167,6 +170,7 @@ func sideBySide(t *testing.T, f func(t *testing.T, kind string)) {
 // for both: who waits, when it looks and what it concludes is the engine's, and the statement of a probe is run on
 // both servers by TestConformance, whose waiters probe too.
 func TestConformanceOfProbes(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	t.Run(testserver.MySQL, func(t *testing.T) {
 		l := newLab(t, testserver.MySQL, VersionColumn)

@@ -177,6 +177,7 @@ func TestContextEndsWhileBlocked(t *testing.T) {
 
 // TestServerFaults: a frozen server, a killed one, one that comes back.
 func TestServerFaults(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {

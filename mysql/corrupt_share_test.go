@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
@@ -15,6 +16,7 @@ import (
 // is in them, every step ends, no token is out of range or not above the row's, an error says
 // what to do, and the other key of a statement does not suffer.
 func TestCorruptShares(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}

@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
@@ -258,10 +259,10 @@ func (a *corruptLab) try(t *testing.T, ctx context.Context, key string, take fun
 		return
 	}
 	if token := lease.Token(); token <= 0 || token > driver.MaxToken || uint64(token) <= before {
-		t.Errorf("P3: granted token %d after %d", token, before)
+		locktest.Breach(t, "P3", "granted token %d after %d", token, before)
 	}
 	if after, _, _ := a.state(t, key); after > math.MaxInt64 || after < before {
-		t.Errorf("P3: the row has token %d, before the grant %d", after, before)
+		locktest.Breach(t, "P3", "the row has token %d, before the grant %d", after, before)
 	}
 	tx, err := a.db.Begin()
 	must(t, err)
@@ -378,11 +379,10 @@ func TestCorruptRows(t *testing.T) {
 				visit(row)
 			}
 		}
-		random := 20
+		random, seed := 20, rand.Uint64()
 		if testing.Short() {
-			random = 5
+			random, seed = 5, 1
 		}
-		seed := rand.Uint64()
 		r := rand.New(rand.NewPCG(seed, 0))
 		for range random {
 			row := aligned()

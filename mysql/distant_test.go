@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -30,6 +31,7 @@ type distance struct {
 }
 
 func newDistance(t testing.TB, server string, oneWay time.Duration) *distance {
+	testserver.Long(t)
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -229,6 +231,7 @@ func TestP15_DistantServer(t *testing.T) {
 // are not any more. A statement that is blocked on them is ended by KILL, as on others:
 // on those of a new program, and the first one on a connection that was opened later.
 func TestP15_OpenedInABusyMoment(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		const busy = 3 * conn.FarTrip

@@ -124,6 +124,7 @@ func TestDoctorReadOnly(t *testing.T) {
 
 // TestDoctorSmallPool: where a program's pool has one connection to give, what needs two is skipped.
 func TestDoctorSmallPool(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	onServers(t, func(t *testing.T, l *lab) {
 		l.store()

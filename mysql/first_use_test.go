@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
@@ -34,6 +35,7 @@ func impatient(t *testing.T, what string, each time.Duration, f func(context.Con
 // The first check of a Store takes longer than any of its callers has, because the server is slow: it is one for all of them and
 // goes on when they leave, so that a later one finds it done.
 func TestP26_FirstCheckSlowerThanItsCallers(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s, d := l.distant(0)
@@ -87,6 +89,7 @@ func TestP8_FirstCheckThatBeganBefore(t *testing.T) {
 
 // So is a connection that will hold a lock or a transaction.
 func TestP26_SessionOpenedSlowerThanItsCallers(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s, _ := l.distant(250 * time.Millisecond)

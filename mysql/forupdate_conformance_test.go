@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
@@ -29,7 +30,12 @@ func sessionHarness(t testing.TB, kind string) locktest.Harness {
 	return h
 }
 
-// TestForUpdateConformance runs the whole suite.
+// TestForUpdateConformance runs the whole suite, in the short tier on MySQL only.
 func TestForUpdateConformance(t *testing.T) {
-	sideBySide(t, func(t *testing.T, kind string) { locktest.Run(t, sessionHarness(t, kind)) })
+	sideBySide(t, func(t *testing.T, kind string) {
+		if kind == testserver.MariaDB {
+			testserver.Long(t)
+		}
+		locktest.Run(t, sessionHarness(t, kind))
+	})
 }

@@ -142,6 +142,7 @@ func TestForUpdateOnACallersPool(t *testing.T) {
 // A session that does not answer delays nobody's renewal, and is not given up
 // before its lease is.
 func TestForUpdateHungSession(t *testing.T) {
+	testserver.Long(t)
 	onBoth(t, func(t *testing.T, l *lab) {
 		const ttl = time.Minute
 		c := client{t: t, Store: l.store()}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // forUpdate is a program's client of that strategy, with a lease that outlives the change of the primary.
@@ -21,6 +22,7 @@ func (l *clusterLab) forUpdate() *rowlock.Client {
 // SelectForUpdate trusts it for up to a TTL; on the next primary nobody has its row locked, and the key is all the same
 // not granted before that trust is over.
 func TestP2_FrozenPrimary(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQLSemiSync, testserver.MySQLGroup3} {
 		t.Run(kind, func(t *testing.T) {
@@ -46,10 +48,10 @@ func TestP2_FrozenPrimary(t *testing.T) {
 				after, err := second.Acquire(within(t, 2*time.Minute), key)
 				must(t, err)
 				if key == "held" && before.Err() == nil {
-					t.Errorf("P2: two trust to hold %q: granted %v after the next primary was there", key, time.Since(began).Round(time.Millisecond))
+					locktest.Breach(t, "P2", "two trust to hold %q: granted %v after the next primary was there", key, time.Since(began).Round(time.Millisecond))
 				}
 				if after.Token() <= before.Token() {
-					t.Errorf("P3: token %d of %q after %d", after.Token(), key, before.Token())
+					locktest.Breach(t, "P3", "token %d of %q after %d", after.Token(), key, before.Token())
 				}
 				t.Logf("%q after %v", key, time.Since(began).Round(10*time.Millisecond))
 			}
@@ -60,6 +62,7 @@ func TestP2_FrozenPrimary(t *testing.T) {
 // TestP16_FrozenPrimary: as TestP2_FrozenPrimary, for readers. They begin no phase on the next primary beside an exclusive hold
 // that is trusted, and theirs, which are rows, keep a writer out there.
 func TestP16_FrozenPrimary(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	first := l.forUpdate()
@@ -102,7 +105,7 @@ func TestP16_FrozenPrimary(t *testing.T) {
 				t.Errorf("P16: %q was granted beside a hold that excludes it: %v after the next primary was there", key, time.Since(began).Round(time.Millisecond))
 			}
 			if next.Token() <= before.Token() {
-				t.Errorf("P20: token %d of %q after %d", next.Token(), key, before.Token())
+				locktest.Breach(t, "P20", "token %d of %q after %d", next.Token(), key, before.Token())
 			}
 		}
 		t.Logf("%q after %v", key, time.Since(began).Round(10*time.Millisecond))

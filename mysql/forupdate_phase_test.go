@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
@@ -41,7 +42,7 @@ func TestP16_ReaderJoinsAndWriterWaits(t *testing.T) {
 		}
 		h := c.grant(next)
 		if h.Token < a.Token+driver.TokenRange {
-			t.Errorf("P20: a writer has token %d after readers with %d", h.Token, a.Token)
+			locktest.Breach(t, "P20", "a writer has token %d after readers with %d", h.Token, a.Token)
 		}
 		if r := c.acquire(reader("k", time.Minute))[0]; r.Status != driver.Held || r.Shared {
 			t.Errorf("P16: a reader beside a writer: %+v", r)
@@ -147,7 +148,7 @@ func TestP16_PhaseAfterADeadSession(t *testing.T) {
 				return r.Status == driver.Granted
 			})
 			if h.Token < w.Token+driver.TokenRange {
-				t.Errorf("P20: token %d after %d", h.Token, w.Token)
+				locktest.Breach(t, "P20", "token %d after %d", h.Token, w.Token)
 			}
 			a.wants("renewal", a.renew(w)[0].Status, driver.Taken)
 			a.wants("release", a.release(w)[0].Status, driver.Taken)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 const holderVariable = "ROWLOCK_TEST_HOLDER"
@@ -62,6 +63,7 @@ func holder(t *testing.T, l *lab) (p *os.Process, token int64, lost func() strin
 
 // A process that is killed frees its key in milliseconds, whatever the TTL.
 func TestForUpdateKilledProcess(t *testing.T) {
+	testserver.Long(t)
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
 		c.release(c.granted("warm", time.Second))
@@ -88,6 +90,7 @@ func TestForUpdateKilledProcess(t *testing.T) {
 // A process that stands still loses its key after its TTL, by the server's doing,
 // and knows it at its first look.
 func TestForUpdateFrozenProcess(t *testing.T) {
+	testserver.Long(t)
 	onBoth(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
 		// The last heartbeat of a holder that is busy may have been a while ago.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -78,7 +79,7 @@ func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 			must(t, a.error)
 			waiter.wants("a key that was released", a.Status, driver.Granted)
 			if a.Token < raised+driver.TokenRange {
-				t.Errorf("P3: token %d after %d", a.Token, raised)
+				locktest.Breach(t, "P3", "token %d after %d", a.Token, raised)
 			}
 			n := 0
 			for _, statement := range rec.take() {

@@ -66,6 +66,7 @@ func (l *lab) roomPrograms(t *testing.T, dsn string) (both [2]program) {
 // TestP22_NoRoomForBoth: two calls of AcquireAll for different keys, each of which there are connections for, but not for both:
 // neither keeps some of the connections while it lacks others, so both get on.
 func TestP22_NoRoomForBoth(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		for name, programs := range roomPrograms {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
@@ -19,9 +21,7 @@ import (
 // Whoever could still commit a guarded transaction had the newest token, tokens
 // rise in the order of the grants, and no deadlock reaches the caller.
 func TestForUpdateSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	onBoth(t, func(t *testing.T, l *lab) {
 		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
 		defer stop()
@@ -97,7 +97,7 @@ func TestForUpdateSoak(t *testing.T) {
 		t.Logf("granted %d, held %d, pinned %d, unknown %d, sessions killed %d, lost %d, guarded transactions %d, refused %d",
 			granted.Load(), held.Load(), pinned.Load(), unknown.Load(), kills.Load(), lost.Load(), written.Load(), refused.Load())
 		if broken > 0 {
-			t.Errorf("P4: %d writes of a stale holder", broken)
+			locktest.Breach(t, "P4", "%d writes of a stale holder", broken)
 		}
 		if granted.Load() == 0 || kills.Load() == 0 {
 			t.Error("nothing happened")

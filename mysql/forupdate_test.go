@@ -137,6 +137,7 @@ func TestForUpdateKilledSession(t *testing.T) {
 }
 
 func TestForUpdateTokensOverRestart(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -6,12 +6,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestTurnsHolderGone: the process that holds the key and its turn is killed, or stands
 // still. Nobody gets the key before its TTL has passed, and the waiter soon after: the turn
 // of the dead comes too early, that of the frozen not at all.
 func TestTurnsHolderGone(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		clients, _ := waiters(t, l, 1, 2)

@@ -21,6 +21,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -119,9 +121,7 @@ func runs(t testing.TB, ctx context.Context, l *lab, a program, begun func()) {
 // go on with the same runs. Each run takes effect once. ROWLOCK_KILLS is how many
 // are killed for each strategy on each server.
 func TestP13_KilledProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
 		l.notes(t)
@@ -186,9 +186,7 @@ func freezing(t *testing.T, l *lab, a program) {
 // on: it commits nothing after that, and knows at its first look that it lost.
 // ROWLOCK_FREEZES is how many are stopped for each strategy on each server.
 func TestP4_FrozenProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	everywhere(t, func(t *testing.T, l *lab) {
 		a := l.program(t, rowlock.Options{})
 		exec(t, l.db, "CREATE TABLE accounts (id INT PRIMARY KEY, token BIGINT UNSIGNED) ENGINE=InnoDB")
@@ -203,7 +201,8 @@ func TestP4_FrozenProcess(t *testing.T) {
 			must(t, c.Signal(syscall.SIGSTOP))
 			lease := a.lock(t, "a")
 			if lease.Token() <= token {
-				t.Fatalf("P3: token %d after %d", lease.Token(), token)
+				locktest.Breach(t, "P3", "token %d after %d", lease.Token(), token)
+				t.FailNow()
 			}
 			early := false
 			must(t, a.InTx(t.Context(), lease, func(ctx context.Context, tx *sql.Tx) error {
@@ -221,7 +220,7 @@ func TestP4_FrozenProcess(t *testing.T) {
 			}
 			must(t, l.db.QueryRow("SELECT token FROM accounts WHERE id=1").Scan(&stored))
 			if stored != lease.Token() || said == "<nil>" && !early {
-				t.Errorf("P4: the frozen holder's commit (%s) came after the takeover", said)
+				locktest.Breach(t, "P4", "the frozen holder's commit (%s) came after the takeover", said)
 			}
 			must(t, lease.Release(t.Context()))
 		}

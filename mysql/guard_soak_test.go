@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
@@ -39,15 +41,13 @@ type guardSoak struct {
 // TestP4_GuardSoak: many leases end while their transactions are open, and no
 // commit comes after the next grant.
 func TestP4_GuardSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	everywhere(t, func(t *testing.T, l *lab) {
 		// On a slow server no transaction ends before such short leases do: then they are longer.
 		for ttl := l.keepable(); ; ttl *= 4 {
 			n := runGuardSoak(t, l, soakTime(t), ttl, true)
 			if n.stale > 0 || n.lost > 0 {
-				t.Errorf("P4: %d stale commits, %d lost updates", n.stale, n.lost)
+				locktest.Breach(t, "P4", "%d stale commits, %d lost updates", n.stale, n.lost)
 			}
 			if n.conflicts.Load() > 0 {
 				t.Errorf("P8: %d conflicts reached the caller", n.conflicts.Load())
@@ -65,9 +65,7 @@ func TestP4_GuardSoak(t *testing.T) {
 // TestP4_GuardSoakWithoutGuard is the same without guards: it must find what the
 // other one looks for.
 func TestP4_GuardSoakWithoutGuard(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	everywhere(t, func(t *testing.T, l *lab) {
 		// The longer leases of SelectForUpdate end less often, and on a busy machine there are few.
 		for start := time.Now(); time.Since(start) < 3*patience; {

@@ -236,6 +236,7 @@ func TestP4_HandedOff(t *testing.T) {
 // lease is renewed, the key refuses, waits and is looked at, and other keys come
 // and go, all without waiting for it.
 func TestP15_GuardDelaysNobody(t *testing.T) {
+	testserver.Long(t)
 	everywhere(t, func(t *testing.T, l *lab) {
 		ctx := within(t, time.Minute)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/guards"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/callertx"
 )
 
@@ -90,7 +91,7 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 			}
 			e := c.gets(request(key, time.Hour))
 			if e.Token < only.Token+driver.TokenRange {
-				t.Errorf("P20: token %d after %d", e.Token, only.Token)
+				locktest.Breach(t, "P20", "token %d after %d", e.Token, only.Token)
 			}
 			for _, h := range []driver.Hold{r1, s1, only} {
 				if tx, locked := c.guardHold(l, level, h); locked {

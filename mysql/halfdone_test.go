@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // What is told of an acquire whose statement was executed, and whose later step fails, or is late.
@@ -41,7 +42,7 @@ func TestP1_ClaimEndsBeforeItIsRead(t *testing.T) {
 			t.Fatal("the row was not read")
 		}
 		if r.Status == driver.Granted && r.Left == 0 && r2.Status == driver.Granted {
-			t.Errorf("P1: two holders: %+v, %+v", r, r2)
+			locktest.Breach(t, "P1", "two holders: %+v, %+v", r, r2)
 		}
 	})
 }

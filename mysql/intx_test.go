@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/guarded"
 )
@@ -69,7 +70,7 @@ func TestP4_InTx(t *testing.T) {
 			}
 		}
 		if l.noted(t, "after it") != 0 {
-			t.Error("P4: what fn wrote after the end of the guarded transaction was committed")
+			locktest.Breach(t, "P4", "what fn wrote after the end of the guarded transaction was committed")
 		}
 	})
 }

@@ -45,6 +45,7 @@ func TestWhatLasts(t *testing.T) {
 		"a schema that is read-only": {nil, "READ ONLY=0", true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // else each case waits in the queue of the package's tests after the one before
 			everywhere(t, func(t *testing.T, l *lab) {
 				if c.mysql && l.kind != testserver.MySQL {
 					return // only MySQL has it

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
@@ -31,6 +32,7 @@ func (w *twins) lives(t testing.TB, i int, table, key string) (lives bool) {
 // TestP26_ServerThatWasLeft: a hold is granted on a connection to the new primary, and renewed, released or forced free on one that
 // was opened before and leads to the old one, which knows nothing of it. That is no word on the hold.
 func TestP26_ServerThatWasLeft(t *testing.T) {
+	testserver.Long(t)
 	requests := map[string]func(key string) driver.Request{
 		"exclusive": func(key string) driver.Request { return request(key, time.Minute) },
 		"reader":    func(key string) driver.Request { return reader(key, time.Minute) },
@@ -98,6 +100,7 @@ func TestP26_ServerThatWasLeft(t *testing.T) {
 // TestP26_SessionBesideAServerThatWasLeft: the session of an acquire leads to the new primary, and the connection that writes for it
 // was opened before and leads to the old one. A hold is granted on a session that can be used further, or not at all.
 func TestP26_SessionBesideAServerThatWasLeft(t *testing.T) {
+	testserver.Long(t)
 	onTwins(t, func(t *testing.T, w *twins) {
 		calls := map[string]func(t *testing.T, s *Store, r driver.Request) (driver.Result, error){
 			"try": func(t *testing.T, s *Store, r driver.Request) (driver.Result, error) {

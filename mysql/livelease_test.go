@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -68,6 +69,7 @@ func (l *lab) lockRows(keys ...string) (end func()) {
 // all connections for releases at any time, and hundreds wait for them; the leases of
 // other keys live.
 func TestP26_BlockedReleases(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		s := l.store()

@@ -17,6 +17,7 @@ import (
 // TestCallEndsWithItsContext: on a frozen server each call returns when its context
 // ends, for whatever reason, on the Store's own connections and on the caller's.
 func TestCallEndsWithItsContext(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	const ends = 100 * time.Millisecond
 	contexts := []struct {

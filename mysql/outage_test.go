@@ -15,6 +15,7 @@ import (
 // TestLogOfAnOutage: the server dies for four seconds. With each strategy the log says
 // what happened to the leases, in a handful of lines.
 func TestLogOfAnOutage(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -121,7 +122,7 @@ func TestP20_PhaseThatWaited(t *testing.T) {
 		rec.watch(nil)
 		<-done
 		if h.Token <= last {
-			t.Errorf("P20: a reader has token %d after %d", h.Token, last)
+			locktest.Breach(t, "P20", "a reader has token %d after %d", h.Token, last)
 		}
 	})
 }
@@ -154,7 +155,7 @@ func TestP20_SlotDuringATake(t *testing.T) {
 		var slot int64
 		must(t, l.db.QueryRow("SELECT token FROM "+l.shares()+" WHERE name='k' AND slot=0").Scan(&slot))
 		if r.Status == driver.Granted && r.Stored <= slot {
-			t.Errorf("P20: the token %d of an exclusive attempt is not above that of the slot before it, %d", r.Stored, slot)
+			locktest.Breach(t, "P20", "the token %d of an exclusive attempt is not above that of the slot before it, %d", r.Stored, slot)
 		}
 	})
 }

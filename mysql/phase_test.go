@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -270,14 +271,14 @@ func TestP20_TokensAboveSlots(t *testing.T) {
 		}
 		token := ahead("taken")
 		if h := c.granted("taken", time.Minute); h.Stored < token+driver.TokenRange || h.Token < h.Stored {
-			t.Errorf("P20: an exclusive grant has token %d (%d) after a slot's %d", h.Token, h.Stored, token)
+			locktest.Breach(t, "P20", "an exclusive grant has token %d (%d) after a slot's %d", h.Token, h.Stored, token)
 		}
 		token = ahead("forced")
 		if _, err := c.ForceRelease(within(t, patience), "forced"); err != nil {
 			t.Fatal(err)
 		}
 		if i := c.inspect("forced"); i.Token < token+driver.TokenRange {
-			t.Errorf("P20: a forced release has token %d after a slot's %d", i.Token, token)
+			locktest.Breach(t, "P20", "a forced release has token %d after a slot's %d", i.Token, token)
 		}
 	})
 }
@@ -292,7 +293,7 @@ func TestP20_PhaseAfterAnExclusiveHold(t *testing.T) {
 		for range 5 {
 			w := c.granted("k", time.Minute)
 			if w.Token < last+driver.TokenRange {
-				t.Errorf("P20: token %d after %d", w.Token, last)
+				locktest.Breach(t, "P20", "token %d after %d", w.Token, last)
 			}
 			c.release(w)
 			a, b := c.grant(reader("k", time.Minute)), c.grant(reader("k", time.Minute))
@@ -436,7 +437,7 @@ func TestP10_ReapPhases(t *testing.T) {
 				t.Errorf("P10: a phase that was ended: %+v, its last token was %d", i, last)
 			}
 			if h := c.granted(key, time.Minute); h.Token < last+driver.TokenRange {
-				t.Errorf("P20: token %d after %d", h.Token, last)
+				locktest.Breach(t, "P20", "token %d after %d", h.Token, last)
 			}
 		}
 	})

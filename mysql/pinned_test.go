@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 	"github.com/rowlock/rowlock/mysql/internal/share"
@@ -102,6 +103,7 @@ func TestPinnedAmongMany(t *testing.T) {
 // TestPinnedDelaysNobody: while keys are pinned and waited for, other keys are
 // acquired and renewed in time.
 func TestPinnedDelaysNobody(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}
@@ -150,6 +152,7 @@ func TestPinnedDelaysNobody(t *testing.T) {
 // TestBlockedRow: a stranger's transaction locks a row. It stops what is done to
 // that key, and nothing else.
 func TestBlockedRow(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		c := client{t: t, Store: l.store()}

@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // clusterKinds are those on which everything that was acknowledged outlives a failover.
@@ -69,7 +70,7 @@ func (l *clusterLab) lockAndCount(c *rowlock.Client, key string, last *int64) {
 	}
 	l.t.Logf("%q after %v", key, time.Since(begin).Round(time.Millisecond))
 	if lease.Token() <= *last {
-		l.t.Errorf("P3: token %d of %q after %d", lease.Token(), key, *last)
+		locktest.Breach(l.t, "P3", "token %d of %q after %d", lease.Token(), key, *last)
 	}
 	*last = lease.Token()
 	must(l.t, lease.Release(ctx))
@@ -78,6 +79,7 @@ func (l *clusterLab) lockAndCount(c *rowlock.Client, key string, last *int64) {
 // TestP27_OpenPrimary: a program that knows the members' addresses comes back by itself after each failover, whether the
 // primary was switched, killed or frozen, keeps what it holds, and is not misled by an old primary that still answers.
 func TestP27_OpenPrimary(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range clusterKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -149,6 +151,7 @@ func TestP27_OpenPrimary(t *testing.T) {
 // TestP27_OpenPrimaryOfOneThatLostItsReplicas: a semi-synchronous primary whose replicas were taken by another says of itself that
 // it takes writes, and what is written there is never committed.
 func TestP27_OpenPrimaryOfOneThatLostItsReplicas(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	clients := map[Strategy]*rowlock.Client{}
@@ -170,6 +173,7 @@ func TestP27_OpenPrimaryOfOneThatLostItsReplicas(t *testing.T) {
 
 // TestPrimaryDialer: a pool of the program's goes to the primary too, and statements that hang on the old one end.
 func TestPrimaryDialer(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	dialer, err := NewPrimaryDialer(l.MemberDSNs())

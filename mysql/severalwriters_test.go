@@ -9,11 +9,13 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // TestP1_SeveralWriters: programs that write to different nodes of Galera want the same keys at once. Each key has one holder
 // at a time, and its tokens rise in the order of its grants.
 func TestP1_SeveralWriters(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	const grants = 80 // of each key on each node
 	l := newClusterLab(t, testserver.MariaDBGalera3)
@@ -93,10 +95,10 @@ func (k *wantedKey) enter(t *testing.T, c *rowlock.Client, lease *rowlock.Lease)
 		k.moved++
 	}
 	if k.inside != nil && k.inside.Err() == nil {
-		t.Errorf("P1: two trust to hold %q: token %d beside %d", lease.Key(), lease.Token(), k.inside.Token())
+		locktest.Breach(t, "P1", "two trust to hold %q: token %d beside %d", lease.Key(), lease.Token(), k.inside.Token())
 	}
 	if lease.Token() <= k.last {
-		t.Errorf("P3: token %d of %q after %d", lease.Token(), lease.Key(), k.last)
+		locktest.Breach(t, "P3", "token %d of %q after %d", lease.Token(), lease.Key(), k.last)
 	}
 	k.inside, k.last = lease, lease.Token()
 }

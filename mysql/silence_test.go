@@ -73,6 +73,7 @@ func deadIdle(t *testing.T, w *switcher, p program, lease *rowlock.Lease, ttl ti
 // All idle connections of a Store die without a word. The server is well, and so are
 // new connections: no lease is lost, and a free key can be had long before a TTL is over.
 func TestP26_DeadIdleConnections(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		l.store()
@@ -95,6 +96,7 @@ func TestP26_DeadIdleConnections(t *testing.T) {
 
 // The same on a pool of the program's, where the Store's next connections are dead too.
 func TestP26_DeadIdleConnectionsOfASharedPool(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		busy := premise(t, l)
@@ -126,6 +128,7 @@ func TestP26_DeadIdleConnectionsOfASharedPool(t *testing.T) {
 
 // Each step of the Store gets over a dead connection by itself, or says that it was silent.
 func TestP26_EachStepOnADeadConnection(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		l.store()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -40,6 +41,7 @@ func (l *lab) killSessions() (n int) {
 // renewal needs beside that, to prepare its connection, does not cost the lease: not all tries
 // begin anew, and none waits for a connection that it does not use.
 func TestP26_ConnectionsThatOpenSlowly(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		const ttl, kept, trip = 3 * time.Second, 8, 140 * time.Millisecond
@@ -63,6 +65,7 @@ func TestP26_ConnectionsThatOpenSlowly(t *testing.T) {
 // of what the renewal itself takes. It is not sent then: cut off it would take its connection with it, and so would each further try.
 // How long it takes to open one differs, so the time that tries get is sought.
 func TestP26_NoTimeForAStatement(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		const trip = 200 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -19,9 +20,7 @@ import (
 // at a time, tokens rise in the order of grants, and no deadlock, lock-wait time-out
 // or duplicate key reaches the caller.
 func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	testserver.Long(t)
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		ctx, stop := context.WithTimeout(context.Background(), 4*time.Second)

@@ -6,12 +6,14 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/locktest"
 )
 
 // TestP3_SuccessorClockBehind: the next primary's clock is three seconds behind, here that of the sessions there. The token of
 // VersionColumn rises all the same, because the row has the last one. That of UniqueInsert, whose row the release has removed, is
 // the next primary's time: it falls, which is the exception to P3.
 func TestP3_SuccessorClockBehind(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	strategies := []Strategy{VersionColumn, UniqueInsert}
@@ -38,7 +40,7 @@ func TestP3_SuccessorClockBehind(t *testing.T) {
 		after := take(storeAt(t, successor, Options{Strategy: strategy}, behind))
 		switch rises := after > before[strategy]; {
 		case strategy == VersionColumn && !rises:
-			t.Errorf("P3: token %d after %d", after, before[strategy])
+			locktest.Breach(t, "P3", "token %d after %d", after, before[strategy])
 		case strategy == UniqueInsert && rises:
 			t.Errorf("token %d of UniqueInsert after %d: is the exception to P3 none any more?", after, before[strategy])
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/schema"
 )
 
@@ -58,6 +59,7 @@ var others = map[string][]string{
 // TestP9_ColumnsThatDrifted: a column of any of the tables that is not as the migration makes it is refused with its name, what it
 // is and what it must be. With DATETIME in the place of DATETIME(6) two programs would trust one key for up to half a second.
 func TestP9_ColumnsThatDrifted(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s := l.store()
@@ -100,6 +102,7 @@ func TestP9_ColumnsThatDrifted(t *testing.T) {
 
 // TestP9_TablesThatDrifted: what else makes statements fail, or lets two rows be one.
 func TestP9_TablesThatDrifted(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s := l.store()

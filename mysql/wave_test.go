@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
 
 // TestP26_AWaveOfReleases: two thousand leases with a short TTL are released at once.
 // The client's other leases live on, because releases share their statements.
 func TestP26_AWaveOfReleases(t *testing.T) {
+	testserver.Long(t)
 	each(t, func(t *testing.T, l *lab) {
 		const wave, others, ttl = 2000, 100, 3 * time.Second
 		store := l.store()
@@ -92,6 +94,7 @@ func (m machine) String() string {
 // premise watches what P26 asks for, a server that commits and a processor, until the
 // returned function is called.
 func premise(t *testing.T, l *lab) func() machine {
+	testserver.Long(t)
 	l.store() // makes the tables
 	config := l.config.Clone()
 	write := fmt.Sprintf("INSERT INTO %s (name,hold,owner,token,acquired_at,expires_at) VALUES ('premise',x'%032x','a',1,%[3]s,%[3]s) ON DUPLICATE KEY UPDATE owner=IF(owner='a','b','a')", l.table(), 1, row.Epoch)

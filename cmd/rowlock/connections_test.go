@@ -215,6 +215,7 @@ func TestRunOnOneConnection(t *testing.T) {
 // TestSixtyHosts: 60 hosts with the crontab of the guide on a server with 151 connections make each run once, in silence, and other
 // programs always get their connections.
 func TestSixtyHosts(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	const hosts, most = 60, 151
 	server := testserver.Start(t, testserver.MySQL, fmt.Sprintf("--max-connections=%d", most))

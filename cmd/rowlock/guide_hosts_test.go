@@ -16,6 +16,7 @@ import (
 // late and of which one is killed while its job runs, begins one run a tick. A tick whose calls the machine
 // has made late is not judged.
 func TestGuideThreeHosts(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	// A call may be late by early, and the hosts still agree on the tick: 2*early + early < period/2, and
 	// period - 2*early - early > period/2.

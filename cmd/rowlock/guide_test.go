@@ -243,6 +243,7 @@ func TestGuideInstall(t *testing.T) {
 
 // TestGuideDist: make dist makes the program for the three systems, under names that say which; here it is made for this one.
 func TestGuideDist(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	plan, err := exec.Command("make", "--no-print-directory", "-C", filepath.Join("..", ".."), "-n", "dist").Output()
 	must(t, err)

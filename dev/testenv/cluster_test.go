@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/dev/testenv"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // clusterKinds are those that have members which take turns at being written to.
@@ -23,6 +24,7 @@ func clusterKinds() (kinds []testenv.Kind) {
 
 // startCluster skips where a cluster cannot be made: it takes programs of this machine, not containers.
 func startCluster(t *testing.T, kind testenv.Kind) *testenv.Server {
+	testserver.Long(t)
 	t.Helper()
 	s, err := testenv.Start(t.Context(), kind)
 	skipUnavailable(t, err)
@@ -131,6 +133,7 @@ func TestNoCluster(t *testing.T) {
 // TestFailoverForgets: what tells asynchronous replicas from semi-synchronous ones. The replicas receive nothing for a
 // moment, the primary acknowledges a write or does not, and dies.
 func TestFailoverForgets(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLAsync, testenv.MySQLSemiSync} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := startCluster(t, kind)
@@ -167,6 +170,7 @@ func TestFailoverForgets(t *testing.T) {
 // TestRejoined: a member that was frozen takes part for the others too when Rejoin returns: where they have left it behind, and
 // it does not know that yet, the next that fails would leave no majority.
 func TestRejoined(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLGroup3, testenv.MariaDBGalera3} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := startCluster(t, kind)
@@ -187,6 +191,7 @@ func TestRejoined(t *testing.T) {
 // TestMemberCutOff: a member that its clients reach and the others do not is replaced, and comes back. What it is told to
 // write meanwhile is written nowhere.
 func TestMemberCutOff(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLSemiSync, testenv.MySQLGroup3, testenv.MariaDBGalera3} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := troubled(t, kind)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/dev/testenv"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestServer takes a server of each kind through its life. Which way it comes from is told by ROWLOCK_TEST_MODE: CI
@@ -17,6 +18,9 @@ func TestServer(t *testing.T) {
 			continue // see TestCluster
 		}
 		t.Run(string(kind), func(t *testing.T) {
+			if kind == testenv.Mongo3 {
+				testserver.Long(t)
+			}
 			data := t.TempDir()
 			t.Setenv("ROWLOCK_TEST_DATA", data)
 			onlyLoopback(t)
@@ -65,6 +69,7 @@ func TestServer(t *testing.T) {
 
 // TestMembers kills one node of three: the others go on, and it comes back.
 func TestMembers(t *testing.T) {
+	testserver.Long(t)
 	s := start(t, testenv.Mongo3)
 	c := connect(t, s)
 	must(t, "insert", c.insert("a"))

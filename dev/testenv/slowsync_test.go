@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/dev/testenv"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestSlowSync: no commit takes less than the sync that it waits for, and many share one.
 func TestSlowSync(t *testing.T) {
+	testserver.Long(t)
 	const delay, commits, clients = 20 * time.Millisecond, 5, 32
 	t.Setenv("ROWLOCK_TEST_SYNC", delay.String())
 	for _, kind := range []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo} {

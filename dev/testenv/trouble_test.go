@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/rowlock/rowlock/dev/testenv"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 func troubled(t *testing.T, kind testenv.Kind) *testenv.Server {
@@ -66,6 +67,7 @@ func clockOf(t *testing.T, s *testenv.Server) func() time.Time {
 // TestClock: the server's clock is set, ahead and behind, also over a restart, and is the machine's again; waits last as
 // long as they should meanwhile.
 func TestClock(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +133,7 @@ func TestNoTrouble(t *testing.T) {
 
 // TestDisk: while the disk is full nothing is committed; when there is room the server works again, mongod after a start.
 func TestDisk(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQL, testenv.MariaDB, testenv.Mongo} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +157,7 @@ func TestDisk(t *testing.T) {
 
 // TestCutOff: a primary that is cut off from the others answers clients and is replaced; later all are one set again.
 func TestCutOff(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	s := troubled(t, testenv.Mongo3)
 	u, err := url.Parse(s.DSN())

@@ -35,6 +35,7 @@ func TestServer(t *testing.T) {
 
 // TestCluster drives a cluster of its own.
 func TestCluster(t *testing.T) {
+	testserver.Long(t)
 	s := testserver.Start(t, testserver.MySQLAsync)
 	if n := len(s.MemberDSNs()); n != 2 || s.LeavingDSN() == "" || s.Primary() != 0 {
 		t.Fatalf("%d members, leaving address %q", n, s.LeavingDSN())

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/ui"
 )
 
@@ -57,6 +58,7 @@ func TestLive(t *testing.T) {
 
 // TestPause: a user who pauses is left alone until going on.
 func TestPause(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh})
 	s.visit("")
 	s.until(`document.getElementById("live").innerText.startsWith("Live")`)
@@ -73,6 +75,7 @@ func TestPause(t *testing.T) {
 
 // TestKeyPage: the page of a key follows it from holder to holder.
 func TestKeyPage(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh})
 	s.visit("key?k=" + id("report"))
 	s.until(`document.querySelector("dl").innerText.includes("free")`)
@@ -84,6 +87,7 @@ func TestKeyPage(t *testing.T) {
 
 // TestFree: a user ends a hold, from the list to the result, by the keyboard alone.
 func TestFree(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh, MayFree: func(*http.Request) (string, bool) { return "ada", true }})
 	lease := s.lock("web-1", "report")
 	s.visit("")
@@ -141,6 +145,7 @@ var nasty = []string{
 
 // TestNastyKeys: keys and owners are shown as text, also those that come by the stream.
 func TestNastyKeys(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh})
 	s.visit("")
 	s.until(`document.getElementById("live").innerText.startsWith("Live")`)
@@ -186,6 +191,7 @@ const contrast = `(() => {
 
 // TestSchemes: the page is light or dark as the user wants it, and its text can be read in both.
 func TestSchemes(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh, MayFree: func(*http.Request) (string, bool) { return "", true }})
 	s.lock("web-1", "report")
 	s.lock("web-2", "silent", rowlock.NoRenew())
@@ -212,6 +218,7 @@ func TestSchemes(t *testing.T) {
 
 // TestNarrow: on a screen of 320 pixels nothing is cut off, however long the keys are.
 func TestNarrow(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh, MayFree: func(*http.Request) (string, bool) { return "ada", true }})
 	for _, key := range nasty {
 		s.lock(strings.Repeat("owner", 40), key)
@@ -228,6 +235,7 @@ func TestNarrow(t *testing.T) {
 // TestScreenReader: what the browser tells a screen reader: a table with a name, heads of columns and rows, also on a
 // narrow screen; names of all controls; one line that is read out when it changes.
 func TestScreenReader(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh})
 	s.lock("web-1", "report")
 	for _, width := range []int64{1200, 320} {
@@ -283,6 +291,7 @@ func TestScreenReader(t *testing.T) {
 
 // TestWithoutScript: the page is whole, and says how it reloads.
 func TestWithoutScript(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh})
 	s.lock("web-1", "report")
 	_, err := chromedp.Call(s.tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})

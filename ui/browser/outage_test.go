@@ -3,12 +3,14 @@ package browser_test
 import (
 	"testing"
 
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/ui"
 )
 
 // TestOutage: a page that was opened while the database does not answer says nothing of keys until it does; while it does
 // not again, what it said last stands still.
 func TestOutage(t *testing.T) {
+	testserver.Long(t)
 	for name, target := range map[string]string{"list": "", "key": "key?k=" + id("report")} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, ui.Options{Refresh: refresh})

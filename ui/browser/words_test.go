@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/ui"
 )
 
@@ -36,6 +37,7 @@ const broken = `(() => {
 
 // TestNoWordBroken: on wide and narrow screens no word, duration or part of a key is broken, and nothing is cut off.
 func TestNoWordBroken(t *testing.T) {
+	testserver.Long(t)
 	s := open(t, ui.Options{Refresh: refresh, Database: "production_shop @ database-1.internal.example.com:3306 (strategy version)"})
 	for key, owner := range map[string]string{
 		"import/customers": "billing-7c9f-prod", "invoices/2026-11": "reports-4", "shop:import/customers-of-the-north/2026-11-27": "web-production-eu-west-1-7c9f",

@@ -1,66 +1,117 @@
-// Command reruns names the tests that failed at their first run and passed at their second, and fails if no load of the
-// machine excuses one of them.
+// Command reruns runs each failed test again, alone, up to twice: what then passes is flaky, and refuses nothing.
 //
-//	reruns FILE…
+//	reruns REPORT.json…
 //
-// FILEs are what `go test -json` prints. It runs in the project's root, because it looks into the sources for what is a
-// failure and what is a log line: both print alike.
-//
-// No load excuses a data race, a message that names a promise which time cannot break (two holders, a token going back,
-// a stale commit), and any failure of a test that is named after such a promise, unless all that it says is that a time
-// ran out. What is left are tests of time, and waits that ended, which a busy machine can break.
+// A report is what `go test -json` printed of one unit; beside it REPORT.args has the folder and the flags of that run, a line each.
+// Never excused are a data race, a breach (locktest.Breach: two holders, a token going back, a stale commit, a late signal of a loss),
+// and a package that failed without a failed test: it did not compile, or it did not come to its end.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+)
+
+// tries is how often a failed test is run again. most is how many are: if more fail, then a server or the machine is broken.
+const (
+	tries = 2
+	most  = 60
 )
 
 func main() {
-	code, err := report(os.Stdout, ".", os.Args[1:])
+	bad, err := judge(os.Stdout, os.Args[1:], alone)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reruns:", err)
-		code = 2
+		os.Exit(2)
 	}
-	os.Exit(code)
+	if bad > 0 {
+		os.Exit(1)
+	}
 }
 
-// report reads the files, writes what failed, and returns 1 if something of it is not excused.
-func report(w io.Writer, root string, files []string) (int, error) {
+// judge reads the reports, runs again what failed, says what came of it, and counts what is not excused.
+func judge(w io.Writer, files []string, again func(args []string, t test) ([]byte, error)) (bad int, err error) {
 	if len(files) == 0 {
 		return 0, fmt.Errorf("no test reports: were the tests run?")
 	}
+	refuse := func(format string, args ...any) {
+		bad++
+		fmt.Fprintf(w, "reruns: REFUSED: "+format+"\n", args...)
+	}
+	type failure struct {
+		test
+		args []string
+	}
 	var failed []failure
-	races := 0
 	for _, file := range files {
-		f, err := os.Open(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return 0, err
 		}
-		found, raced, err := parse(f)
-		f.Close()
+		args, err := os.ReadFile(strings.TrimSuffix(file, ".json") + ".args")
+		if err != nil {
+			return 0, err
+		}
+		r, err := read(text)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", file, err)
 		}
-		failed = append(failed, found...)
-		races += raced
-	}
-	bad := 0
-	for _, f := range failed {
-		verdict, why := "a busy machine can break it", f.broken(sources{root})
-		if why != "" {
-			verdict = "NOT EXCUSED: " + why
-			bad++
+		for _, why := range r.never {
+			refuse("%s", why)
 		}
-		fmt.Fprintf(w, "reruns: %s %s failed once or more; %s\n", f.pkg, f.test, verdict)
+		for _, t := range r.failed {
+			failed = append(failed, failure{t, strings.Fields(string(args))})
+		}
 	}
-	switch {
-	case bad > 0 || races > 0:
-		fmt.Fprintf(w, "reruns: %d failures and %d data races that no load excuses, if they showed only once\n", bad, races)
-		return 1, nil
-	case len(failed) == 0:
+	if len(failed) > most {
+		refuse("%d tests failed, too many to run them again", len(failed))
+		failed = nil
+	}
+	var flaky []test
+next:
+	for _, f := range failed {
+		for try := range tries {
+			fmt.Fprintf(w, "reruns: %s failed; alone, try %d of %d\n", f.test, try+1, tries)
+			said, err := again(f.args, f.test)
+			r, bad := read(said)
+			switch {
+			case bad != nil:
+				return 0, fmt.Errorf("%s: %w\n%s", f.test, bad, said)
+			case len(r.never) > 0:
+				refuse("%s", strings.Join(r.never, "\n"))
+				continue next
+			case err == nil && r.passed[f.test]:
+				flaky = append(flaky, f.test)
+				continue next
+			}
+			fmt.Fprintf(w, "%s", r.output)
+		}
+		refuse("%s failed %d times", f.test, 1+tries)
+	}
+	for _, t := range flaky {
+		fmt.Fprintf(w, "reruns: flaky: %s\n", t)
+	}
+	if len(flaky)+bad == 0 {
 		fmt.Fprintln(w, "reruns: every test passed at its first run")
 	}
-	return 0, nil
+	return bad, nil
+}
+
+// alone runs one test.
+func alone(args []string, t test) ([]byte, error) {
+	parts := strings.Split(t.name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	c := exec.Command("go", append(append([]string{"test", "-json", "-count=1", "-timeout=20m"}, args[1:]...), "-run", strings.Join(parts, "/"), t.pkg)...)
+	c.Dir, c.Env = args[0], append(os.Environ(), "GOWORK=off")
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, os.Stderr
+	err := c.Run()
+	return out.Bytes(), err
 }

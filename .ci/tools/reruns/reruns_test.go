@@ -3,23 +3,26 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-const backend = module + "/mysql"
+const pkg = "example.com/a"
+
+// end is the end of a package that failed.
+const end = `{"Action":"fail","Package":"` + pkg + `"}` + "\n"
 
 // run makes what `go test -json` prints of one run of one test: the lines that it said, and its end.
-func run(pkg, test, end string, said ...string) string {
+func run(name, end string, said ...string) string {
 	var b strings.Builder
 	event := func(action, output string) {
-		text, _ := json.Marshal(map[string]string{"Action": action, "Package": pkg, "Test": test, "Output": output})
+		text, _ := json.Marshal(map[string]string{"Action": action, "Package": pkg, "Test": name, "Output": output})
 		b.Write(append(text, '\n'))
 	}
 	event("run", "")
-	event("output", "=== RUN   "+test+"\n")
 	for _, line := range said {
 		event("output", line+"\n")
 	}
@@ -27,119 +30,82 @@ func run(pkg, test, end string, said ...string) string {
 	return b.String()
 }
 
-// judge writes the reports into files, and gives what report says of them.
-func judge(t *testing.T, texts ...string) (code int, said string) {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range map[string]string{
-		"mysql/guard_test.go": "package x\n\tt.Logf(\"granted %v\", d)\n\tt.Errorf(\"granted %v\", d)\n",
-		"locktest/env.go":     "package x\n\tt.Log(err)\n",
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var files []string
-	for _, text := range texts {
-		file := filepath.Join(t.TempDir(), "a.json")
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
-	}
-	var out bytes.Buffer
-	code, err := report(&out, root, files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, out.String()
-}
-
-// Each failed once and passed at its second run.
-func TestNoLoadExcuses(t *testing.T) {
-	for name, c := range map[string]struct{ test, said string }{
-		"a promise and a colon":                   {"TestGuard", "    guard_test.go:77: P4: committed after the takeover"},
-		"a promise and a comma":                   {"TestGuard", "    guard_test.go:77: P4, mysql version: a statement was sent in the transaction"},
-		"two promises":                            {"TestFrozen", "    exclusion.go:136: P1, P2: token 7 was trusted for 3ms after token 8 was granted"},
-		"a test of a promise without a prefix":    {"TestP13_LostReplyToTheCommit", "    once_test.go:9: fn was called 2 times for a commit that was executed"},
-		"a case of a promise without a prefix":    {"TestConformance/memory/P7_EverythingFlaky", "    lostreply.go:176: release: rowlock: released"},
-		"a subtest of a test of a promise":        {"TestP4_Soak/version", "    soak_test.go:9: 7 of 8 updates are there"},
-		"two holders by P2, seen as nil":          {"TestP2_Loss/P2_RenewalHangs", `    loss.go:101: P2: "k" was granted to another and Err of the old lease is <nil>, want ErrLost for reason expired`},
-		"two holders by P2":                       {"TestP2_Loss/P2_RenewalFails", `    loss.go:147: P2: "k" was granted to another and Err of the old lease is nil`},
-		"two holders by P2, at MaxHold":           {"TestP2_Loss/P2_ReasonMaxHold", "    reasons.go:133: P2: the key was granted to another, and the lease that MaxHold ends says nothing"},
-		"a frozen process":                        {"TestP2_FrozenProcess", "    frozen.go:40: P2: a frozen process trusted its lease 2ms after another had the key"},
-		"a frozen leader":                         {"TestP24_Frozen", "    lead.go:198: P2: a frozen leader trusted its lease 2ms after another led"},
-		"two holders after a failover":            {"TestP2_FrozenPrimary", `    forupdate_failover_test.go:48: P2: two trust to hold "held": granted 3s after the next primary was there`},
-		"two holders on two nodes":                {"TestGalera", "    clusters_test.go:107: P2: a key is held on one node (<nil>) and was granted on another"},
-		"a reader beside a writer":                {"TestModes", "    modes.go:9: P16: a reader was granted \"k\" while a writer holds it"},
-		"a race":                                  {"TestStats", "    testing.go:1712: race detected during execution of test"},
-		"a race that testing did not sum up":      {"TestStats", "WARNING: DATA RACE"},
-		"a time that ran out, and something more": {"TestP3_Tokens", "    a_test.go:1: acquire: context deadline exceeded\n    a_test.go:2: token 3 after 4"},
-		"a time that ran out, and a count":        {"TestP13_Once", "    once_test.go:193: P13, version: after context deadline exceeded: 2 effects"},
-		"a lost lease, and a count":               {"TestP4_InTx", "    intx_test.go:160: P4, version: rowlock: lease of \"k\" (token 1) lost: it was not renewed within its TTL, committed 2 times"},
-		"a panic":                                 {"TestP1_Exclusion", "panic: assignment to entry in nil map"},
-		"a line of a source that is not there":    {"TestP4_Soak", "    gone_test.go:2: granted 1.2s after the kill"},
+func TestJudge(t *testing.T) {
+	failed := run("TestA", "fail", "    a_test.go:1: no")
+	for name, c := range map[string]struct {
+		report string
+		again  []string // what each further run prints; the last of them passes if it says so
+		bad    int
+		said   string
+	}{
+		"nothing failed":                 {run("TestA", "pass", "    a_test.go:1: logged"), nil, 0, "passed at its first run"},
+		"it passes at the second try":    {failed, []string{run("TestA", "pass")}, 0, "flaky: example.com/a TestA"},
+		"it passes at the third try":     {failed, []string{failed, run("TestA", "pass")}, 0, "flaky: example.com/a TestA"},
+		"it never passes":                {failed, []string{failed, failed}, 1, "TestA failed 3 times"},
+		"it is not there any more":       {failed, []string{run("TestB", "pass"), run("TestB", "pass")}, 1, "TestA failed 3 times"},
+		"a subtest failed, and is again": {run("TestA/b", "fail") + run("TestA", "fail"), []string{run("TestA/b", "pass")}, 0, "flaky: example.com/a TestA/b"},
+		"a data race":                    {run("TestA", "pass", "WARNING: DATA RACE"), nil, 1, "data race"},
+		"a breach":                       {run("TestA", "fail", "    a_test.go:1: BREACH P1: two holders"), []string{run("TestA", "pass")}, 1, "BREACH P1: two holders"},
+		"a breach at the second try":     {failed, []string{run("TestA", "fail", "    a.go:1: BREACH P3: token 3 after 4")}, 1, "BREACH P3"},
+		"a panic":                        {run("TestA", "fail", "panic: nil map") + end, []string{run("TestA", "pass")}, 1, "panic: nil map"},
+		"a panic that was printed only":  {run("TestA", "pass", "panic: nil map"), nil, 0, "passed at its first run"},
+		"a package that did not compile": {end, nil, 1, "failed without a failed test"},
+		"too many":                       {strings.Join(many(most+1), ""), nil, 1, "too many"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, said := judge(t, run(backend, c.test, "fail", strings.Split(c.said, "\n")...)+run(backend, c.test, "pass"))
-			if code != 1 {
-				t.Errorf("code %d, want 1:\n%s", code, said)
+			file := filepath.Join(t.TempDir(), "a.json")
+			if err := errors.Join(os.WriteFile(file, []byte(c.report), 0o644), os.WriteFile(strings.TrimSuffix(file, "json")+"args", []byte(".\n-short\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			next := 0
+			bad, err := judge(&out, []string{file}, func(args []string, again test) ([]byte, error) {
+				said := c.again[next]
+				next++
+				if strings.Join(args, " ") != ". -short" {
+					t.Errorf("run with %v", args)
+				}
+				if strings.Contains(said, `"fail"`) {
+					return []byte(said), errors.New("exit code 1")
+				}
+				return []byte(said), nil
+			})
+			if err != nil || bad != c.bad || !strings.Contains(out.String(), c.said) {
+				t.Errorf("%d refused, %v, want %d and %q:\n%s", bad, err, c.bad, c.said, out.String())
 			}
 		})
 	}
 }
 
-func TestExcused(t *testing.T) {
-	for name, c := range map[string]struct{ test, said string }{
-		"a time of another promise":          {"TestP12_Close", "    closing.go:36: P12: close: context deadline exceeded"},
-		"a signal that was late":             {"TestP2_DoneWithoutALook", "    loss_test.go:164: Done closed 3.1s after the freeze"},
-		"a deadline":                         {"TestP1_Exclusion/P1_LostUpdateCounter", "    exclusion.go:42: acquire: rowlock: acquire \"k\": context deadline exceeded"},
-		"a deadline of a promise":            {"TestP8_Conflicts", "    deadlocks.go:77: P8: acquire: context deadline exceeded"},
-		"a deadline of MongoDB's driver":     {"TestP3_Tokens", "    a_test.go:1: server selection error: context deadline exceeded, current topology: { Type: ReplicaSetNoPrimary, Servers: [{ Addr: a:1 }, ] }"},
-		"a wait":                             {"TestP4_Soak", "    conn_test.go:64: still not: a statement waits"},
-		"a wait of the suite":                {"TestP7_LostReply/P7_LateRequest", "    env.go:120: after 45s still not: the key is free"},
-		"a child":                            {"TestP7_LostReply", "    process.go:86: a child said nothing for 1m30s"},
-		"within":                             {"TestP5_Stale", "    a_test.go:9: the server did not answer within 10s"},
-		"a deadline at MongoDB's pool":       {"TestConformance/P16_TrustNeverOverlaps", "    modes.go:77: acquire: acquire \"k\": context deadline exceeded: mongo: check: reach the server on db.locks: context deadline exceeded (timed out while checking out a connection from connection pool: context deadline exceeded; total connections: 4, maxPoolSize: 0, idle connections: 0, wait duration: 279.15ms)"},
-		"a deadline after injected faults":   {"TestConformance/P16_EverythingFlaky", "    modes.go:77: acquire: acquire \"k\": context deadline exceeded: locktest: injected fault"},
-		"a lease that a slow machine lost":   {"TestP5_Stale", "    stale.go:183: P5: the new holder: rowlock: lease of \"k\" (token 1) lost: it was not renewed within its TTL: context deadline exceeded"},
-		"a deadline beside a log line":       {"TestP4_Soak", "    guard_test.go:2: granted 4ms\n    env.go:2: again\n    env.go:139: acquire: context deadline exceeded"},
-		"a deadline with something below it": {"TestP4_Soak", "    env.go:139: acquire: k:\n        context deadline exceeded"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, said := judge(t, run(backend, c.test, "fail", strings.Split(c.said, "\n")...)+run(backend, c.test, "pass"))
-			if code != 0 || !strings.Contains(said, c.test+" failed once or more") {
-				t.Errorf("code %d, want 0 and the test's name:\n%s", code, said)
-			}
-		})
+func many(n int) (texts []string) {
+	for i := range n {
+		texts = append(texts, run("Test"+string(rune('A'+i)), "fail"))
 	}
-}
-
-// A failed subtest makes those around it fail, which have nothing to say. A test that passes may say what it likes.
-func TestOuterTests(t *testing.T) {
-	outer, inner := "TestP1_Exclusion", "TestP1_Exclusion/P1_LostUpdateCounter"
-	both := run(backend, inner, "fail", "    a_test.go:1: acquire: context deadline exceeded")
-	code, said := judge(t, strings.Replace(run(backend, outer, "fail"), `{"Action":"fail"`, both+`{"Action":"fail"`, 1))
-	if code != 0 || strings.Count(said, "failed once or more") != 2 {
-		t.Errorf("code %d, want 0 and two names:\n%s", code, said)
-	}
-	code, said = judge(t, run(backend, "TestP4_Soak", "pass", "    a_test.go:1: P4: this is only logged"), run(backend, inner, "skip"))
-	if code != 0 || said != "reruns: every test passed at its first run\n" {
-		t.Errorf("code %d, want 0:\n%s", code, said)
-	}
+	return texts
 }
 
 func TestReportsThatCannotBeRead(t *testing.T) {
-	if _, err := report(&bytes.Buffer{}, ".", nil); err == nil {
-		t.Error("no files: no error")
+	empty := filepath.Join(t.TempDir(), "a.json")
+	_ = os.WriteFile(empty, nil, 0o644)
+	_ = os.WriteFile(strings.TrimSuffix(empty, "json")+"args", []byte("."), 0o644)
+	for _, files := range [][]string{nil, {"none.json"}, {empty}} {
+		if _, err := judge(&bytes.Buffer{}, files, nil); err == nil {
+			t.Errorf("%v: no error", files)
+		}
 	}
-	if _, err := report(&bytes.Buffer{}, ".", []string{filepath.Join(t.TempDir(), "none.json")}); err == nil {
-		t.Error("no such file: no error")
-	}
-	if _, _, err := parse(strings.NewReader("this is no JSON\n")); err == nil {
+	if _, err := read([]byte("this is no JSON\n")); err == nil {
 		t.Error("no JSON: no error")
+	}
+}
+
+// TestAlone runs a real test.
+func TestAlone(t *testing.T) {
+	said, err := alone([]string{".", "-short"}, test{"github.com/rowlock/rowlock/tools/reruns", "TestJudge/a_data_race"})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	r, err := read(said)
+	if err != nil || !r.passed[test{"github.com/rowlock/rowlock/tools/reruns", "TestJudge/a_data_race"}] || len(r.passed) != 2 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -17,7 +17,11 @@ func TestLockIsAQuestionOfPlaces(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	modes := []history.Event{{}, {Mode: history.Shared}, {Mode: history.Shared}, {Mode: history.Slot}, {Mode: history.Slot, Slot: 1}}
 	var good, bad, several int
-	for round := range 40000 {
+	rounds := 40_000
+	if testing.Short() {
+		rounds = 4000
+	}
+	for round := range rounds {
 		var list []span
 		for range 2 + r.IntN(5) {
 			a := modes[0]

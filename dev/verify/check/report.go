@@ -57,9 +57,13 @@ func Report(folder string, violations []Violation, events []history.Event) error
 	return os.WriteFile(filepath.Join(to, "all.txt"), []byte(all.String()), 0o644)
 }
 
-// String is a violation in a line.
+// String is a violation in a line. It begins with BREACH, as locktest.Breach does, where no load of the machine can be the cause.
 func (v Violation) String() string {
-	return fmt.Sprintf("%s (%s), space %s, key %q: %s", v.Promise, v.Checker, v.Space, v.Key, v.Text)
+	text := ""
+	if slices.Contains([]string{"P1", "P2", "P3", "P4", "P16", "P17", "P20"}, v.Promise) {
+		text = "BREACH "
+	}
+	return text + fmt.Sprintf("%s: %s, space %s, key %q: %s", v.Promise, v.Checker, v.Space, v.Key, v.Text)
 }
 
 // origin says how to make the round again.

@@ -8,14 +8,23 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/dev/verify/history"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 var simulated = Options{Spaces: map[string]history.Space{"version": {Strategy: "version", TTL: simulatedTTL}}}
 
+// seeds is n, and in the short tier a fifth of it.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // What a right lock did is accepted.
 func TestSimulated(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
+	for seed := range seeds(40) {
 		for _, v := range Run(simulate(seed, "k", 3, 4, 600), simulated) {
 			t.Errorf("seed %d: %v", seed, v)
 		}
@@ -46,7 +55,7 @@ func TestSimulatedAndBroken(t *testing.T) {
 		{"orphan", is(history.Observe, history.Held), func(e *history.Event) { e.Begin += 30 * simulatedTTL; e.End += 30 * simulatedTTL }},
 		{"shape", is(history.Look, history.OK), func(e *history.Event) { e.Lease += 100000 }},
 	} {
-		for seed := range uint64(10) {
+		for seed := range seeds(10) {
 			events := simulate(seed, "k", 3, 4, 600)
 			var candidates []int
 			for i, e := range events[:len(events)-10] {
@@ -86,6 +95,7 @@ func change(events []history.Event, i int, do func(*history.Event)) {
 // A large round is judged in a time that can be waited for. The bound is there for a
 // checker that takes time by the square or worse; what it took is logged.
 func TestSpeed(t *testing.T) {
+	testserver.Long(t)
 	var events []history.Event
 	for key := range 50 {
 		workers := 2
@@ -107,6 +117,7 @@ func TestSpeed(t *testing.T) {
 
 // Bad histories are found in a time that can be waited for, too.
 func TestSpeedOfBad(t *testing.T) {
+	testserver.Long(t)
 	events := simulate(1, "k", 3, 8, 8000)
 	for i, e := range events {
 		if i > 4000 && e.Kind == history.Read {

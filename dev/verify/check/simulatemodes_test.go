@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/dev/verify/history"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // simulateModes makes the history of a key as a right lock would that readers, slots and
@@ -87,7 +88,7 @@ func (s *simulation) releaseOf(a history.Event, at time.Duration) time.Duration 
 // What a right lock with readers and slots did is accepted.
 func TestSimulatedModes(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
+	for seed := range seeds(40) {
 		for _, v := range Run(simulateModes(seed, "k", 60), simulated) {
 			t.Errorf("seed %d: %v", seed, v)
 		}
@@ -117,7 +118,7 @@ func TestSimulatedModesAndBroken(t *testing.T) {
 		{[]string{"ledger"}, is(history.Ledger, history.Slot), func(e *history.Event) { e.Value++ }},
 		{[]string{"lock", "phases"}, func(e history.Event) bool { return e.Kind == history.Release && e.Token%8192 != 1024 }, later},
 	} {
-		for seed := range uint64(10) {
+		for seed := range seeds(10) {
 			events := simulateModes(seed, "k", 60)
 			var candidates []int
 			for i, e := range events {
@@ -141,6 +142,7 @@ func TestSimulatedModesAndBroken(t *testing.T) {
 
 // A key with many readers is judged in a time that can be waited for.
 func TestSpeedOfModes(t *testing.T) {
+	testserver.Long(t)
 	events := simulateModes(1, "k", 3000)
 	start := time.Now()
 	if found := Run(events, simulated); len(found) > 0 {

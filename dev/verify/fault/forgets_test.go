@@ -12,12 +12,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/rowlock/rowlock/dev/testenv"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestServerForgetsCommits: a mongod that is started anew with its clock an hour on says of a commit that took effect that there was no such
 // transaction. It removes what it knows of sessions whose last write is older than TransactionRecordMinimumLifetimeMinutes (30) and which
 // config.system.sessions does not name; sessions are written there every five minutes. One that is to remember for longer does not.
 func TestServerForgetsCommits(t *testing.T) {
+	testserver.Long(t)
 	t.Run("by default", func(t *testing.T) { forgets(t, true) })
 	t.Run("as verify starts it", func(t *testing.T) { forgets(t, false, remembers...) })
 }

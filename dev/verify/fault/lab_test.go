@@ -20,6 +20,7 @@ import (
 
 	"github.com/rowlock/rowlock/dev/testenv"
 	"github.com/rowlock/rowlock/dev/verify/timed"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // lab is a server of one kind that the tests use one after the other, and a program
@@ -55,6 +56,7 @@ func TestMain(m *testing.M) {
 
 // each runs a test of a fault on every kind that it is for.
 func each(t *testing.T, name string, test func(t *testing.T, l *lab, f Fault)) {
+	testserver.Long(t)
 	i := slices.IndexFunc(All(), func(f Fault) bool { return f.Name == name })
 	if i < 0 {
 		t.Fatalf("no fault %s", name)

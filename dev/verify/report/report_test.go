@@ -42,7 +42,7 @@ func TestMarkdown(t *testing.T) {
 	if p.Failovers() != "" {
 		t.Error("failovers of a single server")
 	}
-	if found := strings.Join(p.Found(), "\n"); found != `mysql, seed 0x2a: P1 (lock), space version, key "k": two holders` {
+	if found := strings.Join(p.Found(), "\n"); found != `mysql, seed 0x2a: BREACH P1: lock, space version, key "k": two holders` {
 		t.Errorf("found: %s", found)
 	}
 	if p.Violations() != 1 || len(p.Failed()) != 1 {

@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/dev/verify/fault"
 	"github.com/rowlock/rowlock/dev/verify/history"
 	"github.com/rowlock/rowlock/dev/verify/workload"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 func TestMain(m *testing.M) {
@@ -61,6 +62,7 @@ func quick(kind testenv.Kind) (list []fault.Fault) {
 // TestRound: in rounds with faults much happens and no promise is broken. On a busy machine something may be missing in a short
 // one, so longer ones follow.
 func TestRound(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []testenv.Kind{testenv.MySQL, testenv.Mongo} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -149,6 +151,7 @@ func everyKind(t *testing.T, folder string) (missing []string) {
 
 // TestRoundFindsBugs: each deliberate bug is found, and what is found is kept.
 func TestRoundFindsBugs(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, bug := range workload.Bugs {
 		t.Run(bug, func(t *testing.T) {
@@ -187,6 +190,7 @@ func TestRoundFindsBugs(t *testing.T) {
 
 // TestRoundEnds: a round that is interrupted leaves no process behind.
 func TestRoundEnds(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	l := lab(t, testenv.MySQL)
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -200,6 +204,7 @@ func TestRoundEnds(t *testing.T) {
 // TestRoundOfFailovers: after failovers that lose nothing no promise is broken; asynchronous replicas forget what was
 // acknowledged, and a round finds that.
 func TestRoundOfFailovers(t *testing.T) {
+	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLSemiSync, testenv.MySQLAsync} {
 		t.Run(string(kind), func(t *testing.T) {
 			l := lab(t, kind)

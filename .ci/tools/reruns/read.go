@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// test is one test or subtest.
+type test struct{ pkg, name string }
+
+func (t test) String() string { return t.pkg + " " + t.name }
+
+// result is what a report says.
+type result struct {
+	failed []test   // without those that failed by a subtest of theirs
+	never  []string // what no load excuses
+	passed map[test]bool
+	output string // of the tests
+}
+
+// breach is what locktest.Breach begins with.
+var breach = regexp.MustCompile(`\bBREACH P\d+: .*`)
+
+// read reads what `go test -json` printed.
+func read(text []byte) (result, error) {
+	r := result{passed: make(map[test]bool)}
+	var output strings.Builder
+	failedIn := make(map[string]bool) // packages
+	raced := make(map[string]bool)
+	panicked := make(map[string]string)
+	outer := make(map[test]bool)
+	var failed []test
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 64<<20)
+	number := 0
+	for lines.Scan() {
+		number++
+		var e struct{ Action, Package, ImportPath, Test, Output string }
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return r, fmt.Errorf("line %d: %w", number, err)
+		}
+		t := test{e.Package, e.Test}
+		output.WriteString(e.Output)
+		if strings.Contains(e.Output, "WARNING: DATA RACE") && !raced[e.Package] {
+			raced[e.Package] = true
+			r.never = append(r.never, "a data race in "+t.String())
+		}
+		if said := breach.FindString(e.Output); said != "" {
+			r.never = append(r.never, t.String()+": "+said)
+		}
+		switch {
+		case e.Action == "pass" && e.Test != "":
+			r.passed[t] = true
+		case e.Action == "fail" && e.Test != "":
+			failed = append(failed, t)
+			failedIn[e.Package] = true
+			for name := e.Test; strings.Contains(name, "/"); {
+				name = name[:strings.LastIndex(name, "/")]
+				outer[test{e.Package, name}] = true
+			}
+		case strings.HasPrefix(e.Output, "panic: "):
+			panicked[e.Package] = t.String() + " ended the others by a " + strings.TrimSpace(e.Output)
+		case e.Action == "fail" && panicked[e.Package] != "":
+			r.never = append(r.never, panicked[e.Package])
+		case e.Action == "fail" && !failedIn[e.Package]:
+			r.never = append(r.never, e.Package+" failed without a failed test")
+		}
+	}
+	if number == 0 {
+		return r, fmt.Errorf("it is empty")
+	}
+	for _, t := range failed {
+		if !outer[t] {
+			r.failed = append(r.failed, t)
+		}
+	}
+	r.output = output.String()
+	return r, lines.Err()
+}
