@@ -78,10 +78,10 @@ next:
 		for try := range tries {
 			fmt.Fprintf(w, "reruns: %s failed; alone, try %d of %d\n", f.test, try+1, tries)
 			said, err := again(f.args, f.test)
-			r, bad := read(said)
+			r, unread := read(said)
 			switch {
-			case bad != nil:
-				return 0, fmt.Errorf("%s: %w\n%s", f.test, bad, said)
+			case unread != nil:
+				return 0, fmt.Errorf("%s: %w\n%s", f.test, unread, said)
 			case len(r.never) > 0:
 				refuse("%s", strings.Join(r.never, "\n"))
 				continue next

@@ -33,6 +33,7 @@ func read(text []byte) (result, error) {
 	raced := make(map[string]bool)
 	panicked := make(map[string]string)
 	outer := make(map[test]bool)
+	open := make(map[test]bool) // begun, and without an end
 	var failed []test
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 64<<20)
@@ -52,6 +53,14 @@ func read(text []byte) (result, error) {
 		if said := breach.FindString(e.Output); said != "" {
 			r.never = append(r.never, t.String()+": "+said)
 		}
+		if e.Test != "" {
+			switch e.Action {
+			case "run":
+				open[t] = true
+			case "pass", "fail", "skip":
+				delete(open, t)
+			}
+		}
 		switch {
 		case e.Action == "pass" && e.Test != "":
 			r.passed[t] = true
@@ -66,6 +75,8 @@ func read(text []byte) (result, error) {
 			panicked[e.Package] = t.String() + " ended the others by a " + strings.TrimSpace(e.Output)
 		case e.Action == "fail" && panicked[e.Package] != "":
 			r.never = append(r.never, panicked[e.Package])
+		case e.Action == "fail" && within(open, e.Package):
+			r.never = append(r.never, e.Package+" ended before its tests did")
 		case e.Action == "fail" && !failedIn[e.Package]:
 			r.never = append(r.never, e.Package+" failed without a failed test")
 		}
@@ -80,4 +91,14 @@ func read(text []byte) (result, error) {
 	}
 	r.output = output.String()
 	return r, lines.Err()
+}
+
+// within reports whether a test of the package is among tests.
+func within(tests map[test]bool, pkg string) bool {
+	for t := range tests {
+		if t.pkg == pkg {
+			return true
+		}
+	}
+	return false
 }

@@ -50,6 +50,7 @@ func TestJudge(t *testing.T) {
 		"a panic":                        {run("TestA", "fail", "panic: nil map") + end, []string{run("TestA", "pass")}, 1, "panic: nil map"},
 		"a panic that was printed only":  {run("TestA", "pass", "panic: nil map"), nil, 0, "passed at its first run"},
 		"a package that did not compile": {end, nil, 1, "failed without a failed test"},
+		"a package that was ended":       {failed + `{"Action":"run","Package":"example.com/a","Test":"TestB"}` + "\n" + end, []string{run("TestA", "pass")}, 1, "ended before its tests did"},
 		"too many":                       {strings.Join(many(most+1), ""), nil, 1, "too many"},
 	} {
 		t.Run(name, func(t *testing.T) {
