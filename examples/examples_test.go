@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,14 +190,12 @@ func TestFencedFiles(t *testing.T) {
 
 func TestNightly(t *testing.T) {
 	program := build(t, "nightly")
-	for kind, strategies := range map[string]string{testserver.MySQL: "version,unique,for-update", testserver.MariaDB: "version"} {
-		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
-			continue
-		}
+	strategies := map[string]string{testserver.MySQL: "version,unique,for-update", testserver.MariaDB: "version"}
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			pass(t, program, "-short", "-backend", kind, "-strategies", strategies)
+			pass(t, program, "-short", "-backend", kind, "-strategies", strategies[kind])
 		})
 	}
 }
@@ -221,14 +218,12 @@ func TestNightlyWithout(t *testing.T) {
 
 func TestOutbox(t *testing.T) {
 	program := build(t, "outbox")
-	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
-		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
-			continue
-		}
+	strategies := map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"}
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			pass(t, program, "-short", "-backend", kind, "-strategy", strategy)
+			pass(t, program, "-short", "-backend", kind, "-strategy", strategies[kind])
 		})
 	}
 }
@@ -242,14 +237,12 @@ func TestMongoOrders(t *testing.T) {
 // TestTransfer: with AcquireAll every transfer is made and no money is lost.
 func TestTransfer(t *testing.T) {
 	program := build(t, "transfer")
-	for kind, strategy := range map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"} {
-		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
-			continue
-		}
+	strategies := map[string]string{testserver.MySQL: "version", testserver.MariaDB: "for-update"}
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			pass(t, program, "-short", "-backend", kind, "-strategy", strategy)
+			pass(t, program, "-short", "-backend", kind, "-strategy", strategies[kind])
 		})
 	}
 }
@@ -257,14 +250,12 @@ func TestTransfer(t *testing.T) {
 // TestRW: nobody reads a torn list under a lock, and both sides get their turns.
 func TestRW(t *testing.T) {
 	program := build(t, "rw")
-	for kind, strategies := range map[string][]string{testserver.MySQL: {"version", "for-update"}, testserver.MariaDB: {"unique", "for-update"}} {
-		if !slices.Contains(testserver.Some(t, testserver.MySQL, testserver.MariaDB), kind) {
-			continue
-		}
+	strategies := map[string][]string{testserver.MySQL: {"version", "for-update"}, testserver.MariaDB: {"unique", "for-update"}}
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			testserver.DSN(t, kind)
-			for _, strategy := range strategies {
+			for _, strategy := range strategies[kind] {
 				t.Run(strategy, func(t *testing.T) { pass(t, program, "-short", "-backend", kind, "-strategy", strategy) })
 			}
 		})

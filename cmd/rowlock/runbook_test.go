@@ -403,29 +403,24 @@ func TestRunbook(t *testing.T) {
 			t.Errorf("no incident is known for the block %s", block.Name)
 			continue
 		}
-		for _, kind := range kindsOf(block.Name) {
-			for _, prompt := range prompts[kind] {
-				all := steps(block.Text, prompt)
-				switch {
-				case len(all) == 0:
-					t.Errorf("the block %s has no step at %s", block.Name, prompt)
-				case !of.sql || prompt != shell || kind != testserver.Mongo:
-					t.Run(block.Name+"/"+kind+"/"+prompt, func(t *testing.T) {
-						t.Parallel()
-						newScene(t, kind, of).follow(of, all)
-					})
+		t.Run(block.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, kind := range testserver.Some(t, kinds...) {
+				for _, prompt := range prompts[kind] {
+					all := steps(block.Text, prompt)
+					switch {
+					case len(all) == 0:
+						t.Errorf("the block %s has no step at %s", block.Name, prompt)
+					case !of.sql || prompt != shell || kind != testserver.Mongo:
+						t.Run(kind+"/"+prompt, func(t *testing.T) {
+							t.Parallel()
+							newScene(t, kind, of).follow(of, all)
+						})
+					}
 				}
 			}
-		}
+		})
 	}
-}
-
-// kindsOf are the servers on which a step of the runbook is tried: in the short tier one, which differs from step to step.
-func kindsOf(block string) []string {
-	if !testing.Short() {
-		return kinds
-	}
-	return kinds[len(block)%len(kinds):][:1]
 }
 
 // follow does steps and compares their answers with those of the page.

@@ -133,7 +133,6 @@ func TestNoCluster(t *testing.T) {
 // TestFailoverForgets: what tells asynchronous replicas from semi-synchronous ones. The replicas receive nothing for a
 // moment, the primary acknowledges a write or does not, and dies.
 func TestFailoverForgets(t *testing.T) {
-	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLAsync, testenv.MySQLSemiSync} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := startCluster(t, kind)
@@ -170,7 +169,6 @@ func TestFailoverForgets(t *testing.T) {
 // TestRejoined: a member that was frozen takes part for the others too when Rejoin returns: where they have left it behind, and
 // it does not know that yet, the next that fails would leave no majority.
 func TestRejoined(t *testing.T) {
-	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLGroup3, testenv.MariaDBGalera3} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := startCluster(t, kind)

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/dev/testenv"
-	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestHalfReceived: the primary dies in the middle of what it sends. Of its last transaction the replicas have the begin and
 // wait for the rest, for a minute where they are only told to stop.
 func TestHalfReceived(t *testing.T) {
-	testserver.Long(t)
 	for _, kind := range []testenv.Kind{testenv.MySQLSemiSync, testenv.MySQLAsync} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := startCluster(t, kind)
@@ -80,7 +78,6 @@ func half(t *testing.T, replicas []*sql.DB) bool {
 // TestSwitchWhileARowIsWaitedFor: the primary becomes read-only after the statements that are under way. One of them waits for a
 // row that a transaction has, whose next statement waits for the switch.
 func TestSwitchWhileARowIsWaitedFor(t *testing.T) {
-	testserver.Long(t)
 	s := startCluster(t, testenv.MySQLSemiSync)
 	c := connectSQL(t, s)
 	must(t, "insert", c.insert("row"))
@@ -108,7 +105,6 @@ func TestSwitchWhileARowIsWaitedFor(t *testing.T) {
 
 // TestSwitchToOneThatIsBehind: who has not received what was committed does not become the primary, however long that takes.
 func TestSwitchToOneThatIsBehind(t *testing.T) {
-	testserver.Long(t)
 	s := startCluster(t, testenv.MySQLSemiSync)
 	c := connectSQL(t, s)
 	next := (primary(t, s, -1) + 1) % s.Members()
