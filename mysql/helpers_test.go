@@ -140,7 +140,11 @@ func (l *lab) tryGuard(key string) (end func(), err error) {
 		which = " AND hold=x'" + hold + "'"
 	}
 	err = tx.QueryRow(fmt.Sprintf("SELECT token FROM %s FORCE INDEX (guard) WHERE token=%d AND name=x'%x'%s LOCK IN SHARE MODE", l.table(), token, key, which)).Scan(&token)
-	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }, err
+	if err != nil {
+		_ = tx.Rollback() // of a row that is gone it has locked the gap, into which the caller may write the row again
+		return nil, err
+	}
+	return func() { l.t.Helper(); must(l.t, tx.Rollback()) }, nil
 }
 
 // each runs f for both strategies that lock by a row, on both servers.
