@@ -23,7 +23,7 @@ var closing = []testCase{
 	{name: "P12_CloseEndsWaits", engine: true, run: closeEndsWaits},
 	{name: "P12_CloseWaitsForDo", engine: true, run: closeWaitsForDo},
 	{name: "P12_UseAfterClose", engine: true, run: useAfterClose},
-	{name: "P12_NoGoroutineLeft", run: noGoroutineLeft},
+	{name: "P12_NoGoroutineLeft", real: true, run: noGoroutineLeft},
 }
 
 func names(err error, key string) bool { return err != nil && strings.Contains(err.Error(), key) }

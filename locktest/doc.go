@@ -14,7 +14,8 @@
 //		t.Run("version", func(t *testing.T) { locktest.Run(t, harness(t)) })
 //	}
 //
-// An example is conformance_test.go of package memory; those of mysql and mongo have servers.
+// An example is conformance_test.go of mongo. A store in the memory of one process runs the suite in virtual time, by
+// [RunVirtual]: see conformance_test.go of package memory.
 //
 // # Plugging in a backend
 //

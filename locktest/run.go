@@ -1,8 +1,11 @@
 package locktest
 
 import (
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rowlock/rowlock/driver"
 )
@@ -12,7 +15,36 @@ import (
 // processes and servers.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	run(t, h,
+	run(t, h, all()...)
+}
+
+// RunVirtual runs the suite in virtual time, for a Store that lives in the memory of one process: nothing in it may wait for a
+// network or a process. Each case runs in a bubble of [testing/synctest], with the Harness, and so the lock space, that harness
+// makes there; what a case waits for takes no time. Without bubbles harness is called with the t of RunVirtual, to learn what the Store
+// can do, and for P12_NoGoroutineLeft, which needs real time. A call of the Store must take time, a millisecond of [time.Sleep]: some cases
+// work until a time has passed.
+func RunVirtual(t *testing.T, harness func(testing.TB) Harness) {
+	t.Helper()
+	e := newEnv(t, harness(t))
+	for _, c := range slices.Concat(all()...) {
+		switch {
+		case !e.runs(c):
+		case c.real:
+			t.Run(c.name, func(t *testing.T) { c.run(t, e) })
+		default:
+			t.Run(c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					t.Cleanup(func() { time.Sleep(time.Minute) }) // a bubble ends after all of its goroutines, also those that still sleep
+					c.run(t, newEnv(t, harness(t)))
+				})
+			})
+		}
+	}
+}
+
+// all are the groups of cases.
+func all() [][]testCase {
+	return [][]testCase{
 		exclusion, loss, reasons, frozen, // P1, P2
 		tokens, stale, giveUp, lostReply, // P3, P5, P6, P7
 		deadlocks, keys, reaper, // P8, P9, P10
@@ -25,7 +57,7 @@ func Run(t *testing.T, h Harness) {
 		holdTimes, turns, seam, seamBatch, hints,
 		seamLine, seamLineEnds, seamLineModes,
 		seamShared, seamPhase, seamSlots, seamGate, modeCases, sharedCases, phaseCases, slotCases, sharedGuards, groupModes, // the modes Shared and Slot
-	)
+	}
 }
 
 // testCase is one named case.
@@ -37,6 +69,12 @@ type testCase struct {
 
 	engine bool // about the engine, whatever the store does
 	long   bool // kills or freezes processes or servers, or makes very many rows
+	real   bool // needs real time
+}
+
+// runs reports whether the backend can run the case, and the tier of tests wants it.
+func (e *env) runs(c testCase) bool {
+	return (c.needs == nil || c.needs(e)) && !(testing.Short() && (c.long || c.engine && processes(e)))
 }
 
 // What a case may need.
@@ -81,7 +119,7 @@ func run(t *testing.T, h Harness, groups ...[]testCase) {
 	for _, cases := range groups {
 		for _, c := range cases {
 			switch {
-			case c.needs != nil && !c.needs(e), testing.Short() && (c.long || c.engine && processes(e)):
+			case !e.runs(c):
 			case c.alone:
 				alone = append(alone, c)
 			default:

@@ -68,6 +68,27 @@ type program struct {
 // Unwrap lets the lock space guard leases of the program.
 func (p program) Unwrap() driver.Store { return p.Store }
 
-func TestConformance(t *testing.T) { t.Parallel(); locktest.Run(t, harness(t)) }
+// trips is a program each of whose calls takes a millisecond: in virtual time, cases that work for some time end by it.
+type trips struct{ program }
+
+func (p trips) Acquire(ctx context.Context, r []driver.Request) ([]driver.Result, error) {
+	time.Sleep(time.Millisecond)
+	return p.program.Acquire(ctx, r)
+}
+
+func (p trips) Release(ctx context.Context, h []driver.Hold) ([]driver.Result, error) {
+	time.Sleep(time.Millisecond)
+	return p.program.Release(ctx, h)
+}
+
+// virtual is a lock space for a bubble.
+func virtual(t testing.TB) locktest.Harness {
+	h := harness(t)
+	open := h.Open
+	h.Open = func(t testing.TB) driver.Store { return trips{open(t).(program)} }
+	return h
+}
+
+func TestConformance(t *testing.T) { t.Parallel(); locktest.RunVirtual(t, virtual) }
 
 func BenchmarkStore(b *testing.B) { locktest.Bench(b, harness(b)) }

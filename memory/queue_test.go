@@ -13,7 +13,7 @@ import (
 
 // queueing is a program of a lock space whose server keeps those who wait, in order, and grants (driver.Queuer).
 type queueing struct {
-	program
+	trips
 	waiting *inServer
 }
 
@@ -24,7 +24,7 @@ type inServer struct {
 }
 
 func (q queueing) Limits() driver.Limits {
-	l := q.program.Limits()
+	l := q.trips.Limits()
 	l.Line, l.Queue = false, true
 	return l
 }
@@ -48,7 +48,7 @@ func (q queueing) Acquire(ctx context.Context, reqs []driver.Request) ([]driver.
 		}
 		free, at = append(free, r), append(at, i)
 	}
-	found, err := q.program.Acquire(ctx, free)
+	found, err := q.trips.Acquire(ctx, free)
 	for n, i := range at {
 		if err == nil {
 			results[i] = found[n]
@@ -74,7 +74,7 @@ func (q queueing) AcquireWait(ctx context.Context, r driver.Request, begin func(
 		w.mu.Unlock()
 		if first {
 			begin()
-			results, err := q.program.Acquire(ctx, []driver.Request{r})
+			results, err := q.trips.Acquire(ctx, []driver.Request{r})
 			if err != nil {
 				return driver.Result{}, err
 			}
@@ -93,8 +93,10 @@ func (q queueing) AcquireWait(ctx context.Context, r driver.Request, begin func(
 // TestConformanceOfAQueue: hints and gates, which a store without lines has, and the engine over such a store.
 func TestConformanceOfAQueue(t *testing.T) {
 	t.Parallel()
-	h, waiting := harness(t), &inServer{places: make(map[string][]*int)}
-	open := h.Open
-	h.Open = func(t testing.TB) driver.Store { return queueing{open(t).(program), waiting} }
-	locktest.Run(t, h)
+	locktest.RunVirtual(t, func(t testing.TB) locktest.Harness {
+		h, waiting := virtual(t), &inServer{places: make(map[string][]*int)}
+		open := h.Open
+		h.Open = func(t testing.TB) driver.Store { return queueing{open(t).(trips), waiting} }
+		return h
+	})
 }
