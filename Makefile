@@ -27,20 +27,21 @@ demo: ## a flash sale on real servers: without a lock, with each kind of lock, h
 
 .PHONY: test
 test: testenv ## the short tier of every module's tests, on real servers (docs/quality/tests.md)
-	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here TESTFLAGS=-short
+	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here TESTFLAGS=-short BOUND=480s
 
 .PHONY: test-long
 test-long: testenv ## every test of every module, all of them with the race detector: an hour
 	@$(TESTENV) run -- $(MAKE) --no-print-directory test-here
 
 # test-here runs the tests on the servers that the environment names, two units at a time: they wait most of the time. It keeps what
-# was run for .ci/skips. A test that failed is run again at the end, alone: see .ci/tools/reruns.
+# was run for .ci/skips. A test that failed is run again at the end, alone, and the slowest are named: see .ci/tools/reruns. BOUND is how
+# long it should take on two quiet cores with a warm build cache; it says so beyond it.
 UNITS := mysql root mongo cmd/rowlock $(filter-out . cmd/rowlock,$(MODULES))
 .PHONY: test-here
 test-here: $(TOOLS)/gotestsum $(TOOLS)/reruns
 	@rm -rf $(TOOLS)/tests && mkdir -p $(TOOLS)/tests
-	@printf '%s\n' $(UNITS) | xargs -P 2 -I UNIT .ci/test-module UNIT $(TESTFLAGS)
-	@$(TOOLS)/reruns $(TOOLS)/tests/*.json
+	@begun=$$(date +%s); printf '%s\n' $(UNITS) | xargs -P 2 -I UNIT .ci/test-module UNIT $(TESTFLAGS); \
+		$(TOOLS)/reruns -begun $$begun -bound $(or $(BOUND),0) $(TOOLS)/tests/*.json
 
 .PHONY: nightly
 nightly: ## proof, and what takes long: release, model, fuzz, test-long, mutations, verify, benchmarks, Docker; each also by .ci/run NAME

@@ -1,6 +1,8 @@
 // Command reruns runs each failed test again, alone, up to twice: what then passes is flaky, and refuses nothing.
 //
-//	reruns REPORT.json…
+//	reruns [-begun SECONDS] [-bound DURATION] REPORT.json…
+//
+// It ends with the slowest tests, and says so if the run, which began at that second of Unix time, took longer than its bound.
 //
 // A report is what `go test -json` printed of one unit; beside it REPORT.args has the folder and the flags of that run, a line each.
 // Never excused are a data race, a breach (locktest.Breach: two holders, a token going back, a stale commit, a late signal of a loss),
@@ -9,12 +11,15 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // tries is how often a failed test is run again. most is how many are: if more fail, then a server or the machine is broken.
@@ -24,18 +29,24 @@ const (
 )
 
 func main() {
-	bad, err := judge(os.Stdout, os.Args[1:], alone)
+	begun := flag.Int64("begun", 0, "when the run of the reports began, in seconds of Unix time")
+	bound := flag.Duration("bound", 0, "how long it should take at most; 0: any time")
+	flag.Parse()
+	run := time.Since(time.Unix(*begun, 0))
+	took := make(map[test]time.Duration)
+	bad, err := judge(os.Stdout, flag.Args(), took, alone)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reruns:", err)
 		os.Exit(2)
 	}
+	slowest(os.Stdout, took, run, *bound)
 	if bad > 0 {
 		os.Exit(1)
 	}
 }
 
-// judge reads the reports, runs again what failed, says what came of it, and counts what is not excused.
-func judge(w io.Writer, files []string, again func(args []string, t test) ([]byte, error)) (bad int, err error) {
+// judge reads the reports, runs again what failed, says what came of it, and counts what is not excused. It adds to took.
+func judge(w io.Writer, files []string, took map[test]time.Duration, again func(args []string, t test) ([]byte, error)) (bad int, err error) {
 	if len(files) == 0 {
 		return 0, fmt.Errorf("no test reports: were the tests run?")
 	}
@@ -61,6 +72,7 @@ func judge(w io.Writer, files []string, again func(args []string, t test) ([]byt
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", file, err)
 		}
+		maps.Copy(took, r.took)
 		for _, why := range r.never {
 			refuse("%s", why)
 		}

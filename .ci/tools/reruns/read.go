@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // test is one test or subtest.
@@ -19,7 +20,8 @@ type result struct {
 	failed []test   // without those that failed by a subtest of theirs
 	never  []string // what no load excuses
 	passed map[test]bool
-	output string // of the tests
+	took   map[test]time.Duration // by tests without subtests
+	output string                 // of the tests
 }
 
 // breach is what locktest.Breach begins with.
@@ -27,20 +29,24 @@ var breach = regexp.MustCompile(`\bBREACH P\d+: .*`)
 
 // read reads what `go test -json` printed.
 func read(text []byte) (result, error) {
-	r := result{passed: make(map[test]bool)}
+	r := result{passed: make(map[test]bool), took: make(map[test]time.Duration)}
 	var output strings.Builder
 	failedIn := make(map[string]bool) // packages
 	raced := make(map[string]bool)
 	panicked := make(map[string]string)
 	outer := make(map[test]bool)
-	open := make(map[test]bool) // begun, and without an end
+	whole := make(map[test]bool) // they have subtests
+	open := make(map[test]bool)  // begun, and without an end
 	var failed []test
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 64<<20)
 	number := 0
 	for lines.Scan() {
 		number++
-		var e struct{ Action, Package, ImportPath, Test, Output string }
+		var e struct {
+			Action, Package, Test, Output string
+			Elapsed                       float64
+		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return r, fmt.Errorf("line %d: %w", number, err)
 		}
@@ -59,6 +65,10 @@ func read(text []byte) (result, error) {
 				open[t] = true
 			case "pass", "fail", "skip":
 				delete(open, t)
+				r.took[t] = time.Duration(e.Elapsed * float64(time.Second))
+				if i := strings.LastIndex(e.Test, "/"); i > 0 {
+					whole[test{e.Package, e.Test[:i]}] = true
+				}
 			}
 		}
 		switch {
@@ -88,6 +98,9 @@ func read(text []byte) (result, error) {
 		if !outer[t] {
 			r.failed = append(r.failed, t)
 		}
+	}
+	for t := range whole {
+		delete(r.took, t)
 	}
 	r.output = output.String()
 	return r, lines.Err()

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const pkg = "example.com/a"
@@ -60,7 +62,7 @@ func TestJudge(t *testing.T) {
 			}
 			var out bytes.Buffer
 			next := 0
-			bad, err := judge(&out, []string{file}, func(args []string, again test) ([]byte, error) {
+			bad, err := judge(&out, []string{file}, make(map[test]time.Duration), func(args []string, again test) ([]byte, error) {
 				said := c.again[next]
 				next++
 				if strings.Join(args, " ") != ". -short" {
@@ -90,7 +92,7 @@ func TestReportsThatCannotBeRead(t *testing.T) {
 	_ = os.WriteFile(empty, nil, 0o644)
 	_ = os.WriteFile(strings.TrimSuffix(empty, "json")+"args", []byte("."), 0o644)
 	for _, files := range [][]string{nil, {"none.json"}, {empty}} {
-		if _, err := judge(&bytes.Buffer{}, files, nil); err == nil {
+		if _, err := judge(&bytes.Buffer{}, files, nil, nil); err == nil {
 			t.Errorf("%v: no error", files)
 		}
 	}
@@ -108,5 +110,30 @@ func TestAlone(t *testing.T) {
 	r, err := read(said)
 	if err != nil || !r.passed[test{"github.com/rowlock/rowlock/tools/reruns", "TestJudge/a_data_race"}] || len(r.passed) != 2 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	var report strings.Builder
+	for i, name := range []string{"TestA/b", "TestA/c", "TestD", "TestE", "TestF", "TestG", "TestA"} {
+		report.WriteString(`{"Action":"pass","Package":"` + pkg + `","Test":"` + name + `","Elapsed":` + strconv.Itoa(i) + ".5}\n")
+	}
+	r, err := read([]byte(report.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		run  time.Duration
+		want string
+	}{
+		{8 * time.Minute, "together; the slowest:\nreruns:    5.5 s example.com/a TestG\nreruns:    4.5 s example.com/a TestF\n"},
+		{500 * time.Second, "reruns: 6 tests took 18 s together"},
+		{500 * time.Second, "the run took 500 s, its bound is 480 s\n"},
+	} {
+		var out bytes.Buffer
+		slowest(&out, r.took, c.run, 8*time.Minute)
+		if text := out.String(); !strings.Contains(text, c.want) || strings.Contains(text, "TestA/b") || strings.Contains(text, "bound") != (c.run > 8*time.Minute) {
+			t.Errorf("after %v it does not say %q:\n%s", c.run, c.want, text)
+		}
 	}
 }
