@@ -24,7 +24,7 @@ func TestList(t *testing.T) {
 		c.acquire(reqs...)
 		list := func(prefix, after string, limit int) (keys []string) {
 			t.Helper()
-			infos, err := c.List(within(t, patience), prefix, after, limit)
+			infos, err := c.List(patient(t), prefix, after, limit)
 			must(t, err)
 			for _, i := range infos {
 				if !i.Held || i.Token < row.GrantedFrom || i.Left <= 0 || i.Since.IsZero() || i.Owner != "test:1" {
@@ -73,7 +73,7 @@ func TestReap(t *testing.T) {
 		}
 		reap := func() int {
 			t.Helper()
-			n, err := c.Reap(within(t, time.Minute), 2*time.Hour)
+			n, err := c.Reap(patient(t), 2*time.Hour)
 			must(t, err)
 			return n
 		}
@@ -151,7 +151,7 @@ func TestReap(t *testing.T) {
 // its token may be less than the lease's.
 func TestInfoNamesTheHold(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		p := l.program(t, rowlock.Options{})
 		lease := p.lock(t, "a")
 		hold, err := rowlock.BeginGuard(lease, p.Store)
@@ -195,18 +195,18 @@ func TestForceReleaseOfReaders(t *testing.T) {
 			if n != 1 {
 				t.Fatalf("%d rows of readers are locked", n)
 			}
-			seen, err := c.Inspect(within(t, patience), []string{key})
+			seen, err := c.Inspect(patient(t), []string{key})
 			must(t, err)
 			var before driver.Info
 			if aimed {
-				before, err = c.ForceReleaseIf(within(t, time.Minute), seen[0])
+				before, err = c.ForceReleaseIf(patient(t), seen[0])
 			} else {
-				before, err = c.ForceRelease(within(t, time.Minute), key)
+				before, err = c.ForceRelease(patient(t), key)
 			}
 			must(t, tx.Rollback())
-			after, failed := c.Inspect(within(t, patience), []string{key})
+			after, failed := c.Inspect(patient(t), []string{key})
 			must(t, failed)
-			renewed, failed := c.Renew(within(t, patience), []driver.Hold{hold})
+			renewed, failed := c.Renew(patient(t), []driver.Hold{hold})
 			must(t, failed)
 			alive := renewed[0].Status == driver.Alive
 			switch {

@@ -34,7 +34,7 @@ func (l *lab) backup(t *testing.T, statements ...string) *backup {
 		case strings.HasPrefix(text, "BACKUP STAGE"):
 			b.end = "BACKUP STAGE END"
 		}
-		_, err := c.ExecContext(within(t, patience), text)
+		_, err := c.ExecContext(patient(t), text)
 		must(t, err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
@@ -43,7 +43,7 @@ func (l *lab) backup(t *testing.T, statements ...string) *backup {
 
 func (b *backup) over() {
 	b.t.Helper()
-	_, err := b.conn.ExecContext(within(b.t, patience), b.end)
+	_, err := b.conn.ExecContext(patient(b.t), b.end)
 	must(b.t, err)
 }
 
@@ -79,7 +79,7 @@ func TestP8_Backup(t *testing.T) {
 					for _, q := range reqs {
 						wg.Go(func() {
 							q.ID = newID()
-							results, err := c.Acquire(within(t, patience), []driver.Request{q})
+							results, err := c.Acquire(patient(t), []driver.Request{q})
 							if err != nil {
 								results = []driver.Result{{Err: err}}
 							}
@@ -123,7 +123,7 @@ func TestMigrateDuringBackup(t *testing.T) {
 				l := newLabAt(t, kind, server.DSN(), VersionColumn)
 				l.store()
 				b := l.backup(t, stage...)
-				if err := l.bare().Migrate(within(t, 20*time.Second)); err != nil {
+				if err := l.bare().Migrate(patient(t)); err != nil {
 					t.Errorf("%v: all tables are there: %v", stage, err)
 				}
 				if stage[0] == "LOCK INSTANCE FOR BACKUP" {
@@ -140,7 +140,7 @@ func TestMigrateDuringBackup(t *testing.T) {
 					t.Errorf("%v: a table is missing: %v", stage, err)
 				}
 				done := make(chan error, 1)
-				go func() { done <- l.bare().Migrate(within(t, patience)) }()
+				go func() { done <- l.bare().Migrate(patient(t)) }()
 				b.over()
 				must(t, <-done)
 			}
@@ -157,7 +157,7 @@ func TestDoctorDuringBackup(t *testing.T) {
 			t.Parallel()
 			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)
 			s := l.store()
-			must(t, s.Check(within(t, patience)))
+			must(t, s.Check(patient(t)))
 			b := l.backup(t, "FLUSH TABLES WITH READ LOCK")
 			r := examine(t, s, doctor.Options{Samples: 1, TTL: 3 * time.Second})
 			finds(t, r, "RL163", doctor.Fail)
@@ -178,7 +178,7 @@ func TestP8_LockedGap(t *testing.T) {
 		tx := l.beginAt(t, sql.LevelRepeatableRead)
 		_, err := tx.Exec("SELECT name FROM " + l.table() + " WHERE name='k' FOR UPDATE")
 		must(t, err)
-		results, err := c.Acquire(within(t, patience), []driver.Request{request("k", time.Minute)})
+		results, err := c.Acquire(patient(t), []driver.Request{request("k", time.Minute)})
 		if err != nil {
 			results = []driver.Result{{Err: err}}
 		}

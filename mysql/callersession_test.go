@@ -93,7 +93,7 @@ func (h hookedConn) QueryContext(ctx context.Context, text string, args ...any) 
 func TestP14_CallersSession(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, 4*patience)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		other := newLab(t, l.kind, l.strategy)
 		other.store()
@@ -215,7 +215,7 @@ func (l *lab) guarded(key, what string) {
 // TestP14_GuardOverAGroupUnderALimit: sql_select_limit counts no reads of a guard.
 func TestP14_GuardOverAGroupUnderALimit(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, patience)
+		ctx := patient(t)
 		p := l.program(t, rowlock.Options{})
 		leases := []*rowlock.Lease{p.lock(t, "a"), p.lock(t, "b"), p.lock(t, "c"), p.lock(t, "slots", rowlock.Slots(2)), p.lock(t, "shared", rowlock.Shared())}
 		for _, limit := range []int{0, 1, 2} {
@@ -245,7 +245,7 @@ func TestP14_GuardOverAGroupUnderALimit(t *testing.T) {
 // TestGuardFromAnotherDatabaseThanOneWithAnyName: the name of the Store's database may have letters that are not ASCII.
 func TestGuardFromAnotherDatabaseThanOneWithAnyName(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, patience)
+		ctx := patient(t)
 		plain := *l.config
 		plain.Params = l.config.Params
 		name := l.config.DBName + "_zürich`東"

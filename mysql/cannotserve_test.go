@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -40,9 +39,9 @@ func TestServersThatCannotServe(t *testing.T) {
 					return id, err
 				}
 				for what, work := range map[string]func(fn func(context.Context, *sql.Tx) error) error{
-					"InTx": func(fn func(context.Context, *sql.Tx) error) error { return p.InTx(within(t, time.Minute), lease, fn) },
+					"InTx": func(fn func(context.Context, *sql.Tx) error) error { return p.InTx(patient(t), lease, fn) },
 					"Once": func(fn func(context.Context, *sql.Tx) error) error {
-						return p.Once(within(t, time.Minute), lease, fmt.Sprint("run", number), fn)
+						return p.Once(patient(t), lease, fmt.Sprint("run", number), fn)
 					},
 				} {
 					var before, after int64
@@ -61,7 +60,7 @@ func TestServersThatCannotServe(t *testing.T) {
 						t.Errorf("%s: the connection that answered %d was used again", what, number)
 					}
 				}
-				must(t, lease.Release(within(t, time.Minute)))
+				must(t, lease.Release(patient(t)))
 
 				exec(t, l.db, "RENAME TABLE "+l.table()+" TO away")
 				met := make(chan struct{}, 100)
@@ -76,9 +75,9 @@ func TestServersThatCannotServe(t *testing.T) {
 				}, nil)
 				granted := make(chan error, 1)
 				go func() {
-					lease, err := p.Client.Acquire(within(t, time.Minute), "k")
+					lease, err := p.Client.Acquire(patient(t), "k")
 					if err == nil {
-						err = lease.Release(within(t, time.Minute))
+						err = lease.Release(patient(t))
 					}
 					granted <- err
 				}()

@@ -43,7 +43,7 @@ func (l *clusterLab) effects(on interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }) (n int) {
 	l.t.Helper()
-	must(l.t, on.QueryRowContext(within(l.t, time.Minute), "SELECT COUNT(*) FROM effects").Scan(&n))
+	must(l.t, on.QueryRowContext(patient(l.t), "SELECT COUNT(*) FROM effects").Scan(&n))
 	return n
 }
 
@@ -63,12 +63,12 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 	s, err := Open(l.MemberDSNs()[1], Options{})
 	must(t, err)
 	defer s.Close()
-	must(t, s.Migrate(within(t, time.Minute))) // node 1 may not have the tables yet, and takes this after them
+	must(t, s.Migrate(patient(t))) // node 1 may not have the tables yet, and takes this after them
 	locked := func() *sql.Tx {
 		tx, err := nodes[1].Begin()
 		must(t, err)
 		t.Cleanup(func() { _ = tx.Rollback() })
-		must(t, s.LockTx(within(t, time.Minute), tx, "k"))
+		must(t, s.LockTx(patient(t), tx, "k"))
 		return tx
 	}
 	must(t, locked().Rollback()) // the row of the key is there
@@ -80,10 +80,10 @@ func TestP27_LockTxOnANodeThatIsBehind(t *testing.T) {
 
 	// The way of servers without SET STATEMENT, which leaves the session as it was.
 	l.late(nodes)
-	c, err := s.db.Acquires.Get(within(t, time.Minute))
+	c, err := s.db.Acquires.Get(patient(t))
 	must(t, err)
 	defer c.Put()
-	ctx := within(t, time.Minute)
+	ctx := patient(t)
 	_, err = c.Exec(ctx, 0, "SET SESSION wsrep_sync_wait=2")
 	must(t, err)
 	_, err = locktx.CausalBySession(ctx, c, "SELECT name FROM rowlock_tx")
@@ -114,21 +114,21 @@ func TestP8_LockTxWhileTheNodeStaysBehind(t *testing.T) {
 	s, err := Open(l.MemberDSNs()[1], Options{})
 	must(t, err)
 	defer s.Close()
-	must(t, s.Migrate(within(t, time.Minute))) // node 1 may not have the tables yet, and takes this after them
+	must(t, s.Migrate(patient(t))) // node 1 may not have the tables yet, and takes this after them
 	lock := func(lock func(context.Context, Tx) error) error {
 		tx, err := nodes[1].Begin()
 		must(t, err)
 		defer func() { _ = tx.Rollback() }()
-		return lock(within(t, time.Minute), tx)
+		return lock(patient(t), tx)
 	}
-	patient := func(ctx context.Context, tx Tx) error { return s.LockTx(ctx, tx, "k") }
-	must(t, lock(patient))
+	waits := func(ctx context.Context, tx Tx) error { return s.LockTx(ctx, tx, "k") }
+	must(t, lock(waits))
 
 	exec(t, nodes[1], "SET GLOBAL wsrep_provider_options='repl.causal_read_timeout=PT0.2S'")
 	own, err := nodes[1].Conn(t.Context())
 	must(t, err)
 	defer own.Close()
-	_, err = own.ExecContext(within(t, time.Minute), "FLUSH TABLES WITH READ LOCK") // so it applies nothing
+	_, err = own.ExecContext(patient(t), "FLUSH TABLES WITH READ LOCK") // so it applies nothing
 	must(t, err)
 	unlock := func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }
 	defer unlock()
@@ -140,7 +140,7 @@ func TestP8_LockTxWhileTheNodeStaysBehind(t *testing.T) {
 	}
 	before, answered := s.db.Blocked.Load(), make(chan error, 1)
 	start := time.Now()
-	go func() { answered <- lock(patient) }()
+	go func() { answered <- lock(waits) }()
 	eventually(t, "LockTx waits on", func() bool {
 		return time.Since(start) > 2*conn.LockWait && s.db.Blocked.Load() > before+2 || len(answered) > 0
 	})

@@ -97,7 +97,7 @@ func TestCallersPool(t *testing.T) {
 		db.SetMaxOpenConns(10)
 		db.SetMaxIdleConns(10)
 		// A connection comes back with an open transaction; the store must not commit it.
-		dirty, err := db.Conn(within(t, patience))
+		dirty, err := db.Conn(patient(t))
 		must(t, err)
 		for _, text := range []string{"CREATE TABLE dirt (n INT PRIMARY KEY)", "SET autocommit=0", "INSERT INTO dirt VALUES (1)"} {
 			_, err = dirty.ExecContext(context.Background(), text)
@@ -129,7 +129,7 @@ func TestCallersPool(t *testing.T) {
 		}
 		must(t, s.Close())
 		for range 10 { // none of them is left with our settings
-			conn, err := db.Conn(within(t, patience))
+			conn, err := db.Conn(patient(t))
 			must(t, err)
 			defer conn.Close()
 			var wait int
@@ -148,7 +148,7 @@ func TestUseAfterClose(t *testing.T) {
 		client{t: t, Store: s}.granted("a", time.Minute)
 		must(t, s.Close())
 		must(t, s.Close())
-		ctx := within(t, patience)
+		ctx := patient(t)
 		_, err := s.Acquire(ctx, []driver.Request{request("b", time.Minute)})
 		refused(t, err, driver.ErrClosed, true)
 		_, err = s.Renew(ctx, []driver.Hold{{Key: "a"}})
@@ -171,7 +171,7 @@ func TestUseAfterClose(t *testing.T) {
 func TestTables(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		s := l.bare()
 		for range 2 {
 			_, err := s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
@@ -222,13 +222,13 @@ func TestMigrateAtOnce(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, s := range stores {
 				wg.Go(func() {
-					if err := s.Migrate(within(t, time.Minute)); err != nil {
+					if err := s.Migrate(patient(t)); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			wg.Wait()
-			must(t, stores[0].Check(within(t, time.Minute)))
+			must(t, stores[0].Check(patient(t)))
 			// Each prefix is a lock space of its own.
 			client{t: t, Store: stores[0]}.granted("a", time.Minute)
 		}
@@ -250,7 +250,7 @@ func TestPlainUser(t *testing.T) {
 		t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + user + "@'%'") })
 		plain := l.config.Clone()
 		plain.User, plain.Passwd = user, "pw"
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 
 		s, err := Open(plain.FormatDSN(), Options{Strategy: l.strategy})
 		must(t, err)
@@ -299,7 +299,7 @@ func TestNoWayIn(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
-			ctx := within(t, patience)
+			ctx := patient(t)
 			try := func(change func(*mysql.Config)) error {
 				t.Helper()
 				config := l.config.Clone()
@@ -330,7 +330,7 @@ func TestReadOnlyServer(t *testing.T) {
 			s, err := Open(server.DSN(), Options{})
 			must(t, err)
 			defer s.Close()
-			ctx := within(t, patience)
+			ctx := patient(t)
 			refused(t, s.Check(ctx), driver.ErrNotSupported, true, "read-only", "primary")
 			_, err = s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
 			refused(t, err, nil, false, "read-only") // a failover may be under way

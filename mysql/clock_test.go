@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/row"
 )
@@ -50,7 +51,7 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		c.db.Usual.Store(int64(time.Second)) // the acquire may wait for as long as one ever does
 		granted := 0
-		for round, end := 0, time.Now().Add(patience); round < 10 || granted == 0 && time.Now().Before(end); round++ {
+		for round, end := 0, time.Now().Add(testserver.Patience(t)); round < 10 || granted == 0 && time.Now().Before(end); round++ {
 			key := fmt.Sprint("key", round)
 			tx, err := l.db.Begin()
 			must(t, err)
@@ -59,7 +60,7 @@ func TestP3_TokenOfAGrantThatWaited(t *testing.T) {
 			must(t, err)
 			result := make(chan driver.Result)
 			go func() {
-				results, err := c.Acquire(within(t, patience), []driver.Request{request(key, time.Minute)})
+				results, err := c.Acquire(patient(t), []driver.Request{request(key, time.Minute)})
 				if err != nil {
 					results = []driver.Result{{Err: err}}
 				}

@@ -46,11 +46,11 @@ func (l *clusterLab) notes() {
 // connection is found on the old primary, and what it answers is marked as nothing.
 func (f *follower) write(what string, planned bool) {
 	f.t.Helper()
-	lease, err := f.Acquire(within(f.t, time.Minute), "written")
+	lease, err := f.Acquire(patient(f.t), "written")
 	must(f.t, err)
 	begin := time.Now()
 	var failed []error
-	for ctx := within(f.t, time.Minute); ; {
+	for ctx := patient(f.t); ; {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second) // the caller's own bound, as on a server that is frozen
 		err := f.store.InTx(try, lease, func(ctx context.Context, tx *sql.Tx) error { return note(ctx, tx, what) })
 		cancel()
@@ -69,7 +69,7 @@ func (f *follower) write(what string, planned bool) {
 		f.t.Errorf("InTx after %s failed %d times before a connection to the new primary was used: %v", what, len(failed), failed)
 	}
 	f.t.Logf("InTx after %v, tries that failed: %q", time.Since(begin).Round(time.Millisecond), failed)
-	must(f.t, lease.Release(within(f.t, time.Minute)))
+	must(f.t, lease.Release(patient(f.t)))
 }
 
 // busy takes and releases keys until it is ended: statements are under way when a fault comes.
@@ -110,14 +110,14 @@ func TestP27_ConnectionsLeft(t *testing.T) {
 				t.Helper()
 				t.Logf("--- %s; member %d takes writes", what, l.Primary())
 				if planned {
-					lease, err := f.TryAcquire(within(t, time.Minute), "tried")
+					lease, err := f.TryAcquire(patient(t), "tried")
 					if err != nil {
 						t.Errorf("TryAcquire after %s: %v", what, err)
 					} else {
-						must(t, lease.Release(within(t, time.Minute)))
+						must(t, lease.Release(patient(t)))
 					}
 				}
-				if _, err := f.Inspect(within(t, time.Minute), "written"); planned && err != nil {
+				if _, err := f.Inspect(patient(t), "written"); planned && err != nil {
 					t.Errorf("Inspect after %s: %v", what, err)
 				}
 				l.lockAndCount(f.Client, "counted", last)
@@ -172,7 +172,7 @@ func TestP27_ConnectionsLeft(t *testing.T) {
 // startsMeanwhile starts a program while there is no primary; what it returns waits until that has a key.
 func (l *clusterLab) startsMeanwhile() (wait func()) {
 	f := l.follower(l.LeavingDSN())
-	ctx := within(l.t, 2*time.Minute)
+	ctx := patient(l.t)
 	got := make(chan error, 1)
 	go func() {
 		lease, err := f.Acquire(ctx, "started meanwhile")
@@ -199,9 +199,9 @@ func TestStartOnAStandby(t *testing.T) {
 			l := newClusterLab(t, kind)
 			to := (l.Primary() + 1) % 3
 			f := l.follower(l.MemberDSNs()[to])
-			refused(t, f.store.Check(within(t, time.Minute)), driver.ErrNotSupported, true, "read-only")
+			refused(t, f.store.Check(patient(t)), driver.ErrNotSupported, true, "read-only")
 			got := make(chan error, 1)
-			ctx := within(t, time.Minute)
+			ctx := patient(t)
 			go func() {
 				_, err := f.Acquire(ctx, "a")
 				got <- err
@@ -252,7 +252,7 @@ func TestHAProxy(t *testing.T) {
 			l.notes()
 			dsn := l.HAProxy()
 			f := l.follower(dsn)
-			held, err := f.Acquire(within(t, time.Minute), "held throughout")
+			held, err := f.Acquire(patient(t), "held throughout")
 			must(t, err)
 			last := new(int64)
 			after := func(what string) {
@@ -260,7 +260,7 @@ func TestHAProxy(t *testing.T) {
 				t.Logf("--- %s; member %d takes writes", what, l.Primary())
 				l.lockAndCount(f.Client, "counted", last)
 				f.write(what, false)
-				eventually(t, "a renewal is answered: HAProxy may just cut its connection", func() bool { return held.Renew(within(t, time.Minute)) == nil || held.Err() != nil })
+				eventually(t, "a renewal is answered: HAProxy may just cut its connection", func() bool { return held.Renew(patient(t)) == nil || held.Err() != nil })
 				if err := held.Err(); err != nil {
 					t.Errorf("P26: the lease that is held throughout: %v", err)
 				}

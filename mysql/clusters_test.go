@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
@@ -30,8 +29,8 @@ func TestCluster(t *testing.T) {
 			s, err := Open(l.DSN(), Options{})
 			must(t, err)
 			defer s.Close()
-			must(t, s.Check(within(t, time.Minute)))
-			is, err := s.Cluster(within(t, time.Minute))
+			must(t, s.Check(patient(t)))
+			is, err := s.Cluster(patient(t))
 			must(t, err)
 			if is.Kind != c.is || is.Promised == "" {
 				t.Errorf("taken for %+v", is)
@@ -44,7 +43,7 @@ func TestCluster(t *testing.T) {
 				must(t, err)
 				defer db.Close()
 				exec(t, db, c.risky)
-				is, err = s.Cluster(within(t, time.Minute))
+				is, err = s.Cluster(patient(t))
 				must(t, err)
 			}
 			if got := strings.Join(is.Warnings, "; "); !strings.Contains(got, c.warning) || (got == "") != (c.warning == "") {
@@ -63,13 +62,13 @@ func TestClusterOfOne(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s := l.store()
-		is, err := s.Cluster(within(t, patience))
+		is, err := s.Cluster(patient(t))
 		must(t, err)
 		if is.Kind != "single" || len(is.Warnings) > 0 {
 			t.Errorf("taken for %+v", is)
 		}
 		must(t, s.Close())
-		_, err = s.Cluster(within(t, patience))
+		_, err = s.Cluster(patient(t))
 		refused(t, err, rowlock.ErrClosed, true, "closed")
 	})
 }
@@ -114,18 +113,18 @@ func testSingleWriter(t *testing.T, l *clusterLab) {
 	s, err := Open(l.DSN(), Options{Strategy: SelectForUpdate})
 	must(t, err)
 	defer s.Close()
-	refused(t, s.Check(within(t, time.Minute)), rowlock.ErrNotSupported, true, "Galera", "SingleWriter")
-	_, err = l.client(s).TryAcquire(within(t, time.Minute), "a")
+	refused(t, s.Check(patient(t)), rowlock.ErrNotSupported, true, "Galera", "SingleWriter")
+	_, err = l.client(s).TryAcquire(patient(t), "a")
 	refused(t, err, rowlock.ErrNotSupported, true, "SingleWriter")
 
 	one, err := Open(l.DSN(), Options{Strategy: SelectForUpdate, SingleWriter: true})
 	must(t, err)
 	defer one.Close()
-	must(t, one.Check(within(t, time.Minute)))
+	must(t, one.Check(patient(t)))
 	c := l.client(one)
-	held, err := c.TryAcquire(within(t, time.Minute), "held")
+	held, err := c.TryAcquire(patient(t), "held")
 	must(t, err)
-	is, err := one.Cluster(within(t, time.Minute))
+	is, err := one.Cluster(patient(t))
 	must(t, err)
 	if len(is.Warnings) != 1 {
 		t.Errorf("warned of %q", is.Warnings)
@@ -133,7 +132,7 @@ func testSingleWriter(t *testing.T, l *clusterLab) {
 	led, err := Open(l.DSN(), Options{SingleWriter: true})
 	must(t, err)
 	defer led.Close()
-	is, err = led.Cluster(within(t, time.Minute))
+	is, err = led.Cluster(patient(t))
 	must(t, err)
 	if len(is.Warnings) > 0 || !strings.Contains(is.Promised, "guards, InTx, Once, MarkRun, LockTx, Shared, Slots and SelectForUpdate need one writable node") {
 		t.Errorf("one writer, by the program's word: %+v", is)
@@ -143,11 +142,11 @@ func testSingleWriter(t *testing.T, l *clusterLab) {
 	must(t, err)
 	defer other.Close()
 	eventually(t, "the other node has the lease row", func() bool {
-		info, err := other.Inspect(within(t, time.Minute), []string{"held"})
+		info, err := other.Inspect(patient(t), []string{"held"})
 		must(t, err)
 		return info[0].Held
 	})
-	if _, err := l.client(other).TryAcquire(within(t, time.Minute), "held"); err == nil {
+	if _, err := l.client(other).TryAcquire(patient(t), "held"); err == nil {
 		t.Errorf("P2: a key is held on one node (%v) and was granted on another", held.Err())
 	}
 }

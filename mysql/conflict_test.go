@@ -22,16 +22,16 @@ func TestP8_ConflictsForAWhile(t *testing.T) {
 		l.store()
 		conflicts := l.firewall().conflictsFor("\xff\x7a\x04#42S02") // a table that is missing
 		p := l.programOn(t, l.bare(), rowlock.Options{})
-		must(t, p.lock(t, "a").Release(within(t, time.Minute)))
+		must(t, p.lock(t, "a").Release(patient(t)))
 
 		away := func() { exec(t, l.db, "RENAME TABLE "+l.table()+" TO away") }
 		back := func() { exec(t, l.db, "RENAME TABLE away TO "+l.table()) }
 		away()
 		answer := make(chan error, 1)
 		go func() {
-			lease, err := p.TryAcquire(within(t, 2*time.Minute), "a")
+			lease, err := p.TryAcquire(patient(t), "a")
 			if err == nil {
-				err = lease.Release(within(t, time.Minute))
+				err = lease.Release(patient(t))
 			}
 			answer <- err
 		}()
@@ -50,7 +50,7 @@ func TestP8_ConflictsForAWhile(t *testing.T) {
 			t.Log(err)
 		}
 		back()
-		must(t, p.lock(t, "b").Release(within(t, time.Minute))) // at once, or after an undo
+		must(t, p.lock(t, "b").Release(patient(t))) // at once, or after an undo
 	})
 }
 
@@ -63,7 +63,7 @@ func TestP26_QuestionOnABrokenConnection(t *testing.T) {
 		l.store()
 		proxy := l.firewall()
 		p := l.programOn(t, l.bare(), rowlock.Options{})
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		lease := p.lock(t, "a")
 		for what, c := range map[string]struct {
 			words []string
@@ -108,10 +108,10 @@ func TestP2_ConflictOnASession(t *testing.T) {
 		}
 
 		x := f.Attempt(request("b", time.Minute))
-		own, err := x.Begin(within(t, time.Minute))
+		own, err := x.Begin(patient(t))
 		must(t, err)
 		done = proxy.conflictAt(l.table(), "SELECT hold,wanted,")
-		r, err := x.Run(within(t, time.Minute))
+		r, err := x.Run(patient(t))
 		if !done() {
 			t.Fatal("step (4) met no conflict")
 		}

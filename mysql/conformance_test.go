@@ -86,7 +86,7 @@ func harnessOf(t testing.TB, l *lab) locktest.Harness {
 			tx, err := l.db.Begin()
 			must(t, err)
 			t.Cleanup(func() { _ = tx.Rollback() })
-			return tx.Commit, s.(*Store).Guard(within(t, patience), tx, lease)
+			return tx.Commit, s.(*Store).Guard(patient(t), tx, lease)
 		},
 		Connections: func(t testing.TB, s driver.Store) int {
 			user, ok := users.Load(s.(*Store))

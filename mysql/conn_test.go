@@ -52,7 +52,7 @@ func asUser(t testing.TB, l *lab, o Options) (*Store, string) {
 	s, err := Open(config.FormatDSN(), o)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	must(t, s.Migrate(within(t, time.Minute)))
+	must(t, s.Migrate(patient(t)))
 	return s, user
 }
 
@@ -136,11 +136,10 @@ func TestContextEndsWhileBlocked(t *testing.T) {
 		s, user := asUser(t, l, Options{})
 		c := client{t: t, Store: s}
 		pin(l, c, "p")
-		// Nothing else ends the statement within the patience of this test.
-		const forever = 10 * patience
+		const forever = 10 * time.Hour // nothing else ends the statement
 		s.db.Usual.Store(int64(forever))
 		for _, one := range s.db.Acquires.Idle() {
-			_, err := one.Exec(within(t, patience), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", conn.WholeSeconds(forever)/time.Second))
+			_, err := one.Exec(patient(t), 0, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout=%d", conn.WholeSeconds(forever)/time.Second))
 			must(t, err)
 		}
 		blocked := func() bool {
@@ -162,7 +161,7 @@ func TestContextEndsWhileBlocked(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || driver.IsNotApplied(err) || driver.IsLasting(err) {
 				t.Fatalf("error %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(testserver.Patience(t)):
 			t.Fatal("the call does not return")
 		}
 		eventually(t, "the statement ended", func() bool { return !blocked() })
@@ -218,7 +217,7 @@ func TestServerFaults(t *testing.T) {
 
 				second := c.granted("d", time.Minute)
 				server.Kill()
-				_, err := s.Acquire(within(t, patience), []driver.Request{request("e", time.Minute)})
+				_, err := s.Acquire(patient(t), []driver.Request{request("e", time.Minute)})
 				refused(t, err, nil, false)
 				if !driver.IsNotApplied(err) {
 					t.Errorf("%v: nothing can have been sent", err)
@@ -243,7 +242,7 @@ func TestKillOnlyOurOwn(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, testserver.MySQL, VersionColumn)
 	s := l.store()
-	ctx := within(t, patience)
+	ctx := patient(t)
 	must(t, s.db.Step(ctx, s.db.Acquires, func(c *conn.Conn) error {
 		err := s.db.Kill(ctx, c, "QUERY", time.Now().Add(-time.Hour))
 		if !errors.Is(err, conn.ErrCannotKill) || !strings.Contains(err.Error(), "younger") {
@@ -296,7 +295,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	for range 3 {
 		s, err := Open(l.dsn(), Options{})
 		must(t, err)
-		must(t, s.Migrate(within(t, time.Minute)))
+		must(t, s.Migrate(patient(t)))
 		c := client{t: t, Store: s}
 		h := c.granted("a", time.Minute)
 		c.release(h)

@@ -72,7 +72,7 @@ func corruptShare(t *testing.T, l *lab, c client, person *sql.Conn, tables []str
 			t.Logf("%s: %v", what, err)
 			continue
 		}
-		ctx := within(t, patience)
+		ctx := patient(t)
 		check := func(step string, results []driver.Result, err error) {
 			t.Helper()
 			if err != nil {
@@ -146,7 +146,7 @@ func corruptShare(t *testing.T, l *lab, c client, person *sql.Conn, tables []str
 		exec(t, l.db, fmt.Sprintf("DELETE FROM %s WHERE name LIKE '%s%%'", l.shares(), key))
 		exec(t, l.db, fmt.Sprintf("DELETE FROM %s WHERE name LIKE '%s%%'", l.table(), key))
 	}
-	if _, err := c.Reap(within(t, patience), time.Hour); err != nil {
+	if _, err := c.Reap(patient(t), time.Hour); err != nil {
 		t.Errorf("%s: reap: %v", column, err)
 	}
 }

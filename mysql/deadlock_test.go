@@ -37,7 +37,7 @@ func TestP8_DeadlockWithAStranger(t *testing.T) {
 			must(t, touch(b))
 			answers := make(chan []driver.Result)
 			go func() {
-				results, err := c.Acquire(within(t, 20*time.Second), []driver.Request{request(a, time.Minute), request(b, time.Minute)})
+				results, err := c.Acquire(patient(t), []driver.Request{request(a, time.Minute), request(b, time.Minute)})
 				if err != nil {
 					results = []driver.Result{{Err: err}}
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestCallersContext: the context of a caller reaches no shared connection: what is in
@@ -34,7 +35,7 @@ func TestCallersContext(t *testing.T) {
 			"LockTx":       func(ctx context.Context) error { return s.LockTxNoWait(ctx, other, "a") },
 		} {
 			type secret struct{}
-			ctx, cancel := context.WithCancel(context.WithValue(within(t, time.Minute), secret{}, "the caller's"))
+			ctx, cancel := context.WithCancel(context.WithValue(patient(t), secret{}, "the caller's"))
 			var once sync.Once
 			rec.watch(func(sent context.Context) {
 				if sent.Value(secret{}) != nil {
@@ -51,7 +52,7 @@ func TestCallersContext(t *testing.T) {
 				t.Errorf("%s: %v: does not match the context's error", what, err)
 			}
 			cancel()
-			must(t, s.Check(within(t, time.Minute)))
+			must(t, s.Check(patient(t)))
 		}
 	})
 }
@@ -61,11 +62,11 @@ func TestP12_CloseBesideALockedTable(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		s := l.store()
-		must(t, s.Check(within(t, time.Minute)))
+		must(t, s.Check(patient(t)))
 		own, err := l.db.Conn(t.Context())
 		must(t, err)
 		defer own.Close()
-		_, err = own.ExecContext(within(t, time.Minute), "LOCK TABLES "+l.table()+" WRITE")
+		_, err = own.ExecContext(patient(t), "LOCK TABLES "+l.table()+" WRITE")
 		must(t, err)
 		unlock := func() { _, _ = own.ExecContext(context.Background(), "UNLOCK TABLES") }
 		defer unlock()
@@ -82,9 +83,9 @@ func TestP12_CloseBesideALockedTable(t *testing.T) {
 		case err = <-closed:
 			must(t, err)
 			t.Logf("Close took %v", time.Since(start))
-		case <-time.After(patience):
+		case <-time.After(testserver.Patience(t)):
 			unlock()
-			t.Fatalf("P12: Close waits for a lock on the table, and does not return in %v", patience)
+			t.Fatalf("P12: Close waits for a lock on the table")
 		}
 		if err := <-answered; !errors.Is(err, rowlock.ErrClosed) || strings.Contains(err.Error(), "1205") {
 			t.Errorf("P12: a question that Close ended: %v", err)

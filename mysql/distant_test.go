@@ -159,19 +159,19 @@ func TestP26_DistantServer(t *testing.T) {
 		_, lost := keepAlive(t, s, kept, func(i int) string { return fmt.Sprint("kept", i) }, ttl)
 		c, err := rowlock.New(s, rowlock.Options{TTL: ttl})
 		must(t, err)
-		defer func() { must(t, c.Close(within(t, time.Minute))) }()
+		defer func() { must(t, c.Close(patient(t))) }()
 		round := func(cycles int) {
 			var wg sync.WaitGroup
 			for w := range workers {
 				wg.Go(func() {
 					key := fmt.Sprint("key", w)
 					for range cycles {
-						lease, err := c.TryAcquire(within(t, time.Minute), key)
+						lease, err := c.TryAcquire(patient(t), key)
 						if err != nil {
 							t.Errorf("TryAcquire of %q, which nobody else wants: %v", key, err)
 							return
 						}
-						if err := lease.Release(within(t, time.Minute)); err != nil {
+						if err := lease.Release(patient(t)); err != nil {
 							t.Errorf("Release of %q: %v", key, err)
 						}
 					}
@@ -212,7 +212,7 @@ func TestP15_DistantServer(t *testing.T) {
 		l.age("key", time.Hour)
 		end := l.lockRows("key")
 		defer end()
-		results, err := s.Acquire(within(t, patience), []driver.Request{request("key", time.Minute)})
+		results, err := s.Acquire(patient(t), []driver.Request{request("key", time.Minute)})
 		must(t, err)
 		if r := results[0]; r.Status != driver.Pinned && r.Status != driver.Held && r.Err == nil {
 			t.Errorf("acquire of a key whose row is locked: %v, want pinned", r.Status)
@@ -257,7 +257,7 @@ func TestP15_OpenedInABusyMoment(t *testing.T) {
 		eventually(t, "P15: the first statement on a connection that was opened while each answer was slow is ended by KILL", func() bool {
 			s.db.Acquires.CloseIdle()
 			d.oneWay.Store(int64(busy / 2))
-			one, err := s.db.Acquires.Get(within(t, time.Minute))
+			one, err := s.db.Acquires.Get(patient(t))
 			must(t, err)
 			d.oneWay.Store(0)
 			one.Put()

@@ -58,7 +58,7 @@ func tell(t *testing.T, l *lab) map[string][]string {
 			}
 		}
 	}
-	ctx := within(t, time.Minute)
+	ctx := patient(t)
 	step("connection", func() { must(t, s.Check(ctx)) })
 	sent["connection"] = sent["connection"][:3] // the rest is Check, which is not on the page
 	c := client{t: t, Store: s}
@@ -278,7 +278,7 @@ func tellPhase(t *testing.T, c client, l *lab, step func(string, func()), report
 		})
 	}
 	step("force phase", func() {
-		_, err := c.ForceRelease(within(t, patience), "report")
+		_, err := c.ForceRelease(patient(t), "report")
 		must(t, err)
 	})
 	more := []driver.Request{reader, reader}
@@ -300,7 +300,7 @@ func tellPhase(t *testing.T, c client, l *lab, step func(string, func()), report
 // behindAnother is a wait in a queue of the server that ends in a grant.
 func (l *lab) behindAnother(t *testing.T, s *Store, q driver.Request) {
 	t.Helper()
-	ctx := within(t, time.Minute)
+	ctx := patient(t)
 	blocker, err := l.db.Conn(ctx)
 	must(t, err)
 	defer func() { _ = blocker.Close() }()

@@ -153,17 +153,17 @@ func TestDocsNight(t *testing.T) {
 					s := openFor(t, l.dsn(), strategy)
 					c, err := rowlock.New(s, rowlock.Options{TTL: 15 * time.Second, Owner: owner, ReapInterval: -1})
 					must(t, err)
-					t.Cleanup(func() { must(t, c.Close(within(t, time.Minute))) })
+					t.Cleanup(func() { must(t, c.Close(patient(t))) })
 					return s, c
 				}
 				store, holder := open("web-1:4711")
 				_, next := open("web-2:4712")
-				lease, err := holder.Acquire(within(t, time.Minute), "report")
+				lease, err := holder.Acquire(patient(t), "report")
 				must(t, err)
 				hold, err := rowlock.BeginGuard(lease, store)
 				must(t, err)
 				free := func() bool {
-					info, err := next.Inspect(within(t, time.Minute), "report")
+					info, err := next.Inspect(patient(t), "report")
 					must(t, err)
 					return !info.Held
 				}
@@ -183,14 +183,14 @@ func TestDocsNight(t *testing.T) {
 				}
 				select {
 				case <-lease.Done():
-				case <-time.After(patience):
+				case <-time.After(testserver.Patience(t)):
 					t.Fatal("the holder did not learn of it")
 				}
 				var lost *rowlock.LostError
 				if err := lease.Err(); !errors.As(err, &lost) || lost.Reason != rowlock.ReasonForced {
 					t.Errorf("the holder learns %v, want the reason forced", err)
 				}
-				again, err := next.Acquire(within(t, time.Minute), "report")
+				again, err := next.Acquire(patient(t), "report")
 				must(t, err)
 				if again.Token() < lease.Token()+driver.TokenRange {
 					t.Errorf("token %d after %d", again.Token(), lease.Token())
@@ -260,18 +260,18 @@ func TestDocsGrants(t *testing.T) {
 				config.User, config.Passwd = user, "pw"
 				s := openFor(t, config.FormatDSN(), strategy)
 				c := client{t: t, Store: s}
-				must(t, s.Check(within(t, time.Minute)))
+				must(t, s.Check(patient(t)))
 				h := c.granted("report", time.Minute)
 				c.wants("renew", c.renew(h)[0].Status, driver.Alive)
 				c.inspect("report")
-				if _, err := s.List(within(t, time.Minute), "", "", 10); err != nil {
+				if _, err := s.List(patient(t), "", "", 10); err != nil {
 					t.Error(err)
 				}
 				c.wants("release", c.release(h)[0].Status, driver.Released)
-				if _, err := s.ForceRelease(within(t, time.Minute), "report"); err != nil {
+				if _, err := s.ForceRelease(patient(t), "report"); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.Reap(within(t, time.Minute), 24*time.Hour); err != nil {
+				if _, err := s.Reap(patient(t), 24*time.Hour); err != nil {
 					t.Error(err)
 				}
 			})

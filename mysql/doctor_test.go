@@ -22,7 +22,7 @@ func examine(t testing.TB, s *Store, o doctor.Options) *doctor.Report {
 	if o.Samples == 0 {
 		o.Samples = 2
 	}
-	r, err := s.Doctor(within(t, time.Minute), o)
+	r, err := s.Doctor(patient(t), o)
 	must(t, err)
 	return r
 }
@@ -129,9 +129,9 @@ func TestDoctorSmallPool(t *testing.T) {
 	onServers(t, func(t *testing.T, l *lab) {
 		l.store()
 		pool, s, _ := l.sharedPool(t, 20, Options{})
-		must(t, s.Check(within(t, patience))) // opens what the Store needs here
+		must(t, s.Check(patient(t))) // opens what the Store needs here
 		for pool.Stats().InUse < 19 {
-			c, err := pool.Conn(within(t, patience))
+			c, err := pool.Conn(patient(t))
 			must(t, err)
 			defer c.Close()
 		}
@@ -150,7 +150,7 @@ func TestDoctorRefuses(t *testing.T) {
 	t.Parallel()
 	s, err := Open("u:p@tcp(127.0.0.1:1)/d", Options{})
 	must(t, err)
-	ctx := within(t, patience)
+	ctx := patient(t)
 	_, err = s.Doctor(ctx, doctor.Options{})
 	refused(t, err, nil, false, "connect")
 	for _, c := range []struct {
@@ -242,7 +242,7 @@ func TestDoctorReadOnlySessions(t *testing.T) {
 				l := newLabAt(t, kind, server.DSN(), strategy)
 				l.store()
 				exec(t, l.db, "SET GLOBAL "+name+"=1")
-				results, err := l.bare().Acquire(within(t, patience), []driver.Request{request("a", time.Minute)})
+				results, err := l.bare().Acquire(patient(t), []driver.Request{request("a", time.Minute)})
 				if err == nil {
 					err = results[0].Err
 				}
@@ -298,7 +298,7 @@ func testDoctorRefusedConnections(t *testing.T, l *lab) {
 	var err error
 	for range 20 {
 		var c *sql.Conn
-		if c, err = pool.Conn(within(t, patience)); err != nil {
+		if c, err = pool.Conn(patient(t)); err != nil {
 			break
 		}
 		defer c.Close()
@@ -320,7 +320,7 @@ func testDoctorRefusedConnections(t *testing.T, l *lab) {
 	}
 
 	// A doctor that has seen a smaller number at its beginning warns.
-	ctx := within(t, patience)
+	ctx := patient(t)
 	report := doctor.New(doctor.MySQL(), doctor.Options{})
 	e := store.examination(nil, doctor.Options{Programs: 1}, report)
 	defer e.End()
@@ -434,7 +434,7 @@ func TestDoctorTables(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s := l.bare()
-		ctx := within(t, 2*time.Minute)
+		ctx := patient(t)
 		r := examine(t, s, doctor.Options{})
 		finds(t, r, "RL120", doctor.Fail, l.table(), "missing")
 		finds(t, r, "RL161", doctor.Skipped)
@@ -469,7 +469,7 @@ func TestDoctorDeadRows(t *testing.T) {
 		exec(t, l.db, "INSERT INTO "+l.table()+" (name,hold,owner,token,acquired_at,expires_at,released_at) VALUES "+strings.Join(rows, ","))
 		finds(t, examine(t, s, doctor.Options{}), "RL122", doctor.Warn, "1001", l.table())
 		for range 3 { // what the command does
-			_, err := s.Reap(within(t, patience), 48*time.Hour)
+			_, err := s.Reap(patient(t), 48*time.Hour)
 			must(t, err)
 		}
 		finds(t, examine(t, s, doctor.Options{}), "RL122", doctor.OK, "0")
@@ -487,14 +487,14 @@ func TestDoctorOldTransactions(t *testing.T) {
 		defer tx.Rollback()
 		var id uint64
 		must(t, tx.QueryRow("SELECT CONNECTION_ID()").Scan(&id))
-		must(t, s.LockTx(within(t, patience), tx, "job"))
+		must(t, s.LockTx(patient(t), tx, "job"))
 		time.Sleep(1100 * time.Millisecond) // the server counts whole seconds
 		session := fmt.Sprintf("session %d:", id)
 		// The server renews what it says of transactions only when nobody asked for 0.1 s (MySQL manual, "Persistence and
 		// Consistency of InnoDB Transaction and Locking Information"), and other tests ask this server too.
 		examined := func(done func(*doctor.Report) bool) (r *doctor.Report) {
 			t.Helper()
-			for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+			for end := time.Now().Add(testserver.Patience(t)); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 				if r = examine(t, s, doctor.Options{OldTransaction: time.Second}); done(r) {
 					return r
 				}
@@ -612,7 +612,7 @@ func TestDoctorProxies(t *testing.T) {
 		defer e.End()
 		_, err = e.Open(context.Background())
 		must(t, err)
-		must(t, e.Proxies(within(t, patience)))
+		must(t, e.Proxies(patient(t)))
 		finds(t, report, "RL172", doctor.Fail, ":1, ")
 	})
 }

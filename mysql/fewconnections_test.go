@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // few is a Store with few connections, of a user of its own, by which they are counted.
@@ -31,7 +32,7 @@ func few(t testing.TB, l *lab, number int) (s *Store, sessions func() int) {
 func atMost(t testing.TB, who string, most int, count func() int) {
 	t.Helper()
 	n := count()
-	for end := time.Now().Add(5 * time.Second); n > most && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); n > most && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		n = count()
 	}
 	if n > most {
@@ -52,7 +53,7 @@ func (l *lab) fewest() (waits, holds int) {
 func TestFewConnections(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		waits, holds := l.fewest()
 		must(t, l.store().Migrate(ctx))
 		first, ofFirst := few(t, l, 1)
@@ -84,7 +85,7 @@ func TestFewConnections(t *testing.T) {
 func TestFewConnectionsTransactionAhead(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		must(t, l.store().Migrate(ctx))
 		s, _ := few(t, l, 1)
 		c := client{t: t, Store: l.store()}
@@ -130,7 +131,7 @@ func TestFewConnectionsOneDies(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		p := l.programOn(t, s, rowlock.Options{TTL: ttl})
 		lease := p.lock(t, "held")
-		must(t, lease.Renew(within(t, time.Minute)))
+		must(t, lease.Renew(patient(t)))
 		warm(t, s)
 		p26(t, deadIdle(t, w, p, lease, ttl, 2), ttl, busy())
 	})

@@ -19,7 +19,7 @@ func impatient(t *testing.T, what string, each time.Duration, f func(context.Con
 	start := time.Now()
 	var last error
 	calls := 0
-	for time.Since(start) < patience {
+	for bound := testserver.Patience(t); time.Since(start) < bound; {
 		ctx, cancel := context.WithTimeout(t.Context(), each)
 		last = f(ctx)
 		calls++
@@ -56,12 +56,12 @@ func TestP8_FirstCheckThatBeganBefore(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		s := l.bare()
-		control, err := s.db.Control.Get(within(t, time.Minute)) // the other half of the check waits for it
+		control, err := s.db.Control.Get(patient(t)) // the other half of the check waits for it
 		must(t, err)
 		acquire := func(key string) <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				results, err := s.Acquire(within(t, patience), []driver.Request{request(key, time.Minute)})
+				results, err := s.Acquire(patient(t), []driver.Request{request(key, time.Minute)})
 				if err == nil {
 					err = results[0].Err
 				}

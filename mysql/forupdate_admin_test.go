@@ -21,7 +21,7 @@ func TestForUpdateList(t *testing.T) {
 			holds = append(holds, c.grant(q))
 		}
 		c.release(holds[1], holds[3], holds[5])
-		infos, err := c.List(within(t, time.Minute), "k", "k0", 6)
+		infos, err := c.List(patient(t), "k", "k0", 6)
 		must(t, err)
 		if len(infos) != 6 {
 			t.Fatalf("%d infos", len(infos))
@@ -55,7 +55,7 @@ func TestForUpdateReap(t *testing.T) {
 			old(key)
 		}
 		f := c.strategy.(*session.ForUpdate)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		for _, statement := range []string{f.CreateLease("made"), f.CreateRow("made")} {
 			exec(t, l.db, statement)
 		}

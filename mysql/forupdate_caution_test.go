@@ -81,7 +81,7 @@ func TestP15_BlockedRowsShareOneConnection(t *testing.T) {
 		must(t, c.db.TakeSlow(t.Context()))
 		answered := make(chan []driver.Result, 1)
 		go func() {
-			results, err := c.Acquire(within(t, time.Minute), reqs)
+			results, err := c.Acquire(patient(t), reqs)
 			if err != nil {
 				t.Error(err)
 			}

@@ -19,7 +19,7 @@ func TestForUpdateSessionDiesBeforeItsGrant(t *testing.T) {
 		for round := range 5 {
 			key := fmt.Sprint("key", round)
 			c.release(c.granted(key, time.Minute))
-			ctx := within(t, time.Minute)
+			ctx := patient(t)
 			q := request(key, time.Minute)
 			x := f.Attempt(q)
 			own, err := x.Begin(ctx)

@@ -116,7 +116,7 @@ func TestForUpdateOnACallersPool(t *testing.T) {
 		for i := range room {
 			holds = append(holds, c.granted(fmt.Sprint("k", i), time.Minute))
 		}
-		results, err := s.Acquire(within(t, time.Minute), []driver.Request{request("more", time.Minute)})
+		results, err := s.Acquire(patient(t), []driver.Request{request("more", time.Minute)})
 		must(t, err)
 		if r := results[0]; r.Status != driver.Unknown || !driver.IsNotApplied(r.Err) || driver.IsLasting(r.Err) || !strings.Contains(r.Err.Error(), "SetMaxOpenConns") {
 			t.Fatalf("one key too many: %+v", r)
@@ -157,7 +157,7 @@ func TestForUpdateHungSession(t *testing.T) {
 				c.wants("renew the hung one", results[0].Status, driver.Unknown)
 				for _, r := range results[1:] {
 					if r.Status == driver.Unknown { // so slow is the machine
-						return patience
+						return time.Hour
 					}
 					c.wants("renew", r.Status, driver.Alive)
 				}
@@ -185,7 +185,7 @@ func TestForUpdateLeaseRowIsNotRenewed(t *testing.T) {
 		var token uint64
 		must(t, tx.QueryRow("SELECT token FROM rowlock_session WHERE name='a' FOR UPDATE").Scan(&token))
 		last := ttl
-		for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(testserver.Patience(t)); ; time.Sleep(100 * time.Millisecond) {
 			r := c.renew(h)[0]
 			if r.Status == driver.Unknown && !errors.Is(r.Err, session.ErrUnanswered) {
 				break
@@ -220,7 +220,7 @@ func TestForUpdateNoGoroutineIsLeft(t *testing.T) {
 	for range 3 {
 		s, err := Open(l.dsn(), Options{Strategy: SelectForUpdate})
 		must(t, err)
-		must(t, s.Migrate(within(t, time.Minute)))
+		must(t, s.Migrate(patient(t)))
 		c := client{t: t, Store: s}
 		h := c.granted("a", time.Minute)
 		c.renew(h)

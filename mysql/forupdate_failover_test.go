@@ -29,23 +29,23 @@ func TestP2_FrozenPrimary(t *testing.T) {
 			t.Parallel()
 			l := newClusterLab(t, kind)
 			first := l.forUpdate()
-			held, err := first.Acquire(within(t, time.Minute), "held")
+			held, err := first.Acquire(patient(t), "held")
 			must(t, err)
-			released, err := first.Acquire(within(t, time.Minute), "released")
+			released, err := first.Acquire(patient(t), "released")
 			must(t, err)
-			must(t, released.Release(within(t, time.Minute)))
+			must(t, released.Release(patient(t)))
 
 			l.Pause(l.Primary())
 			l.Promote()
 			second := l.forUpdate()
-			info, err := second.Inspect(within(t, time.Minute), "held")
+			info, err := second.Inspect(patient(t), "held")
 			must(t, err)
 			if trusted := held.Err() == nil; trusted && !info.Held {
 				t.Errorf("a key that somebody trusts to hold is shown as free: %+v", info)
 			}
 			for _, before := range []*rowlock.Lease{held, released} {
 				key, began := before.Key(), time.Now()
-				after, err := second.Acquire(within(t, 2*time.Minute), key)
+				after, err := second.Acquire(patient(t), key)
 				must(t, err)
 				if key == "held" && before.Err() == nil {
 					locktest.Breach(t, "P2", "two trust to hold %q: granted %v after the next primary was there", key, time.Since(began).Round(time.Millisecond))
@@ -66,22 +66,22 @@ func TestP16_FrozenPrimary(t *testing.T) {
 	t.Parallel()
 	l := newClusterLab(t, testserver.MySQLSemiSync)
 	first := l.forUpdate()
-	written, err := first.Acquire(within(t, time.Minute), "written")
+	written, err := first.Acquire(patient(t), "written")
 	must(t, err)
-	read, err := first.Acquire(within(t, time.Minute), "read", rowlock.Shared(), rowlock.NoRenew())
+	read, err := first.Acquire(patient(t), "read", rowlock.Shared(), rowlock.NoRenew())
 	must(t, err)
-	beside, err := l.forUpdate().Acquire(within(t, time.Minute), "read", rowlock.Shared(), rowlock.NoRenew())
+	beside, err := l.forUpdate().Acquire(patient(t), "read", rowlock.Shared(), rowlock.NoRenew())
 	must(t, err)
 
 	l.Pause(l.Primary())
 	l.Promote()
 	second := l.forUpdate()
-	after, err := second.Acquire(within(t, time.Minute), "read", rowlock.Shared(), rowlock.NoRenew())
+	after, err := second.Acquire(patient(t), "read", rowlock.Shared(), rowlock.NoRenew())
 	must(t, err)
 	if read.Err() == nil && after.Token() != read.Token() {
 		t.Errorf("P20: a reader has token %d in a phase whose token is %d", after.Token(), read.Token())
 	}
-	must(t, after.Release(within(t, time.Minute)))
+	must(t, after.Release(patient(t)))
 
 	cases := []struct {
 		before []*rowlock.Lease
@@ -91,14 +91,14 @@ func TestP16_FrozenPrimary(t *testing.T) {
 		{[]*rowlock.Lease{written}, []rowlock.Option{rowlock.Shared()}},
 	}
 	for _, c := range cases {
-		lease, err := second.TryAcquire(within(t, time.Minute), c.before[0].Key(), c.option...)
+		lease, err := second.TryAcquire(patient(t), c.before[0].Key(), c.option...)
 		if err == nil && c.before[0].Err() == nil {
 			t.Errorf("P16: %q was granted at once beside a hold that excludes it", lease.Key())
 		}
 	}
 	for _, c := range cases {
 		key, began := c.before[0].Key(), time.Now()
-		next, err := second.Acquire(within(t, 2*time.Minute), key, c.option...)
+		next, err := second.Acquire(patient(t), key, c.option...)
 		must(t, err)
 		for _, before := range c.before {
 			if before.Err() == nil {

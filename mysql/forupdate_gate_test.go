@@ -24,7 +24,7 @@ func TestP19_RowLockInAPhase(t *testing.T) {
 		for key, ask := range map[string]func(driver.Request) driver.Result{
 			"refused before": func(q driver.Request) driver.Result { return b.acquire(q)[0] },
 			"out of the queue": func(q driver.Request) driver.Result {
-				r, err := b.AcquireWait(within(t, patience), q, func() {})
+				r, err := b.AcquireWait(patient(t), q, func() {})
 				must(t, err)
 				return r
 			},
@@ -67,7 +67,7 @@ func TestP19_RowLockOfThoseWhoWait(t *testing.T) {
 		if r := a.acquire(waiting(request("k", time.Minute)))[0]; !r.Gated {
 			t.Fatalf("P19: a writer beside a reader: %+v", r)
 		}
-		ctx, cancel := context.WithCancel(within(t, patience))
+		ctx, cancel := context.WithCancel(patient(t))
 		left := make(chan struct{})
 		go func() {
 			defer close(left)

@@ -158,7 +158,7 @@ func TestForUpdateHintsOfTheQueue(t *testing.T) {
 			go func() {
 				q := request("k", time.Minute)
 				q.Client, q.Wants = clientB, true
-				r, err := b.AcquireWait(within(t, time.Minute), q, func() {})
+				r, err := b.AcquireWait(patient(t), q, func() {})
 				if err != nil || r.Status != driver.Granted {
 					t.Errorf("%+v, %v", r, err)
 				}

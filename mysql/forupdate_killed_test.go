@@ -19,7 +19,7 @@ func TestP12_UndoOfAKilledSession(t *testing.T) {
 		killed := func(id uint64) {
 			t.Helper()
 			exec(t, l.db, fmt.Sprintf("KILL CONNECTION %d", id))
-			ctx := within(t, patience)
+			ctx := patient(t)
 			for shown := 1; shown > 0; {
 				must(t, l.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID=?", id).Scan(&shown))
 			}
@@ -37,7 +37,7 @@ func TestP12_UndoOfAKilledSession(t *testing.T) {
 		for _, step := range []string{"locked", "written"} {
 			t.Run("attempt, "+step, func(t *testing.T) {
 				q := request(step, time.Minute)
-				ctx := within(t, patience)
+				ctx := patient(t)
 				x := f.Attempt(q)
 				own, err := x.Begin(ctx)
 				must(t, err)

@@ -32,13 +32,13 @@ func TestP6_ForUpdateLockedAndCutOff(t *testing.T) {
 		warm(t, c.Store)
 		var all []*conn.Conn
 		for range c.db.Acquires.Max {
-			x, err := c.db.Acquires.Get(within(t, time.Minute))
+			x, err := c.db.Acquires.Get(patient(t))
 			must(t, err)
 			all = append(all, x)
 		}
 		var r driver.Result
 		done := make(chan error, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
 			results, err := c.Store.Acquire(ctx, []driver.Request{q})
@@ -52,6 +52,7 @@ func TestP6_ForUpdateLockedAndCutOff(t *testing.T) {
 			return err != nil
 		})
 		w.deaden()
+		cancel()
 		err := <-done
 		for _, x := range all {
 			x.Broken = true
@@ -88,7 +89,7 @@ func TestP6_ForUpdateGateOfTheTryBefore(t *testing.T) {
 				}
 				return nil
 			})
-			results, err := c.Store.Acquire(within(t, patience), []driver.Request{waiting(request(key, time.Minute))})
+			results, err := c.Store.Acquire(patient(t), []driver.Request{waiting(request(key, time.Minute))})
 			rec.stop(nil)
 			must(t, err)
 			if !killed.Load() {
@@ -107,29 +108,34 @@ func TestP12_ForUpdateWaitsGivenUp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
 		other := client{t: t, Store: l.store()}
+		round := 0
 		for _, cannot := range []bool{false, true} {
 			const keys = 12
-			s := l.bare()
-			p := l.programOn(t, s, rowlock.Options{})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, keys)
-			for n := range keys {
-				key := fmt.Sprint(cannot, n)
-				other.granted(key, time.Minute)
-				go func() {
-					_, err := p.Client.Acquire(ctx, key)
-					ended <- err
-				}()
-			}
-			eventually(t, "they stand in the queue", func() bool { return l.inQueue() >= keys })
-			s.db.CannotKill.Store(cannot)
-			cancel()
-			for range keys {
-				<-ended
-			}
-			if err := p.Client.Close(within(t, 5*time.Second)); err != nil {
-				t.Errorf("P12: KILL refused %v: Close after waits that were given up: %v", cannot, err)
-			}
+			// What nobody ends stands for a slice of 5 s.
+			best(t, fmt.Sprintf("P12: KILL refused %v: Close after waits that were given up", cannot), 4*time.Second, func() time.Duration {
+				round++
+				s := l.bare()
+				p := l.programOn(t, s, rowlock.Options{})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, keys)
+				for n := range keys {
+					key := fmt.Sprint(round, " ", n)
+					other.granted(key, time.Hour)
+					go func() {
+						_, err := p.Client.Acquire(ctx, key)
+						ended <- err
+					}()
+				}
+				eventually(t, "they stand in the queue", func() bool { return l.inQueue() >= keys })
+				s.db.CannotKill.Store(cannot)
+				cancel()
+				for range keys {
+					<-ended
+				}
+				start := time.Now()
+				must(t, p.Client.Close(patient(t)))
+				return time.Since(start)
+			})
 		}
 	})
 }
@@ -143,7 +149,7 @@ func TestP27_ForUpdateUndoElsewhere(t *testing.T) {
 		c.release(c.granted("k", time.Minute))
 		q := request("k", time.Minute)
 		a := f.Attempt(q)
-		own, err := a.Begin(within(t, patience))
+		own, err := a.Begin(patient(t))
 		must(t, err)
 		own.Server, own.Broken = "another:3306", true
 		own.Opened, own.Ready = own.Opened.Add(-time.Hour), own.Ready.Add(-time.Hour) // not beside the control connection

@@ -34,7 +34,7 @@ func (c *cutter) loses(t *testing.T, text string, f func()) {
 func (c client) undone(what string, other client, q driver.Request) {
 	c.t.Helper()
 	eventually(c.t, what+": the undo is final", func() bool { // at the latest by wait_timeout
-		r, err := c.Store.Release(within(c.t, patience), []driver.Hold{{Key: q.Key, ID: q.ID, TTL: q.TTL, Mode: q.Mode, Undo: true}})
+		r, err := c.Store.Release(patient(c.t), []driver.Hold{{Key: q.Key, ID: q.ID, TTL: q.TTL, Mode: q.Mode, Undo: true}})
 		must(c.t, err)
 		return r[0].Final
 	})
@@ -50,17 +50,17 @@ func TestP6_ForUpdateLostAnswer(t *testing.T) {
 		c, other := client{t: t, Store: s}, client{t: t, Store: l.bare()}
 		for what, ask := range map[string]func(driver.Request) (driver.Result, error){
 			"acquire": func(q driver.Request) (driver.Result, error) {
-				r, err := s.Acquire(within(t, patience), []driver.Request{q})
+				r, err := s.Acquire(patient(t), []driver.Request{q})
 				if err != nil {
 					return driver.Result{}, err
 				}
 				return r[0], nil
 			},
 			"wait": func(q driver.Request) (driver.Result, error) {
-				return s.AcquireWait(within(t, patience), q, func() {})
+				return s.AcquireWait(patient(t), q, func() {})
 			},
 			"reader's wait": func(q driver.Request) (driver.Result, error) {
-				return s.AcquireWait(within(t, patience), q, func() {})
+				return s.AcquireWait(patient(t), q, func() {})
 			},
 		} {
 			q, text := request(what, 3*time.Second), "FOR UPDATE"
@@ -91,7 +91,7 @@ func TestP6_ForUpdateGateOfALostSession(t *testing.T) {
 			h := other.grant(reader(key, time.Minute))
 			c.wants("beside a reader", c.acquire(request(key, time.Minute))[0].Status, driver.Held) // now it knows of the phase
 			resting := c.strategy.(*session.ForUpdate).Sessions.Idle()[0].ID
-			ctx, cancel := context.WithCancel(within(t, patience))
+			ctx, cancel := context.WithCancel(patient(t))
 			var gated, killed atomic.Bool
 			rec.stop(func(s string) error {
 				switch {
@@ -157,7 +157,7 @@ func TestP6_ForUpdateUnansweredWrite(t *testing.T) {
 		f := s.strategy.(*session.ForUpdate)
 		c.release(c.granted("k", time.Minute))
 		q := request("k", time.Minute)
-		x, ctx := f.Attempt(q), within(t, patience)
+		x, ctx := f.Attempt(q), patient(t)
 		own, err := x.Begin(ctx)
 		must(t, err)
 		if r, err := x.Lock(ctx); err != nil || r.Status != driver.Unknown {
@@ -198,7 +198,7 @@ func TestP4_ForUpdateLossWithEndedContext(t *testing.T) {
 			holds = append(holds, c.granted(fmt.Sprint("k", i), time.Minute))
 		}
 		exec(t, l.db, "UPDATE rowlock_session SET hold=REPEAT('x',16),token=token+1")
-		ctx, cancel := context.WithCancel(within(t, patience))
+		ctx, cancel := context.WithCancel(patient(t))
 		defer cancel()
 		f.RowsDue()
 		beats := int64(0)
@@ -238,7 +238,7 @@ func TestP19_ForUpdateWaitLeavesNoTransaction(t *testing.T) {
 			h := other.granted("k", time.Minute)
 			answered := make(chan driver.Result, 1)
 			go func() {
-				r, err := c.AcquireWait(within(t, patience), q, func() {})
+				r, err := c.AcquireWait(patient(t), q, func() {})
 				if err != nil {
 					r.Err = err
 				}

@@ -38,8 +38,8 @@ func TestForUpdateOwnerHasReleased(t *testing.T) {
 				first, looks := l.program(t, rowlock.Options{Owner: "first"}), l.program(t, rowlock.Options{Owner: "looks"})
 				lease := first.lock(t, key)
 				l.isOwnedBy(t, looks, key, "first")
-				must(t, lease.Release(within(t, patience)))
-				ctx := within(t, patience)
+				must(t, lease.Release(patient(t)))
+				ctx := patient(t)
 				q := request(key, time.Minute)
 				q.Owner = "second"
 				x := first.strategy.(*session.ForUpdate).Attempt(q)
@@ -67,7 +67,7 @@ func TestForUpdateOwnerHasReleased(t *testing.T) {
 // isOwnedBy asks p in each way whose the key is that is held.
 func (l *lab) isOwnedBy(t *testing.T, p program, key, owner string) {
 	t.Helper()
-	ctx := within(t, patience)
+	ctx := patient(t)
 	is := func(what string, info rowlock.Info, err error) {
 		t.Helper()
 		must(t, err)

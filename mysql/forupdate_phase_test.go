@@ -95,7 +95,7 @@ func TestP16_BeginningBeforeAWrite(t *testing.T) {
 			for _, dies := range []bool{false, true} {
 				key := fmt.Sprint(name, dies)
 				b.release(b.granted(key, time.Minute))
-				ctx := within(t, patience)
+				ctx := patient(t)
 				x := f.Attempt(request(key, time.Minute))
 				own, err := x.Begin(ctx)
 				must(t, err)
@@ -188,7 +188,7 @@ func (l *lab) cutOffBehindItsGate(t *testing.T) (c client, q driver.Request) {
 	t.Helper()
 	c, at := l.beforeFirst("NOT EXISTS")
 	c.release(c.grant(reader("k", time.Minute)))
-	ctx, cancel := context.WithCancel(within(t, patience))
+	ctx, cancel := context.WithCancel(patient(t))
 	at(cancel)
 	q = waiting(request("k", time.Minute))
 	results, err := c.Acquire(ctx, []driver.Request{q})
@@ -210,7 +210,7 @@ func TestP7_GateOfAFailedAttempt(t *testing.T) {
 		other.wants("reader", other.acquire(reader("k", time.Minute))[0].Status, driver.Held)
 		undo := driver.Hold{Key: "k", ID: q.ID, TTL: q.TTL, Undo: true}
 		eventually(t, "the undo is final", func() bool {
-			results, err := c.Release(within(t, patience), []driver.Hold{undo})
+			results, err := c.Release(patient(t), []driver.Hold{undo})
 			return err == nil && results[0].Final
 		})
 		other.release(other.grant(reader("k", time.Minute)))
@@ -224,7 +224,7 @@ func TestP11_SharesNeedNoSession(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, l *lab) {
 		s, user := l.storeOfUser(t)
-		must(t, l.store().Migrate(within(t, patience)))
+		must(t, l.store().Migrate(patient(t)))
 		c := client{t: t, Store: s}
 		var holds []driver.Hold
 		for n := range 50 {
@@ -250,27 +250,27 @@ func TestP11_ReadersWithoutRoom(t *testing.T) {
 		_, s, _ := l.sharedPool(t, defaultConnections+spareConnections+1, Options{})
 		mine := l.programOn(t, s, rowlock.Options{})
 		own := mine.lock(t, "own") // the only session there is room for
-		_, err := s.AcquireWait(within(t, patience), reader("k", time.Minute), func() {})
+		_, err := s.AcquireWait(patient(t), reader("k", time.Minute), func() {})
 		if !errors.Is(err, driver.ErrNoPlace) || !strings.Contains(err.Error(), "the pool allows") {
 			t.Fatalf("a wait without room: %v, want ErrNoPlace that says why", err)
 		}
 		got := make(chan *rowlock.Lease)
 		go func() {
-			l, err := mine.Client.Acquire(within(t, 2*patience), "k", rowlock.Shared())
+			l, err := mine.Client.Acquire(patient(t), "k", rowlock.Shared())
 			if err != nil {
 				t.Error(err)
 			}
 			got <- l
 		}()
 		eventually(t, "it waits", func() bool { return mine.Client.Stats().Waiting == 1 })
-		must(t, lease.Release(within(t, patience)))
+		must(t, lease.Release(patient(t)))
 		if l := <-got; l != nil {
-			must(t, l.Release(within(t, patience)))
+			must(t, l.Release(patient(t)))
 		}
 		must(t, own.Err())
-		g, err := mine.AcquireAll(within(t, 2*patience), []rowlock.Want{{Key: "a", Options: []rowlock.Option{rowlock.Shared()}}, {Key: "b", Options: []rowlock.Option{rowlock.Slots(2)}}, {Key: "c", Options: []rowlock.Option{rowlock.Shared()}}})
+		g, err := mine.AcquireAll(patient(t), []rowlock.Want{{Key: "a", Options: []rowlock.Option{rowlock.Shared()}}, {Key: "b", Options: []rowlock.Option{rowlock.Slots(2)}}, {Key: "c", Options: []rowlock.Option{rowlock.Shared()}}})
 		must(t, err)
-		must(t, g.Release(within(t, patience)))
+		must(t, g.Release(patient(t)))
 	})
 }
 
@@ -289,7 +289,7 @@ func TestP19_ReaderInTheQueue(t *testing.T) {
 			q.Wants, q.Waited = true, true
 			got := make(chan driver.Result, 1)
 			go func() {
-				r, err := b.AcquireWait(within(t, patience), q, func() {})
+				r, err := b.AcquireWait(patient(t), q, func() {})
 				if err != nil {
 					t.Error(err)
 				}
@@ -321,18 +321,18 @@ func TestP19_QueueInAPhase(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		h := c.grant(reader("k", time.Minute))
 		q := waiting(request("k", time.Minute))
-		r, err := c.AcquireWait(within(t, patience), q, func() {})
+		r, err := c.AcquireWait(patient(t), q, func() {})
 		if err != nil || r.Status != driver.Held || !r.Shared || !r.Gated {
 			t.Errorf("a writer in the queue, beside a reader: %+v, %v", r, err)
 		}
-		r, err = c.AcquireWait(within(t, patience), reader("k", time.Minute), func() {})
+		r, err = c.AcquireWait(patient(t), reader("k", time.Minute), func() {})
 		if err != nil || r.Status != driver.Held || !r.Shared {
 			t.Errorf("a reader in the queue, behind a gate: %+v, %v", r, err)
 		}
 		c.release(h)
 		next := waiting(request("k", time.Minute))
 		next.Gate = q.ID
-		if r, err = c.AcquireWait(within(t, patience), next, func() {}); err != nil || r.Status != driver.Granted {
+		if r, err = c.AcquireWait(patient(t), next, func() {}); err != nil || r.Status != driver.Granted {
 			t.Errorf("a writer in the queue, after the last reader: %+v, %v", r, err)
 		}
 	})
@@ -346,7 +346,7 @@ func TestP16_TakeConfirmed(t *testing.T) {
 		a, b := client{t: t, Store: l.store()}, client{t: t, Store: l.store()}
 		a.release(a.grant(reader("k", time.Minute)))
 		f := a.strategy.(*session.ForUpdate)
-		ctx := within(t, patience)
+		ctx := patient(t)
 		x := f.Attempt(waiting(request("k", time.Minute)))
 		own, err := x.Begin(ctx)
 		must(t, err)

@@ -80,7 +80,7 @@ func TestForUpdateKilledProcess(t *testing.T) {
 			}
 			c.release(h)
 			if !held {
-				return patience
+				return time.Hour
 			}
 			return took
 		})

@@ -26,7 +26,7 @@ func TestForUpdateTrips(t *testing.T) {
 		take := map[string]func(driver.Request) driver.Hold{
 			"without waiting": c.grant,
 			"in the queue": func(q driver.Request) driver.Hold {
-				r, err := s.AcquireWait(within(t, time.Minute), q, func() {})
+				r, err := s.AcquireWait(patient(t), q, func() {})
 				must(t, err)
 				c.wants("a key that nobody has", r.Status, driver.Granted)
 				return driver.Hold{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL}
@@ -68,7 +68,7 @@ func TestForUpdateTokenReadInTheQueue(t *testing.T) {
 			q := request("key", time.Minute)
 			answered := make(chan answer)
 			go func() {
-				r, err := waiter.AcquireWait(within(t, time.Minute), q, func() {})
+				r, err := waiter.AcquireWait(patient(t), q, func() {})
 				answered <- answer{r, err}
 			}()
 			eventually(t, "it stands in the queue", func() bool { return l.inQueue() > 0 })
@@ -115,13 +115,13 @@ func TestForUpdateQueueKeepsPlaces(t *testing.T) {
 				c := client{t: t, Store: l.bare()}
 				q := request("key", time.Minute)
 				wg.Go(func() {
-					r, err := c.AcquireWait(within(t, patience), q, func() {})
+					r, err := c.AcquireWait(patient(t), q, func() {})
 					if err != nil || r.Status != driver.Granted {
 						t.Errorf("waiter %d: %v, %v", i, r.Status, err)
 						return
 					}
 					granted <- i
-					_, err = c.Release(within(t, patience), []driver.Hold{{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL}})
+					_, err = c.Release(patient(t), []driver.Hold{{Key: q.Key, ID: q.ID, Token: r.Token, Stored: r.Stored, TTL: q.TTL}})
 					if err != nil {
 						t.Error(err)
 					}
@@ -154,7 +154,7 @@ func TestForUpdateQueueOfAMissingRow(t *testing.T) {
 				exec(t, l.db, fmt.Sprintf("DELETE FROM %s WHERE name=x'%x'", table, key))
 			}
 			q := request(key, time.Minute)
-			r, err := c.AcquireWait(within(t, time.Minute), q, func() {})
+			r, err := c.AcquireWait(patient(t), q, func() {})
 			must(t, err)
 			c.wants("a key that nobody has", r.Status, driver.Granted)
 			if r := other.acquire(request(key, time.Minute))[0]; r.Status != driver.Held {

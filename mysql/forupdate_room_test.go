@@ -73,7 +73,7 @@ func TestP22_NoRoomForBoth(t *testing.T) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				both := programs(t, kind)
-				ctx := within(t, 2*patience)
+				ctx := patient(t)
 				for i, p := range both { // all but the sessions is there
 					lease := p.lock(t, fmt.Sprint("warm", i))
 					must(t, lease.Release(ctx))
@@ -113,7 +113,7 @@ func TestNoRoomIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := programs(t, testserver.MySQL)[0]
-			ctx := within(t, patience)
+			ctx := patient(t)
 			var full error
 			for n := 0; full == nil && n <= roomForAll; n++ {
 				r, err := p.Store.Acquire(ctx, []driver.Request{request(fmt.Sprint("k", n), time.Minute)})

@@ -20,7 +20,7 @@ func TestForUpdateDelayedSteps(t *testing.T) {
 		refused := 0
 		for round := range 12 {
 			key := fmt.Sprint("key", round)
-			ctx := within(t, time.Minute)
+			ctx := patient(t)
 			q := request(key, time.Minute)
 			x := f.Attempt(q)
 			own, err := x.Begin(ctx)
@@ -74,7 +74,7 @@ func TestForUpdateAProbeIsNoHolder(t *testing.T) {
 		done := make(chan driver.Result, 1)
 		go func() {
 			for { // it tries for some milliseconds, which the probe may outlast
-				r, err := b.Acquire(within(t, time.Minute), []driver.Request{q})
+				r, err := b.Acquire(patient(t), []driver.Request{q})
 				if err != nil || r[0].Status != driver.Held || r[0].Left > 0 {
 					if err != nil {
 						t.Error(err)
@@ -109,7 +109,7 @@ func TestForUpdateFreshKeyRace(t *testing.T) {
 			for i := range 64 {
 				wg.Go(func() {
 					<-start
-					results, err := stores[i%len(stores)].Acquire(within(t, time.Minute), []driver.Request{request(key, time.Minute)})
+					results, err := stores[i%len(stores)].Acquire(patient(t), []driver.Request{request(key, time.Minute)})
 					switch {
 					case err != nil:
 						t.Error(err)

@@ -148,13 +148,13 @@ func TestForUpdateTokensOverRestart(t *testing.T) {
 			server.Kill()
 			server.Restart()
 			eventually(t, "the holder learns of it", func() bool {
-				results, err := a.Renew(within(t, time.Minute), []driver.Hold{h})
+				results, err := a.Renew(patient(t), []driver.Hold{h})
 				return err == nil && results[0].Status == driver.Removed
 			})
 			var next driver.Hold
 			eventually(t, "the key is granted after the restart", func() bool {
 				q := request("a", time.Minute)
-				results, err := a.Acquire(within(t, time.Minute), []driver.Request{q})
+				results, err := a.Acquire(patient(t), []driver.Request{q})
 				if err != nil || results[0].Status != driver.Granted {
 					return false
 				}
@@ -206,7 +206,7 @@ func TestForUpdateMinHold(t *testing.T) {
 			t.Fatalf("undo: %+v", r)
 		}
 		b.granted("undone", time.Minute)
-		if info, err := b.ForceRelease(within(t, time.Minute), "released"); err != nil || !info.Kept {
+		if info, err := b.ForceRelease(patient(t), "released"); err != nil || !info.Kept {
 			t.Fatalf("force: %+v, %v", info, err)
 		}
 		b.granted("released", time.Minute)
@@ -237,7 +237,7 @@ func TestForUpdatePinned(t *testing.T) {
 		b.wants("takeover of a pinned key", b.acquire(q)[0].Status, driver.Pinned)
 		t.Logf("known to be pinned: after %v", time.Since(start))
 		before := a.inspect("a").Token
-		if info, err := a.ForceRelease(within(t, time.Minute), "a"); err == nil {
+		if info, err := a.ForceRelease(patient(t), "a"); err == nil {
 			t.Fatalf("force past an open guard: %+v", info)
 		}
 		if after := a.inspect("a").Token; after != before {
@@ -260,7 +260,7 @@ func TestForUpdateForce(t *testing.T) {
 		id := sessionOf(t, a.Store, h).ID
 		done := make(chan error, 1)
 		go func() {
-			info, err := b.ForceRelease(within(t, time.Minute), "alive")
+			info, err := b.ForceRelease(patient(t), "alive")
 			if err == nil && (!info.Held || info.Token != h.Stored) {
 				err = fmt.Errorf("%+v", info)
 			}
@@ -278,7 +278,7 @@ func TestForUpdateForce(t *testing.T) {
 		// One that is silent loses its session.
 		h = a.granted("silent", time.Hour)
 		start := time.Now()
-		_, err := b.ForceRelease(within(t, time.Minute), "silent")
+		_, err := b.ForceRelease(patient(t), "silent")
 		must(t, err)
 		t.Logf("a silent holder's key is free after %v", time.Since(start))
 		b.granted("silent", time.Minute)
@@ -293,12 +293,12 @@ func TestForUpdateForce(t *testing.T) {
 		eventually(t, "the row is free", func() bool {
 			return tx.QueryRow("SELECT name FROM rowlock_session_row WHERE name='gone' FOR UPDATE").Scan(&name) == nil
 		})
-		_, err = b.ForceRelease(within(t, time.Minute), "gone")
+		_, err = b.ForceRelease(patient(t), "gone")
 		must(t, err)
 		must(t, tx.Rollback())
 		b.granted("gone", time.Minute)
 		// Nothing to end is no error.
-		info, err := b.ForceRelease(within(t, time.Minute), "nothing")
+		info, err := b.ForceRelease(patient(t), "nothing")
 		if err != nil || info != (driver.Info{Key: "nothing"}) {
 			t.Fatalf("%+v, %v", info, err)
 		}

@@ -20,7 +20,7 @@ func TestP15_UndosLeaveAConnection(t *testing.T) {
 		begun, over, ended := make(chan struct{}, undos), make(chan struct{}), make(chan error, undos)
 		for range undos {
 			go func() {
-				ended <- f.UndoStep(within(t, 2*patience), func(*conn.Conn) error {
+				ended <- f.UndoStep(patient(t), func(*conn.Conn) error {
 					begun <- struct{}{}
 					<-over
 					return nil
@@ -35,7 +35,7 @@ func TestP15_UndosLeaveAConnection(t *testing.T) {
 			t.Error("P15: undos use all connections for releases")
 		case <-time.After(100 * time.Millisecond):
 		}
-		results, err := s.Release(within(t, patience/2), []driver.Hold{reads})
+		results, err := s.Release(patient(t), []driver.Hold{reads})
 		close(over)
 		for range undos {
 			must(t, <-ended)

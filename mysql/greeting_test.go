@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
@@ -53,6 +54,7 @@ func mute(t *testing.T) (addr string) {
 // TestAServerThatNeverSpeaks: a frozen server, or a proxy without one behind it, accepts connections and says nothing.
 // A caller without an end gets an error nevertheless, and one with an end is told why.
 func TestAServerThatNeverSpeaks(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	addr := mute(t)
 	dsn := "user:secret@tcp(" + addr + ")/db"
@@ -122,7 +124,7 @@ func TestAServerThatNeverSpeaks(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), addr) {
 			t.Errorf("%v", err)
 		}
-		must(t, c.Close(within(t, time.Minute)))
+		must(t, c.Close(patient(t)))
 		mu.Lock()
 		defer mu.Unlock()
 		if !strings.Contains(log.String(), "acquire failed, trying again") || !strings.Contains(log.String(), addr) {
@@ -161,7 +163,7 @@ func TestBrokenHandshake(t *testing.T) {
 				p := l.programOn(t, s, rowlock.Options{})
 				lease := p.lock(t, fmt.Sprint("k", broken, text))
 				left.Store(broken)
-				err = p.InTx(within(t, patience), lease, func(context.Context, *sql.Tx) error { return nil })
+				err = p.InTx(patient(t), lease, func(context.Context, *sql.Tx) error { return nil })
 				if (err == nil) != works || !works && !strings.Contains(err.Error(), text) {
 					t.Errorf("%d of the handshakes broken off: %v", broken, err)
 				}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +18,7 @@ import (
 // group gets keys as a group of the program.
 func (p program) group(t testing.TB, keys []string, opts ...rowlock.Option) *rowlock.Group {
 	t.Helper()
-	g, err := p.AcquireAll(within(t, 2*patience), rowlock.Keys(keys...), opts...)
+	g, err := p.AcquireAll(patient(t), rowlock.Keys(keys...), opts...)
 	must(t, err)
 	return g
 }
@@ -26,8 +28,9 @@ func (p program) group(t testing.TB, keys []string, opts ...rowlock.Option) *row
 func TestP4_GuardOverAGroup(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
-		for name, begin := range l.handles(t) {
-			ctx := within(t, 4*patience)
+		handles := l.handles(t)
+		for _, name := range testserver.Some(t, slices.Sorted(maps.Keys(handles))...) {
+			begin, ctx := handles[name], patient(t)
 			var keys []string
 			for i := range 3 {
 				keys = append(keys, fmt.Sprintf("%s %d", name, 2-i))
@@ -43,7 +46,7 @@ func TestP4_GuardOverAGroup(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if ttl > patience || !errors.Is(err, rowlock.ErrLost) {
+				if ttl > time.Minute || !errors.Is(err, rowlock.ErrLost) {
 					t.Fatalf("%s: guard of a group: %v", name, err)
 				}
 				_ = commit()
@@ -70,7 +73,7 @@ func TestGuardOverAGroupLocksItsEntries(t *testing.T) {
 	for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 		t.Run(strategy.String(), func(t *testing.T) {
 			l := newLab(t, testserver.MySQL, strategy)
-			ctx := within(t, time.Minute)
+			ctx := patient(t)
 			a := l.program(t, rowlock.Options{})
 			for _, neighbour := range []string{"a", "g 1x", "z"} {
 				a.lock(t, neighbour)
@@ -117,7 +120,7 @@ func TestGuardOverAGroupOfMany(t *testing.T) {
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind, VersionColumn)
-			ctx := within(t, 2*time.Minute)
+			ctx := patient(t)
 			a := l.program(t, rowlock.Options{})
 			var keys []string
 			for i := range 200 {
@@ -137,7 +140,7 @@ func TestGuardOverAGroupOfMany(t *testing.T) {
 // nothing.
 func TestP4_GuardOverAGroupWithALostLease(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		for i, key := range []string{"a", "b", "c"} {
 			g := a.group(t, []string{"a", "b", "c"})
@@ -171,7 +174,7 @@ func TestP4_GuardOverAGroupWithALostLease(t *testing.T) {
 // TestP13_OnceOverAGroup: the run is one of the first lease's key, and is marked once.
 func TestP13_OnceOverAGroup(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		l.notes(t)
 		leases := a.group(t, []string{"b", "a"}).Leases()
@@ -201,7 +204,7 @@ func TestP13_OnceOverAGroup(t *testing.T) {
 // TestGuardOverAGroupRefuses what cannot be guarded together.
 func TestGuardOverAGroupRefuses(t *testing.T) {
 	l := newLab(t, testserver.MySQL, VersionColumn)
-	ctx := within(t, time.Minute)
+	ctx := patient(t)
 	a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 	lease, foreign := a.lock(t, "a"), b.lock(t, "b")
 	tx := l.beginAt(t, sql.LevelDefault)
@@ -234,7 +237,7 @@ func TestGroupLargerThanThePool(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind, SelectForUpdate)
 			l.store()
-			ctx := within(t, time.Minute)
+			ctx := patient(t)
 			const room = 4
 			db := l.open(l.config)
 			db.SetMaxOpenConns(minConnections + spareConnections + room)
@@ -276,7 +279,7 @@ func TestAcquireAllStatements(t *testing.T) {
 		for strategy, most := range map[Strategy]uint64{VersionColumn: 3, UniqueInsert: 4} {
 			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
 				l := newLab(t, kind, strategy)
-				ctx := within(t, time.Minute)
+				ctx := patient(t)
 				a := l.program(t, rowlock.Options{})
 				keys := []string{"c", "a", "e", "b", "d"}
 				must(t, a.group(t, keys).Release(ctx)) // the first use has statements of its own

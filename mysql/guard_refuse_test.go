@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -16,7 +15,7 @@ import (
 // TestGuardRefusesWhatCannotWork before it can mislead.
 func TestGuardRefusesWhatCannotWork(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		lease := a.lock(t, "a")
 		tx := l.beginAt(t, sql.LevelDefault)
@@ -55,7 +54,7 @@ func TestGuardRefusesWhatCannotWork(t *testing.T) {
 // refused, whether or not that has the tables.
 func TestGuardInAnotherDatabase(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		lease := a.lock(t, "a")
 		data := newLab(t, l.kind, l.strategy)
@@ -102,9 +101,9 @@ func TestP4_LeaseEndsBeforeTheGuard(t *testing.T) {
 		lease := p.lock(t, "a")
 		tx := silentTx{asked: make(chan struct{})}
 		answer := make(chan error)
-		go func() { answer <- p.Guard(within(t, time.Minute), tx, lease) }()
+		go func() { answer <- p.Guard(patient(t), tx, lease) }()
 		<-tx.asked
-		must(t, lease.Release(within(t, time.Minute)))
+		must(t, lease.Release(patient(t)))
 		if err := <-answer; !errors.Is(err, rowlock.ErrReleased) {
 			t.Errorf("a guard under a lease that was released: %v", err)
 		}

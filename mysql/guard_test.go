@@ -40,14 +40,14 @@ func TestP4_TakeoverWaitsForTheGuard(t *testing.T) {
 				if err == nil {
 					return lease, commit
 				}
-				if ttl > patience || !errors.Is(err, rowlock.ErrLost) || reasonOf(lease.Err()) != rowlock.ReasonExpired {
+				if ttl > time.Minute || !errors.Is(err, rowlock.ErrLost) || reasonOf(lease.Err()) != rowlock.ReasonExpired {
 					t.Fatalf("guard of %q: %v", key, err)
 				}
 				_ = commit()
 			}
 		}
 		for name, begin := range l.handles(t) {
-			ctx := within(t, 4*patience)
+			ctx := patient(t)
 			key := "key of " + name
 			lease, commit := guarded(ctx, key, begin)
 			<-lease.Done()
@@ -81,7 +81,7 @@ func TestP4_TakeoverWaitsForTheGuard(t *testing.T) {
 // the transaction, which goes on to work.
 func TestP4_GuardOfALostLease(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		for _, c := range []struct {
 			name   string
@@ -136,7 +136,7 @@ func TestP4_GuardOfALostLease(t *testing.T) {
 // TestP4_LostBetweenTheReads: the plain read still saw the hold.
 func TestP4_LostBetweenTheReads(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		for name, level := range map[string]sql.IsolationLevel{"RR": sql.LevelRepeatableRead, "RC": sql.LevelReadCommitted} {
 			lease := a.lock(t, name, rowlock.NoRenew())
@@ -176,7 +176,7 @@ func TestP4_GuardNamesTheHold(t *testing.T) {
 // The hold is not handed off, and the guard says that the lease is over.
 func TestP4_ReleasedWhileGuarding(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{Handoff: time.Minute})
 		lease := a.lock(t, "a")
 		next := make(chan *rowlock.Lease)
@@ -197,7 +197,7 @@ func TestP4_ReleasedWhileGuarding(t *testing.T) {
 // not; a hold that was guarded goes to the next only when the transaction has ended.
 func TestP4_HandedOff(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{Handoff: time.Minute})
 		first := a.lock(t, "a")
 		next := make(chan *rowlock.Lease, 1)
@@ -238,7 +238,7 @@ func TestP4_HandedOff(t *testing.T) {
 func TestP15_GuardDelaysNobody(t *testing.T) {
 	testserver.Long(t)
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		lease := a.lock(t, "a")
 		tx := l.beginAt(t, sql.LevelRepeatableRead)

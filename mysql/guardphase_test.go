@@ -17,14 +17,14 @@ func (c client) guardHold(l *lab, level sql.IsolationLevel, holds ...driver.Hold
 	c.t.Helper()
 	tx := l.beginAt(c.t, level)
 	hs := guards.Holds{First: holds[0], All: holds}
-	st, err := c.guarded.ReadHolds(within(c.t, patience), hs, "")
+	st, err := c.guarded.ReadHolds(patient(c.t), hs, "")
 	must(c.t, err)
 	if st.Lost != nil {
 		return tx, false
 	}
-	in, err := callertx.TablePrefix(within(c.t, patience), tx, st.Database)
+	in, err := callertx.TablePrefix(patient(c.t), tx, st.Database)
 	must(c.t, err)
-	locked, err := c.guarded.Lock(within(c.t, patience), tx, in, hs, "")
+	locked, err := c.guarded.Lock(patient(c.t), tx, in, hs, "")
 	must(c.t, err)
 	return tx, locked.All
 }
@@ -96,7 +96,7 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 			for _, h := range []driver.Hold{r1, s1, only} {
 				if tx, locked := c.guardHold(l, level, h); locked {
 					t.Errorf("P21: %v: a %v that is over is guarded", level, h.Mode)
-				} else if locked, err := c.guarded.Lock(within(t, patience), tx, "", guards.Holds{First: h, All: []driver.Hold{h}}, ""); err != nil || locked.All {
+				} else if locked, err := c.guarded.Lock(patient(t), tx, "", guards.Holds{First: h, All: []driver.Hold{h}}, ""); err != nil || locked.All {
 					t.Errorf("P21: %v: a %v that is over is locked: %v", level, h.Mode, err)
 				}
 			}

@@ -89,7 +89,7 @@ func TestP6_TableLockAfterTheGrant(t *testing.T) {
 			begin, reqs = "SELECT GREATEST(token", []driver.Request{request("a", time.Minute)}
 		}
 		locked, end := lockAt(t, l, &rec, begin)
-		res, err := c.Acquire(within(t, patience), reqs)
+		res, err := c.Acquire(patient(t), reqs)
 		end()
 		for _, q := range reqs {
 			if i := other.inspect(q.Key); !locked.Load() || i.Hold != q.ID || leftBehind(res, err) {
@@ -108,7 +108,7 @@ func TestP6_TableLockAfterTheJoin(t *testing.T) {
 		c.grant(reader("b", time.Minute))
 		reqs := []driver.Request{reader("a", time.Minute), reader("b", time.Minute)}
 		locked, end := lockAt(t, l, &rec, "SELECT s.name,s.hold")
-		res, err := c.Acquire(within(t, patience), reqs)
+		res, err := c.Acquire(patient(t), reqs)
 		end()
 		for _, q := range reqs {
 			if i := other.inspect(q.Key); !locked.Load() || i.Readers != 2 || leftBehind(res, err) {
@@ -138,7 +138,7 @@ func TestP6_TableLockAfterTheTake(t *testing.T) {
 			time.Sleep(1500 * time.Millisecond)
 			unlock()
 		}()
-		res, err := c.Acquire(within(t, patience), reqs)
+		res, err := c.Acquire(patient(t), reqs)
 		end()
 		if i := other.inspect("a"); !locked.Load() || i.Hold != reqs[0].ID || leftBehind(res, err) {
 			t.Errorf("P6: locked %v: %+v, %v, and the key: %+v", locked.Load(), res, err, i)
@@ -149,7 +149,7 @@ func TestP6_TableLockAfterTheTake(t *testing.T) {
 // standsUnsure asks for q, which is added to its line before a later step fails. The answer does not say that nothing was done.
 func (c client) standsUnsure(q driver.Request, rec *recorder) {
 	c.t.Helper()
-	res, err := c.Acquire(within(c.t, patience), []driver.Request{q})
+	res, err := c.Acquire(patient(c.t), []driver.Request{q})
 	rec.stop(nil)
 	if v := c.look(q); v.Place == 0 || leftBehind(res, err) {
 		c.t.Errorf("P29: %+v, %v, and it stands at %d of %d", res, err, v.Place, v.Standing)
@@ -210,7 +210,7 @@ func TestP29_PlaceInABusyRow(t *testing.T) {
 		defer tx.Rollback()
 		var name []byte
 		must(t, tx.QueryRow("SELECT name FROM "+l.table()+" WHERE name='k' FOR UPDATE").Scan(&name))
-		res, err := c.Acquire(within(t, patience), []driver.Request{q})
+		res, err := c.Acquire(patient(t), []driver.Request{q})
 		if err != nil || res[0].Status != driver.Pinned || res[0].Place != 1 || res[0].Standing != 2 {
 			t.Errorf("P29: %+v, %v: want pinned, place 1 of 2", res, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -96,7 +97,7 @@ func (l *lab) options() Options { return Options{Strategy: l.strategy, WakeupCon
 func (l *lab) store(parameters ...string) *Store {
 	l.t.Helper()
 	s := l.bare(parameters...)
-	must(l.t, s.Migrate(within(l.t, time.Minute)))
+	must(l.t, s.Migrate(patient(l.t)))
 	return s
 }
 
@@ -206,6 +207,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// patient is a context for what must come.
+func patient(t testing.TB) context.Context { return within(t, testserver.Patience(t)) }
+
 func newID() (id driver.HoldID) {
 	_, _ = rand.Read(id[:])
 	return id
@@ -227,7 +231,7 @@ type client struct {
 
 func (c client) acquire(reqs ...driver.Request) []driver.Result {
 	c.t.Helper()
-	results, err := c.Acquire(within(c.t, patience), reqs)
+	results, err := c.Acquire(patient(c.t), reqs)
 	must(c.t, err)
 	for i, r := range results {
 		if r.Status == driver.Unknown {
@@ -239,14 +243,14 @@ func (c client) acquire(reqs ...driver.Request) []driver.Result {
 
 func (c client) renew(holds ...driver.Hold) []driver.Result {
 	c.t.Helper()
-	results, err := c.Renew(within(c.t, patience), holds)
+	results, err := c.Renew(patient(c.t), holds)
 	must(c.t, err)
 	return results
 }
 
 func (c client) release(holds ...driver.Hold) []driver.Result {
 	c.t.Helper()
-	results, err := c.Release(within(c.t, patience), holds)
+	results, err := c.Release(patient(c.t), holds)
 	must(c.t, err)
 	return results
 }
@@ -266,7 +270,7 @@ func (c client) alive(what string, h driver.Hold) driver.Result {
 
 func (c client) inspect(key string) driver.Info {
 	c.t.Helper()
-	infos, err := c.Inspect(within(c.t, patience), []string{key})
+	infos, err := c.Inspect(patient(c.t), []string{key})
 	must(c.t, err)
 	return infos[0]
 }
@@ -391,7 +395,7 @@ func (p program) Inspect(ctx context.Context, key string) (rowlock.Info, error) 
 
 func (p program) lock(t testing.TB, key string, o ...rowlock.Option) *rowlock.Lease {
 	t.Helper()
-	lease, err := p.Client.Acquire(within(t, 2*patience), key, o...) // a server ends a silent session after a minute
+	lease, err := p.Client.Acquire(patient(t), key, o...) // a server ends a silent session after a minute
 	must(t, err)
 	return lease
 }
@@ -461,7 +465,7 @@ func (l *lab) free(t testing.TB, p program, key string) rowlock.Info {
 	var info rowlock.Info
 	eventually(t, fmt.Sprintf("%q is free but for its guard", key), func() bool {
 		var err error
-		info, err = p.Inspect(within(t, patience), key)
+		info, err = p.Inspect(patient(t), key)
 		must(t, err)
 		return info.Pinned || !info.Held
 	})
@@ -472,17 +476,33 @@ func (l *lab) free(t testing.TB, p program, key string) rowlock.Info {
 // come, with a bound that only something wrong reaches; of what must be fast the best
 // try counts; and statements are counted where a slow answer adds none.
 
-// patience is how long a test waits for what must come.
-const patience = time.Minute
-
 // eventually asks until the condition holds.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still not: %s", what)
 		}
 	}
+}
+
+// inMoreTime repeats what is given little time, each time twice of it, until the answer is as it should be: a busy server may need it.
+func inMoreTime(t testing.TB, d time.Duration, call func(context.Context) error, good func(error) bool) (err error) {
+	t.Helper()
+	for bound := testserver.Patience(t); d < bound; d *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		err = call(ctx)
+		cancel()
+		if good(err) {
+			break
+		}
+	}
+	return err
+}
+
+// told reports whether a caller whose time was over heard that others have the key.
+func told(err error) bool {
+	return errors.Is(err, rowlock.ErrHeld) && errors.Is(err, context.DeadlineExceeded)
 }
 
 // best repeats what measures something until that is no more than most. A busy machine
@@ -490,8 +510,8 @@ func eventually(t testing.TB, what string, condition func() bool) {
 func best[N cmp.Ordered](t testing.TB, what string, most N, measure func() N) {
 	t.Helper()
 	least := measure()
-	for tries, end := 1, time.Now().Add(patience/2); least > most && !t.Failed(); tries++ {
-		if tries >= 10 && time.Now().After(end) {
+	for tries, end := 1, time.Now().Add(testserver.Patience(t)); least > most && !t.Failed(); tries++ {
+		if time.Now().After(end) {
 			t.Errorf("%s: %v, the best of %d tries, want at most %v", what, least, tries, most)
 			return
 		}
@@ -515,7 +535,7 @@ func (c client) near() {
 	c.t.Helper()
 	for _, l := range []*conn.Pool{c.db.Acquires, c.db.Renewals, c.db.Releases} {
 		l.CloseIdle()
-		conn, err := l.Get(within(c.t, patience))
+		conn, err := l.Get(patient(c.t))
 		must(c.t, err)
 		conn.Put()
 	}
@@ -545,8 +565,8 @@ func (c client) calm() {
 
 // undisturbed repeats what counts statements until it takes less time than a statement
 // must be unanswered to be asked about, which is another statement.
-func undisturbed[T any](count func() T) T {
-	for end := time.Now().Add(patience); ; {
+func undisturbed[T any](t testing.TB, count func() T) T {
+	for end := time.Now().Add(testserver.Patience(t)); ; {
 		start := time.Now()
 		n := count()
 		if took := time.Since(start); took < conn.SilentFor || time.Now().After(end) {
@@ -561,7 +581,7 @@ func undisturbed[T any](count func() T) T {
 func handlerCalls(t testing.TB, one *conn.Conn, like string, f func() error) int {
 	t.Helper()
 	look := func() (sum int) {
-		values, err := conn.Query(within(t, time.Minute), one, 0, "SHOW SESSION STATUS LIKE '"+like+"'", func(rows *sql.Rows) (n int, err error) {
+		values, err := conn.Query(patient(t), one, 0, "SHOW SESSION STATUS LIKE '"+like+"'", func(rows *sql.Rows) (n int, err error) {
 			var name string
 			err = rows.Scan(&name, &n)
 			return n, err

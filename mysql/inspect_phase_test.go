@@ -16,7 +16,7 @@ func TestP7_InspectBetweenPhases(t *testing.T) {
 		rec := new(recorder)
 		c, other := client{t: t, Store: l.recorded(rec)}, client{t: t, Store: l.store()}
 		list := func(key string) driver.Info {
-			infos, err := c.List(within(t, patience), key, "", 1)
+			infos, err := c.List(patient(t), key, "", 1)
 			must(t, err)
 			return append(infos, driver.Info{Key: key})[0] // none: the row is gone
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock"
 )
@@ -15,7 +14,7 @@ func TestInTxOnWhatAFunctionLeft(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		p := l.program(t, rowlock.Options{})
 		other := l.otherSchema(t)
 		for _, left := range append(leftInASession(l, other), sessionState{name: "nothing"}) {

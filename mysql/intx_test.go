@@ -37,7 +37,7 @@ func (l *lab) noted(t testing.TB, text string) (n int) {
 func TestP4_InTx(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		ctx, cancel := context.WithCancel(within(t, time.Minute))
+		ctx, cancel := context.WithCancel(patient(t))
 		a := l.program(t, rowlock.Options{})
 		mine := errors.New("mine")
 		for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestP4_InTx(t *testing.T) {
 func TestP4_InTxIgnoredDeadlock(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		exec(t, l.db, "INSERT INTO notes (id,text) VALUES (101,'x'),(102,'y')")
 		other := l.beginAt(t, sql.LevelDefault)
@@ -119,7 +119,7 @@ func TestP4_InTxIgnoredDeadlock(t *testing.T) {
 func TestP4_InTxPanic(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		for name, end := range map[string]func(){"panic": func() { panic("mine") }, "Goexit": runtime.Goexit} {
 			lease := a.lock(t, name)
@@ -148,7 +148,7 @@ func TestP4_InTxPanic(t *testing.T) {
 func TestP4_InTxLosesItsLease(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{TTL: l.shortest()})
 		for name, answer := range map[string]func(context.Context) error{
 			"fn sees it":         func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
@@ -170,7 +170,7 @@ func TestP4_InTxLosesItsLease(t *testing.T) {
 // the pool of the caller had it has again.
 func TestP11_InTxConnections(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		l.store()
 		s, user := l.storeOfUser(t)
 		a := l.programOn(t, s, rowlock.Options{TTL: 90 * time.Second})
@@ -246,7 +246,7 @@ func TestP11_InTxConnections(t *testing.T) {
 // TestInTxDeadConnection: connections that rested were ended meanwhile.
 func TestInTxDeadConnection(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		lease := a.lock(t, "a")
 		for range 5 {

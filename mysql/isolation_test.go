@@ -38,7 +38,7 @@ func TestP8_IsolationOfTheDSN(t *testing.T) {
 						for _, k := range rand.Perm(12)[:6] {
 							reqs = append(reqs, request(fmt.Sprint("k", k), time.Minute))
 						}
-						ctx := within(t, time.Minute)
+						ctx := patient(t)
 						results, err := s.Acquire(ctx, reqs)
 						if err != nil {
 							t.Errorf("P8: acquire: %v", err)
@@ -72,7 +72,7 @@ func TestIsolationOfTheStore(t *testing.T) {
 		l := newLab(t, kind, VersionColumn)
 		s := l.bare(name + "=" + url.QueryEscape("'READ-UNCOMMITTED'"))
 		var level string
-		must(t, s.db.Read(within(t, time.Minute), func(c *conn.Conn) error {
+		must(t, s.db.Read(patient(t), func(c *conn.Conn) error {
 			return queryRow(t.Context(), c, "SELECT @@SESSION."+name, &level)
 		}))
 		if level != "REPEATABLE-READ" {
@@ -88,7 +88,7 @@ func TestStatementLog(t *testing.T) {
 		l.notes(t)
 		l.store()
 		p := l.programOn(t, l.bare("binlog_format="+url.QueryEscape("'STATEMENT'")), rowlock.Options{})
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		if l.strategy == SelectForUpdate {
 			refused(t, p.Check(ctx), driver.ErrNotSupported, true, "binlog_format", "ROW")
 			_, err := p.TryAcquire(ctx, "a")

@@ -38,6 +38,7 @@ func (c client) cycle() (statements uint64) {
 // one's host goes silent. The control connection is on the second before all others
 // are, which says nothing of a proxy: blocked statements are ended as before.
 func TestP15_KillAfterAFailover(t *testing.T) {
+	testserver.Long(t)
 	onTwins(t, func(t *testing.T, w *twins) {
 		l := &lab{t: t, kind: w.kind, config: w.config, strategy: VersionColumn}
 		c := client{t: t, Store: l.bare()}
@@ -103,15 +104,15 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 		c.granted("b", time.Millisecond)
 		eventually(t, "the hold is over", func() bool { return !c.inspect("b").Held })
 
-		stranger, err := l.db.Conn(within(t, time.Minute))
+		stranger, err := l.db.Conn(patient(t))
 		must(t, err)
 		defer stranger.Close()
 		var id uint64
-		must(t, stranger.QueryRowContext(within(t, time.Minute), "SELECT CONNECTION_ID()").Scan(&id))
+		must(t, stranger.QueryRowContext(patient(t), "SELECT CONNECTION_ID()").Scan(&id))
 		ended := make(chan error, 1)
 		go func() {
 			var interrupted bool
-			err := stranger.QueryRowContext(within(t, 10*patience), "SELECT SLEEP(3600)").Scan(&interrupted)
+			err := stranger.QueryRowContext(patient(t), "SELECT SLEEP(3600)").Scan(&interrupted)
 			if err == nil && interrupted {
 				err = errors.New("interrupted")
 			}
@@ -167,7 +168,7 @@ func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 			exec(t, l.db, fmt.Sprintf("SET GLOBAL wait_timeout=%d", conn.WholeSeconds(idle)/time.Second))
 			c := client{t: t, Store: l.store()}
 			number := func() uint64 {
-				ctl, err := c.db.Control.Get(within(t, time.Minute))
+				ctl, err := c.db.Control.Get(patient(t))
 				must(t, err)
 				defer ctl.Put()
 				return ctl.ID
@@ -177,7 +178,7 @@ func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 			// Not by statements: one that takes long has its session looked at, which is a
 			// use of the control connection too.
 			for start := time.Now(); time.Since(start) < idle+conn.SpeakEvery; conn.Pause(context.Background(), conn.WarmEvery) {
-				c.db.Control.Warm(within(t, time.Minute), conn.KillWait) // as each statement does before it is sent
+				c.db.Control.Warm(patient(t), conn.KillWait) // as each statement does before it is sent
 			}
 			if after := number(); after != before {
 				t.Errorf("the control connection was session %d and is %d: the server ended it by wait_timeout, although the Store was in use", before, after)

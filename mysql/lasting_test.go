@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
@@ -54,12 +53,12 @@ func TestWhatLasts(t *testing.T) {
 				var log bytes.Buffer
 				p := l.program(t, rowlock.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
 				p.first(t) // the first use has passed
-				one, err := l.db.Conn(within(t, patience))
+				one, err := l.db.Conn(patient(t))
 				must(t, err)
 				defer one.Close()
 				run := func(text string) {
 					t.Helper()
-					if _, err := one.ExecContext(within(t, patience), text); err != nil {
+					if _, err := one.ExecContext(patient(t), text); err != nil {
 						t.Fatalf("%s: %v", text, err)
 					}
 				}
@@ -75,7 +74,7 @@ func TestWhatLasts(t *testing.T) {
 				}
 				for mode, options := range modesOf() {
 					for what, acquire := range map[string]func(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error){"Acquire": p.Client.Acquire, "TryAcquire": p.TryAcquire} {
-						lease, err := acquire(within(t, 10*time.Second), mode+what, options...)
+						lease, err := acquire(patient(t), mode+what, options...)
 						switch {
 						case err == nil:
 							t.Errorf("%s, %s: a lease with token %d", what, mode, lease.Token())
@@ -88,7 +87,7 @@ func TestWhatLasts(t *testing.T) {
 						}
 					}
 				}
-				must(t, p.Client.Close(within(t, patience)))
+				must(t, p.Client.Close(patient(t)))
 				mu.Lock()
 				defer mu.Unlock()
 				if log.Len() > 0 {
@@ -102,5 +101,5 @@ func TestWhatLasts(t *testing.T) {
 // first takes a key and gives it back.
 func (p program) first(t testing.TB) {
 	t.Helper()
-	must(t, p.lock(t, "first").Release(within(t, time.Minute)))
+	must(t, p.lock(t, "first").Release(patient(t)))
 }

@@ -35,7 +35,7 @@ func TestP27_ConnectsThatHang(t *testing.T) {
 			done := make(chan error, hanging)
 			for range hanging {
 				go func() {
-					c, err := connector.Connect(within(t, patience))
+					c, err := connector.Connect(patient(t))
 					if err == nil {
 						err = c.Close()
 					}

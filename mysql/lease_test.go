@@ -165,7 +165,7 @@ var branches = []struct {
 	{"force release ends every kind of hold", func(t *testing.T, l *lab, c client) {
 		force := func(key string) driver.Info {
 			t.Helper()
-			info, err := c.ForceRelease(within(t, patience), key)
+			info, err := c.ForceRelease(patient(t), key)
 			must(t, err)
 			return info
 		}
@@ -261,14 +261,14 @@ var branches = []struct {
 		for _, k := range keys {
 			c.granted(k, time.Minute)
 		}
-		infos, err := c.Inspect(within(t, patience), keys)
+		infos, err := c.Inspect(patient(t), keys)
 		must(t, err)
 		for i, info := range infos {
 			if info.Key != keys[i] || !info.Held {
 				t.Fatalf("%q: %+v", keys[i], info)
 			}
 		}
-		listed, err := c.List(within(t, patience), "k", "", 100)
+		listed, err := c.List(patient(t), "k", "", 100)
 		must(t, err)
 		keys = slices.DeleteFunc(keys, func(k string) bool { return k[0] != 'k' })
 		slices.Sort(keys)
@@ -322,7 +322,7 @@ func TestRacersOnAFreshKey(t *testing.T) {
 					if i%4 == 0 {
 						reqs = append(reqs, request(fmt.Sprint("other", round, i), time.Minute))
 					}
-					results, err := stores[i%len(stores)].Acquire(within(t, patience), reqs)
+					results, err := stores[i%len(stores)].Acquire(patient(t), reqs)
 					mu.Lock()
 					defer mu.Unlock()
 					if err != nil {

@@ -54,7 +54,7 @@ func TestP26_ServerThatWasLeft(t *testing.T) {
 						warm(t, s)
 						key := fmt.Sprint(mode, " ", call)
 						old := c.grant(ask("old " + key))
-						a, err := s.db.Acquires.Get(within(t, time.Minute))
+						a, err := s.db.Acquires.Get(patient(t))
 						must(t, err)
 						w.leave(t)
 						s.db.Acquires.CloseIdle()                       // of all that were open those for acquires have ended, but for one
@@ -75,7 +75,7 @@ func TestP26_ServerThatWasLeft(t *testing.T) {
 							both := c.renew(h, old)
 							c.wants("P26: a hold that nobody removed", both[0].Status, driver.Alive)
 						case "force":
-							info, err := s.ForceRelease(within(t, time.Minute), key)
+							info, err := s.ForceRelease(patient(t), key)
 							must(t, err)
 							if !info.Held {
 								t.Errorf("a key that is held is forced free as one that is not: %+v", info)
@@ -107,7 +107,7 @@ func TestP26_SessionBesideAServerThatWasLeft(t *testing.T) {
 				return client{t: t, Store: s}.acquire(r)[0], nil
 			},
 			"wait": func(t *testing.T, s *Store, r driver.Request) (driver.Result, error) {
-				return s.AcquireWait(within(t, patience), r, func() {})
+				return s.AcquireWait(patient(t), r, func() {})
 			},
 		}
 		for what, call := range calls {
@@ -157,7 +157,7 @@ func TestP27_TransactionsOnAServerThatWasLeft(t *testing.T) {
 					l := &lab{t: t, kind: w.kind, config: w.config, strategy: strategy}
 					s := l.bare()
 					p := l.programOn(t, s, rowlock.Options{})
-					ctx := within(t, time.Minute)
+					ctx := patient(t)
 					write := func(ctx context.Context, tx *sql.Tx) error { return note(ctx, tx, fmt.Sprint(strategy, call)) }
 					first := p.lock(t, "first "+call)
 					must(t, p.InTx(ctx, first, func(context.Context, *sql.Tx) error { return nil })) // its connection rests

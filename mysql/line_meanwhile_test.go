@@ -29,9 +29,9 @@ func TestLine_StandsBesideTurns(t *testing.T) {
 					if !going { // somebody stands, so that the key is not to be had
 						return nil
 					}
-					released, err := writer.Release(within(t, patience), []driver.Hold{holdOf(held)})
+					released, err := writer.Release(patient(t), []driver.Hold{holdOf(held)})
 					held = request(q.Key, time.Minute)
-					acquired, again := writer.Acquire(within(t, patience), []driver.Request{held})
+					acquired, again := writer.Acquire(patient(t), []driver.Request{held})
 					going = err == nil && again == nil && released[0].Status == driver.Released && acquired[0].Status == driver.Granted
 					turns++
 				}
@@ -95,7 +95,7 @@ func TestLine_PassedMeanwhile(t *testing.T) {
 		var passed atomic.Bool
 		rec.stop(func(s string) error {
 			if strings.Contains(s, " SET token=LAST_INSERT_ID(") && passed.CompareAndSwap(false, true) { // the statement that takes it
-				if _, err := other.Acquire(within(t, patience), []driver.Request{request("k", time.Minute)}); err != nil {
+				if _, err := other.Acquire(patient(t), []driver.Request{request("k", time.Minute)}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -249,7 +249,7 @@ func TestLine_MixedBatch(t *testing.T) {
 		for _, r := range c.release(a, b, d) {
 			c.wants("release", r.Status, driver.Released)
 		}
-		views, err := c.Look(within(t, patience), []driver.Entry{entry(reqs[0]), entry(reqs[1]), entry(reqs[2]), entry(reqs[3]), entry(reqs[4]), {Key: "none", ID: newID()}})
+		views, err := c.Look(patient(t), []driver.Entry{entry(reqs[0]), entry(reqs[1]), entry(reqs[2]), entry(reqs[3]), entry(reqs[4]), {Key: "none", ID: newID()}})
 		must(t, err)
 		for i, v := range views {
 			mine := i == 1 || i == 3 || i == 4

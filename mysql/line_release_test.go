@@ -31,7 +31,7 @@ func TestLine_TakenAtOnce(t *testing.T) {
 				if came.Status == driver.Granted {
 					return nil
 				}
-				if results, err := other.Acquire(within(t, patience), []driver.Request{taken}); err == nil && results[0].Status == driver.Granted {
+				if results, err := other.Acquire(patient(t), []driver.Request{taken}); err == nil && results[0].Status == driver.Granted {
 					came = results[0]
 				}
 				return nil

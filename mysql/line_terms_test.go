@@ -270,7 +270,7 @@ func TestLine_Force(t *testing.T) {
 		h := c.granted("k", time.Minute)
 		q := stands("k")
 		c.stand(q, 1, 1)
-		info, err := c.ForceRelease(within(t, patience), "k")
+		info, err := c.ForceRelease(patient(t), "k")
 		if must(t, err); info.Waiting != 1 {
 			t.Errorf("%+v", info)
 		}
@@ -278,7 +278,7 @@ func TestLine_Force(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		c.wants("release", c.release(h)[0].Status, driver.Forced)
-		infos, err := c.List(within(t, patience), "", "", 10)
+		infos, err := c.List(patient(t), "", "", 10)
 		if must(t, err); len(infos) != 1 || infos[0].Waiting != 1 || infos[0].WaitingSince.IsZero() {
 			t.Errorf("%+v", infos)
 		}
@@ -306,7 +306,7 @@ func TestLine_Reap(t *testing.T) {
 		}
 		l.setLine("corrupt", "'x'")
 		exec(t, l.db, "UPDATE "+l.table()+" SET token=1,acquired_at='2001-01-01',expires_at='2001-01-01',released_at='2001-01-01'")
-		n, err := c.Reap(within(t, patience), driver.MinGrace)
+		n, err := c.Reap(patient(t), driver.MinGrace)
 		if must(t, err); n != 2 {
 			t.Errorf("%d rows were removed, want 2", n)
 		}
@@ -368,7 +368,7 @@ func TestLine_Batch(t *testing.T) {
 		}
 		c.calm()
 		before := c.Statements()
-		views, err := c.Look(within(t, patience), looks)
+		views, err := c.Look(patient(t), looks)
 		if must(t, err); c.Statements()-before != 1 {
 			t.Errorf("a look of %d keys took %d statements", n, c.Statements()-before)
 		}

@@ -29,7 +29,7 @@ func holdOf(q driver.Request) driver.Hold {
 
 func (c client) look(q driver.Request) driver.View {
 	c.t.Helper()
-	views, err := c.Look(within(c.t, patience), []driver.Entry{entry(q)})
+	views, err := c.Look(patient(c.t), []driver.Entry{entry(q)})
 	must(c.t, err)
 	return views[0]
 }

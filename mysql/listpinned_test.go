@@ -19,7 +19,7 @@ func TestListPinnedCost(t *testing.T) {
 		list := func(prefix string) (statements uint64, pinned int) {
 			t.Helper()
 			before := c.Statements()
-			infos, err := c.List(within(t, patience), prefix, "", 100)
+			infos, err := c.List(patient(t), prefix, "", 100)
 			must(t, err)
 			statements = c.Statements() - before
 			for _, i := range infos {
@@ -59,7 +59,7 @@ func TestListWithoutLocks(t *testing.T) {
 		exec(t, l.db, fmt.Sprintf("UPDATE %s SET expires_at='2020-01-01' WHERE name='free'", l.table()))
 		list := func(what string, s driver.Lister) {
 			t.Helper()
-			infos, err := s.List(within(t, patience), "", "", 10)
+			infos, err := s.List(patient(t), "", "", 10)
 			if err != nil || len(infos) != 2 || infos[0].Key != "free" || infos[0].Held || !infos[1].Held {
 				t.Errorf("%s: %+v, %v", what, infos, err)
 			}
@@ -75,7 +75,7 @@ func TestListWithoutLocks(t *testing.T) {
 		must(t, err)
 		defer own.Close()
 		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
-		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" READ")
+		_, err = own.ExecContext(patient(t), "LOCK TABLES "+l.table()+" READ")
 		must(t, err)
 		list("a table that is locked for writes", c.Store)
 	})

@@ -20,7 +20,7 @@ func keepAlive(t testing.TB, s *Store, n int, key func(int) string, ttl time.Dur
 	c, err := rowlock.New(s, rowlock.Options{TTL: ttl})
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(t))
 		defer cancel()
 		_ = c.Close(ctx)
 	})
@@ -28,7 +28,7 @@ func keepAlive(t testing.TB, s *Store, n int, key func(int) string, ttl time.Dur
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { leases[i], errs[i] = c.Acquire(within(t, time.Minute), key(i)) })
+		wg.Go(func() { leases[i], errs[i] = c.Acquire(patient(t), key(i)) })
 	}
 	wg.Wait()
 	for _, err := range errs {

@@ -13,7 +13,7 @@ import (
 // TestMarks: the marks of one key, the newest first, with their ages by the server's clock.
 func TestMarks(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		nothing := func(context.Context, *sql.Tx) error { return nil }
 		lease := a.lock(t, "k")

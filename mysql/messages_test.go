@@ -42,7 +42,7 @@ func TestDSNs(t *testing.T) {
 		s, err := Open(u.String(), l.options())
 		must(t, err)
 		defer s.Close()
-		must(t, s.Check(within(t, time.Minute)))
+		must(t, s.Check(patient(t)))
 	})
 }
 
@@ -50,7 +50,7 @@ func TestDSNs(t *testing.T) {
 func TestForgottenMigrate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		s := l.bare()
 		_, err := s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
 		refused(t, err, driver.ErrSchema, true, l.table())
@@ -69,7 +69,7 @@ func TestForgottenMigrate(t *testing.T) {
 func TestForeignTable(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		exec(t, l.db, "CREATE TABLE "+l.table()+" (id INT PRIMARY KEY) ENGINE=InnoDB")
 		err := l.bare().Migrate(ctx)
 		refused(t, err, driver.ErrSchema, true, l.table(), "Options.Prefix")
@@ -82,7 +82,7 @@ func TestForeignTable(t *testing.T) {
 func TestPrivileges(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.store()
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		user := "p" + l.config.DBName[2:]
 		exec(t, l.db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'pw'")
 		t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + user + "@'%'") })

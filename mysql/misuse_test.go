@@ -11,13 +11,14 @@ import (
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/misuse"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestMisuse: mistakes that a server or a pool answers say, through the Client, what to do, and nothing twice.
 func TestMisuse(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		client := func(s *Store) *rowlock.Client {
 			c, err := rowlock.New(s, rowlock.Options{ReapInterval: -1, Owner: "web-1:4711"})
 			must(t, err)
@@ -43,7 +44,7 @@ func TestMisuse(t *testing.T) {
 			return err
 		}
 
-		forgotten := acquire(l.bare(), 10*time.Second)
+		forgotten := acquire(l.bare(), testserver.Patience(t))
 		s := l.store()
 		pool := l.open(l.config)
 		pool.SetMaxOpenConns(1)

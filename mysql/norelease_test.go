@@ -45,7 +45,7 @@ func closesWithRefusal(t *testing.T, s *Store, cause string, before ...func()) {
 	t.Helper()
 	c, err := rowlock.New(s, rowlock.Options{TTL: 5 * time.Minute, ReapInterval: -1})
 	must(t, err)
-	ctx := within(t, time.Minute)
+	ctx := patient(t)
 	released, err := c.TryAcquire(ctx, "released")
 	must(t, err)
 	_, err = c.TryAcquire(ctx, "held")

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // TestP24_ObserveTheTermOfALateAttempt: UniqueInsert. The row of a term has a token a millisecond below the one before, as an
@@ -15,7 +15,7 @@ import (
 func TestP24_ObserveTheTermOfALateAttempt(t *testing.T) {
 	onServers(t, func(t *testing.T, l *lab) {
 		p := l.program(t, rowlock.Options{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 		defer cancel()
 		first, err := p.Client.Acquire(ctx, "k", rowlock.Owner("A"))
 		must(t, err)

@@ -29,7 +29,7 @@ func TestP13_TwoOfOneLease(t *testing.T) {
 		l.notes(t)
 		s, proxy := l.cutStore(t, true)
 		a := l.programOn(t, s, rowlock.Options{})
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		lease := a.lock(t, "a")
 		second, done := make(chan error, 1), make(chan struct{})
 		asks := func() { // when the second has the mark, if it does not wait for the first
@@ -80,7 +80,7 @@ func TestP13_AnothersMark(t *testing.T) {
 		asks := func() { <-done }
 		proxy.asks.Store(&asks)
 		proxy.onCommit(cut{stay: true})
-		err := a.Once(within(t, time.Minute), lease, "1", func(ctx context.Context, tx *sql.Tx) error {
+		err := a.Once(patient(t), lease, "1", func(ctx context.Context, tx *sql.Tx) error {
 			go func() { // waits until this transaction has ended
 				_, err := l.db.Exec(fmt.Sprintf("INSERT INTO rowlock_run (name,run,token,at) VALUES (x'%x',x'%x',%d,UTC_TIMESTAMP(6))", "a", "1", lease.Token()+1024))
 				marked <- err

@@ -21,7 +21,7 @@ func TestP13_LostCommitAndTheNextHolder(t *testing.T) {
 		s, proxy := l.cutStore(t, true)
 		a := l.programOn(t, s, rowlock.Options{})
 		lease := a.lock(t, "k")
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		next, err := l.db.Conn(ctx)
 		must(t, err)
 		defer next.Close()

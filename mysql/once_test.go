@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/guarded"
 )
@@ -21,7 +22,7 @@ import (
 func TestP13_Once(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		l.notes(t)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		lease := a.lock(t, "a")
 		mine := errors.New("mine")
@@ -74,7 +75,7 @@ func TestP13_Once(t *testing.T) {
 // snapshot the transaction has, and is not written for a lease that was lost.
 func TestP13_MarkRun(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		for name, level := range map[string]sql.IsolationLevel{"RR": sql.LevelRepeatableRead, "RC": sql.LevelReadCommitted, "SERIALIZABLE": sql.LevelSerializable} {
 			lease := a.lock(t, name)
@@ -121,7 +122,7 @@ func TestP13_MarkRun(t *testing.T) {
 // other run from being marked.
 func TestP13_MarkRunStopsNobody(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		lease, other := a.lock(t, "m"), a.lock(t, "l")
 		must(t, a.Once(ctx, lease, "m", func(context.Context, *sql.Tx) error { return nil }))
@@ -234,7 +235,7 @@ func (l *lab) loseCommit(t *testing.T, a program, proxy *cutter, how cut, name s
 func (l *lab) askAgain(t *testing.T, a program, lease *rowlock.Lease) error {
 	t.Helper()
 	none := fmt.Errorf("%w: nothing took effect", rowlock.ErrConflict)
-	ctx := within(t, 3*patience) // a server ends a silent session after a minute
+	ctx := patient(t) // a server ends a silent session after a minute
 	for {
 		err := a.Once(ctx, lease, "1", func(context.Context, *sql.Tx) error { return none })
 		switch {
@@ -273,7 +274,7 @@ func TestP13_Racing(t *testing.T) {
 // schedule tries the runs in order until each has its mark.
 func schedule(t testing.TB, a program, runs int) {
 	for run := 0; run < runs; {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(t))
 		if rand.IntN(4) == 0 {
 			cancel()
 			ctx, cancel = context.WithTimeout(context.Background(), rand.N(20*time.Millisecond))

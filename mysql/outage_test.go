@@ -37,7 +37,7 @@ func TestLogOfAnOutage(t *testing.T) {
 				must(t, err)
 				defer c.Close(t.Context())
 				for i := range leases {
-					l, err := c.Acquire(within(t, 4*patience), fmt.Sprint("k", i))
+					l, err := c.Acquire(patient(t), fmt.Sprint("k", i))
 					must(t, err)
 					p.held = append(p.held, l)
 				}

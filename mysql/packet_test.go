@@ -76,7 +76,7 @@ func TestLargeBatches(t *testing.T) {
 				// The server closes the connection, so its answer may get lost; one that
 				// arrives is enough.
 				eventually(t, "it is known what is too large", func() bool {
-					_, err := s.Acquire(within(t, time.Minute), reqs)
+					_, err := s.Acquire(patient(t), reqs)
 					return err == nil
 				})
 				for i := range reqs {
@@ -91,7 +91,7 @@ func TestLargeBatches(t *testing.T) {
 			for _, r := range c.renew(holds...) {
 				c.wants(name+": renew", r.Status, driver.Alive)
 			}
-			infos, err := s.Inspect(within(t, time.Minute), keys)
+			infos, err := s.Inspect(patient(t), keys)
 			must(t, err)
 			for _, i := range infos {
 				if !i.Held {
@@ -121,5 +121,5 @@ func TestTinyPackets(t *testing.T) {
 	t.Parallel()
 	server := testserver.Start(t, testserver.MySQL, "--max-allowed-packet=2048")
 	l := newLabAt(t, testserver.MySQL, server.DSN(), VersionColumn)
-	refused(t, l.bare().Check(within(t, time.Minute)), driver.ErrNotSupported, true, "max_allowed_packet", "2048")
+	refused(t, l.bare().Check(patient(t)), driver.ErrNotSupported, true, "max_allowed_packet", "2048")
 }

@@ -26,7 +26,7 @@ func TestForeignParameters(t *testing.T) {
 	}
 	onServers(t, func(t *testing.T, l *lab) {
 		l.store()
-		must(t, l.bare("innodb_lock_wait_timeout=7", "SQL_MODE=''").Check(within(t, patience))) // variables
+		must(t, l.bare("innodb_lock_wait_timeout=7", "SQL_MODE=''").Check(patient(t))) // variables
 		for _, parameter := range []string{"innodb_lok_wait_timeout=7", "serverVersion=8.0", "max_connections=7"} {
 			config, err := mysql.ParseDSN(l.dsn(parameter))
 			must(t, err)
@@ -38,7 +38,7 @@ func TestForeignParameters(t *testing.T) {
 			s, err := New(pool, l.options())
 			must(t, err)
 			defer s.Close()
-			err = s.Check(within(t, patience))
+			err = s.Check(patient(t))
 			if err == nil || !driver.IsLasting(err) || !strings.Contains(err.Error(), "a parameter of the DSN") || strings.Contains(err.Error(), "no MySQL 8.0") {
 				t.Errorf("%s: %v, want the parameter", parameter, err)
 			}

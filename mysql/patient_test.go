@@ -12,7 +12,7 @@ import (
 func (c client) asks(what string, q driver.Request, want driver.Status) (r driver.Result) {
 	c.t.Helper()
 	eventually(c.t, fmt.Sprintf("%s: %v", what, want), func() bool {
-		results, err := c.Acquire(within(c.t, patience), []driver.Request{q})
+		results, err := c.Acquire(patient(c.t), []driver.Request{q})
 		if err != nil {
 			if driver.IsLasting(err) {
 				c.t.Fatalf("%s: %v", what, err)
@@ -37,14 +37,14 @@ func (c client) gets(q driver.Request) driver.Hold {
 // is asked for again may say that the hold is over.
 func (c client) ends(what string, want driver.Status, holds ...driver.Hold) {
 	c.t.Helper()
-	results, err := c.Release(within(c.t, patience), holds)
+	results, err := c.Release(patient(c.t), holds)
 	for i, h := range holds {
 		if err == nil && results[i].Status != driver.Unknown {
 			c.wants(what, results[i].Status, want)
 			continue
 		}
 		eventually(c.t, what+": an answer", func() bool {
-			again, err := c.Release(within(c.t, patience), []driver.Hold{h})
+			again, err := c.Release(patient(c.t), []driver.Hold{h})
 			return err == nil && again[0].Status != driver.Unknown
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
@@ -70,7 +71,7 @@ func TestP25_Exclusive(t *testing.T) {
 		c.acquire(l.waits(request("c", time.Minute)))
 		c.renew(holds...)
 		c.inspect("a")
-		if _, err := c.List(within(t, patience), "c", "", 10); err != nil {
+		if _, err := c.List(patient(t), "c", "", 10); err != nil {
 			t.Error(err)
 		}
 		rec.take()
@@ -78,7 +79,7 @@ func TestP25_Exclusive(t *testing.T) {
 		c.acquire(l.waits(request("c", time.Minute)))
 		c.renew(holds...)
 		c.inspect("a")
-		if _, err := c.List(within(t, patience), "c", "", 10); err != nil {
+		if _, err := c.List(patient(t), "c", "", 10); err != nil {
 			t.Error(err)
 		}
 		c.release(holds[0])
@@ -172,12 +173,12 @@ func TestP16_Race(t *testing.T) {
 			delete(held, h.ID)
 		}
 		grants := make(map[driver.Mode]int)
-		begin := time.Now()
+		begin, bound := time.Now(), testserver.Patience(t)
 		goesOn := func() bool { // on a busy machine until each mode was granted
 			mu.Lock()
 			defer mu.Unlock()
 			took := time.Since(begin)
-			return took < 4*time.Second || len(grants) < 3 && took < patience
+			return took < 4*time.Second || len(grants) < 3 && took < bound
 		}
 		var wg sync.WaitGroup
 		for n := range 10 {
@@ -201,7 +202,7 @@ func TestP16_Race(t *testing.T) {
 						q.Claim, q.EntryTime = 300*time.Millisecond, 300*time.Millisecond
 					}
 					asked := time.Now()
-					results, err := c.Acquire(within(t, patience), []driver.Request{q})
+					results, err := c.Acquire(patient(t), []driver.Request{q})
 					if err != nil || results[0].Status != driver.Granted {
 						if gate = (driver.HoldID{}); err == nil && results[0].Gated {
 							gate = q.ID
@@ -274,7 +275,7 @@ func TestP20_TokensAboveSlots(t *testing.T) {
 			locktest.Breach(t, "P20", "an exclusive grant has token %d (%d) after a slot's %d", h.Token, h.Stored, token)
 		}
 		token = ahead("forced")
-		if _, err := c.ForceRelease(within(t, patience), "forced"); err != nil {
+		if _, err := c.ForceRelease(patient(t), "forced"); err != nil {
 			t.Fatal(err)
 		}
 		if i := c.inspect("forced"); i.Token < token+driver.TokenRange {
@@ -398,7 +399,7 @@ func TestP10_ReapPhases(t *testing.T) {
 		}
 		reap := func() {
 			t.Helper()
-			_, err := c.Reap(within(t, patience), time.Hour)
+			_, err := c.Reap(patient(t), time.Hour)
 			must(t, err)
 		}
 		live := []driver.Hold{c.grant(reader("live", time.Minute)), c.grant(slotOf("live", 2, time.Minute))}

@@ -188,7 +188,7 @@ func TestBlockedRow(t *testing.T) {
 			c.near()
 			start := time.Now()
 			if !check("renew", c.renew(holds...), driver.Alive) {
-				return patience
+				return time.Hour
 			}
 			return time.Since(start)
 		})
@@ -218,7 +218,7 @@ func TestInsertBehindAStranger(t *testing.T) {
 		_, err = tx.Exec("INSERT INTO " + l.table() + " (name,hold,owner,token,acquired_at,expires_at) VALUES ('n',0,'',1,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6))")
 		must(t, err)
 		defer tx.Rollback() // or nobody could drop the database
-		results, err := c.Store.Acquire(within(t, patience), []driver.Request{request("n", time.Minute)})
+		results, err := c.Store.Acquire(patient(t), []driver.Request{request("n", time.Minute)})
 		must(t, err)
 		c.wants("acquire", results[0].Status, driver.Unknown)
 		must(t, tx.Rollback())
@@ -266,20 +266,25 @@ func TestForceReleaseOfABusyRow(t *testing.T) {
 		if l.strategy == SelectForUpdate {
 			c.release(h) // the row lock is not what is waited for
 		}
-		unlock := l.lockRows("f")
-		start := time.Now()
-		forced := make(chan error, 1)
-		go func() {
-			_, err := c.ForceRelease(within(t, time.Minute), "f")
-			forced <- err
-		}()
-		conn.Sleep(t.Context(), 2*conn.LockWait)
-		unlock()
-		locked := time.Since(start)
-		if err := <-forced; err != nil && locked < row.BusyPatience-2*conn.LockWait {
+		force := func() (locked time.Duration, err error) {
+			unlock := l.lockRows("f")
+			start := time.Now()
+			forced := make(chan error, 1)
+			go func() {
+				_, err := c.ForceRelease(patient(t), "f")
+				forced <- err
+			}()
+			conn.Sleep(t.Context(), 2*conn.LockWait)
+			unlock()
+			locked = time.Since(start)
+			return locked, <-forced
+		}
+		locked, err := force()
+		for err != nil && locked >= row.BusyPatience-2*conn.LockWait { // so slow is the machine
+			locked, err = force()
+		}
+		if err != nil {
 			t.Errorf("a forced release of a key whose row was locked for %v: %v", locked, err)
-		} else if err != nil {
-			t.Skipf("the row was locked for %v", locked)
 		}
 	})
 }
@@ -292,14 +297,14 @@ func TestForceReleaseBehindAGuard(t *testing.T) {
 		c := client{t: t, Store: l.store()}
 		h := c.granted("f", time.Minute)
 		unpin := l.guard("f")
-		_, err := c.ForceRelease(within(t, patience), "f")
+		_, err := c.ForceRelease(patient(t), "f")
 		if err == nil || !strings.Contains(err.Error(), "open transaction") || !driver.IsNotApplied(err) || driver.IsLasting(err) {
 			t.Fatalf("error %v", err)
 		}
 		c.wants("renew", c.renew(h)[0].Status, driver.Alive)
 		done := make(chan error, 1)
 		go func() {
-			_, err := c.ForceRelease(within(t, patience), "f")
+			_, err := c.ForceRelease(patient(t), "f")
 			done <- err
 		}()
 		conn.Pause(context.Background(), 100*time.Millisecond)
@@ -341,7 +346,7 @@ func TestKillComesLate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, l *lab) {
 		s := l.store()
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		must(t, s.db.Step(ctx, s.db.Acquires, func(c *conn.Conn) error {
 			var killed, answered int
 			for i := range 300 {

@@ -57,7 +57,7 @@ func TestP25_PlainCost(t *testing.T) {
 		locks := l.metered(t, &sent)
 		cycle := func(renew bool) (statements int, bytes int64) {
 			before, from := locks.Stats().Statements, sent.Load()
-			ctx := within(t, patience)
+			ctx := patient(t)
 			lease, err := locks.Acquire(ctx, "the-plain-key")
 			must(t, err)
 			if renew {

@@ -22,7 +22,7 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 		busy := premise(t, l)
 		var leases []*rowlock.Lease
 		for _, key := range []string{"a", "b", "c"} {
-			lease, err := c.Acquire(within(t, 4*patience), key)
+			lease, err := c.Acquire(patient(t), key)
 			must(t, err)
 			leases = append(leases, lease)
 		}
@@ -41,7 +41,7 @@ func TestApplicationPoolUsedUp(t *testing.T) {
 			}
 		}
 		for end := time.Now().Add(5 * ttl); time.Now().Before(end); {
-			lease, err := c.Acquire(within(t, 4*patience), "more", rowlock.MinHold(ttl/10)) // its next turn is a tenth of a TTL away
+			lease, err := c.Acquire(patient(t), "more", rowlock.MinHold(ttl/10)) // its next turn is a tenth of a TTL away
 			must(t, err)
 			release(lease)
 		}

@@ -69,7 +69,7 @@ func TestPrepared(t *testing.T) {
 		l.keepAfter = conn.KeepAfter
 		n := l.cycleTrips()
 		var c client
-		got := undisturbed(func() (trips [3]uint64) {
+		got := undisturbed(t, func() (trips [3]uint64) {
 			c = client{t: t, Store: l.store()}
 			c.calm()
 			c.tripsOf("a") // opens connections
@@ -116,7 +116,7 @@ func TestPreparedUsesThePrimaryKey(t *testing.T) {
 			reqs = append(reqs, request(fmt.Sprint("other", i), time.Minute))
 		}
 		c.acquire(reqs...)
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		must(t, s.db.Step(ctx, s.db.Acquires, func(one *conn.Conn) error {
 			table := s.strategy.(*share.Table).Name
 			q := request("other7", time.Minute)
@@ -155,7 +155,7 @@ func TestPreparedTableChanges(t *testing.T) {
 		} {
 			exec(t, l.db, change)
 			if strings.HasPrefix(change, "RENAME") {
-				_, err := s.Acquire(within(t, time.Minute), []driver.Request{request("a", time.Minute)})
+				_, err := s.Acquire(patient(t), []driver.Request{request("a", time.Minute)})
 				refused(t, err, driver.ErrSchema, true, "Migrate")
 				continue
 			}

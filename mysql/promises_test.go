@@ -54,7 +54,7 @@ func TestP17_SlotNumbers(t *testing.T) {
 			for range callers {
 				all.Go(func() {
 					for range cycles {
-						lease, err := p.Client.Acquire(within(t, patience), "k", rowlock.Slots(slots))
+						lease, err := p.Client.Acquire(patient(t), "k", rowlock.Slots(slots))
 						if err != nil {
 							t.Error(err)
 							return
@@ -68,7 +68,7 @@ func TestP17_SlotNumbers(t *testing.T) {
 							t.Errorf("P17: slot %d is held twice, with tokens %d and %d", n, other.Token(), lease.Token())
 						}
 						inside[n].CompareAndSwap(lease, nil)
-						if err := lease.Release(within(t, patience)); err != nil && !errors.Is(err, rowlock.ErrLost) {
+						if err := lease.Release(patient(t)); err != nil && !errors.Is(err, rowlock.ErrLost) {
 							t.Error(err)
 						}
 					}

@@ -32,7 +32,7 @@ func TestRefusedThenFreed(t *testing.T) {
 			}
 		})
 		s := l.bare()
-		results, err := s.Acquire(within(t, time.Minute), []driver.Request{request("cold", time.Minute), request(hot[0], time.Minute), request(hot[1], time.Minute)})
+		results, err := s.Acquire(patient(t), []driver.Request{request("cold", time.Minute), request(hot[0], time.Minute), request(hot[1], time.Minute)})
 		must(t, err)
 		if r := results[0]; r.Status != driver.Granted {
 			t.Errorf("the other key of the batch: %v, %v", r.Status, r.Err)

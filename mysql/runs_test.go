@@ -14,7 +14,7 @@ import (
 
 func TestReapRuns(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, 10*patience)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		if _, err := a.ReapRuns(ctx, time.Minute); !errors.Is(err, rowlock.ErrInvalid) {
 			t.Errorf("a grace that is too short: %v", err)
@@ -71,7 +71,7 @@ func TestReapRuns(t *testing.T) {
 // TestP14_GuardChangesNoSetting of the caller's transaction or connection.
 func TestP14_GuardChangesNoSetting(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, time.Minute)
+		ctx := patient(t)
 		a := l.program(t, rowlock.Options{})
 		exec(t, l.db, "CREATE TABLE counted (id BIGINT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB AUTO_INCREMENT=4711")
 		c, err := l.db.Conn(ctx)

@@ -50,7 +50,7 @@ func TestSchema(t *testing.T) {
 			for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 				byFile.strategy = strategy
 				c := client{t: t, Store: byFile.bare()}
-				must(t, c.Check(within(t, time.Minute)))
+				must(t, c.Check(patient(t)))
 				for range 2 {
 					h := c.granted("report", time.Minute)
 					c.wants("renew", c.renew(h)[0].Status, driver.Alive)

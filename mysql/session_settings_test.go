@@ -76,7 +76,7 @@ func (l *lab) opened(t testing.TB, states []sessionState) program {
 // agree asks of two programs what a lock promises; key is one that nobody had.
 func (l *lab) agree(t *testing.T, key string, a, b program) {
 	t.Helper()
-	ctx := within(t, patience)
+	ctx := patient(t)
 	lock := func(p program, key string, o ...rowlock.Option) *rowlock.Lease {
 		t.Helper()
 		lease, err := p.Client.Acquire(ctx, key, o...)
@@ -174,7 +174,7 @@ func TestSessionSettings(t *testing.T) {
 			}
 			if s.refused != "" {
 				t.Run(s.name, func(t *testing.T) {
-					_, err := l.over(t, l.poolOf(t, s.statements...)).TryAcquire(within(t, patience), "refused")
+					_, err := l.over(t, l.poolOf(t, s.statements...)).TryAcquire(patient(t), "refused")
 					if err == nil || errors.Is(err, rowlock.ErrHeld) || !strings.Contains(err.Error(), s.refused) {
 						t.Errorf("%v, want an error that names %s", err, s.refused)
 					}

@@ -59,7 +59,7 @@ type wantedKey struct {
 // compete takes and releases the key that many times. Half of the grants come from tries in quick succession, which meet those
 // of other nodes in the moment of a release.
 func (k *wantedKey) compete(t *testing.T, c *rowlock.Client, key string, grants int) {
-	ctx := within(t, 2*patience)
+	ctx := patient(t)
 	for n := 0; n < grants; {
 		take := c.Acquire
 		if n%2 == 1 {

@@ -51,7 +51,7 @@ func TestP26_GuardsOnASharedPool(t *testing.T) {
 				pool.SetMaxIdleConns(-1) // so that all sessions of before the workers are the Store's
 				const ttl = 15 * time.Second
 				p := l.programOn(t, s, rowlock.Options{TTL: ttl})
-				ctx := within(t, 2*patience)
+				ctx := patient(t)
 				const workers = 30
 				busy := premise(t, l)
 				leases := make([]*rowlock.Lease, workers)
@@ -129,7 +129,7 @@ func TestPoolUsedUp(t *testing.T) {
 		var log bytes.Buffer
 		p := l.programOn(t, s, rowlock.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
 		for range most {
-			c, err := pool.Conn(within(t, time.Minute))
+			c, err := pool.Conn(patient(t))
 			must(t, err)
 			defer c.Close()
 		}
@@ -169,7 +169,7 @@ func TestPoolUsedUpByTransactions(t *testing.T) {
 		lease := p.lock(t, "a")
 		short := p.lock(t, "b", rowlock.TTL(10*l.shortest()), rowlock.NoRenew())
 		for pool.Stats().InUse < 16 {
-			c, err := pool.Conn(within(t, time.Minute))
+			c, err := pool.Conn(patient(t))
 			must(t, err)
 			defer c.Close()
 		}
@@ -182,7 +182,7 @@ func TestPoolUsedUpByTransactions(t *testing.T) {
 				t.Errorf("%s: %v: does not say %q and that ctx ended", what, err, busy)
 			}
 		}
-		err := s.InTx(within(t, time.Minute), short, func(context.Context, *sql.Tx) error { return nil })
+		err := s.InTx(patient(t), short, func(context.Context, *sql.Tx) error { return nil })
 		if reasonOf(err) != rowlock.ReasonExpired {
 			t.Errorf("P26: InTx that waits for a connection longer than its lease: %v", err)
 		}
@@ -230,11 +230,11 @@ func TestPoolUsedUpAtFirst(t *testing.T) {
 				t.Run(fmt.Sprint(name, most), func(t *testing.T) {
 					t.Parallel()
 					pool, s, _ := l.sharedPool(t, 16, Options{})
-					tx, err := pool.BeginTx(within(t, time.Minute), nil)
+					tx, err := pool.BeginTx(patient(t), nil)
 					must(t, err)
 					defer tx.Rollback()
 					for pool.Stats().InUse < 16 {
-						c, err := pool.Conn(within(t, time.Minute))
+						c, err := pool.Conn(patient(t))
 						must(t, err)
 						defer c.Close()
 					}

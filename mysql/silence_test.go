@@ -30,12 +30,12 @@ func warm(t *testing.T, s *Store) {
 	for _, l := range []*conn.Pool{s.db.Acquires, s.db.Releases, s.db.Renewals, s.db.Control} {
 		var all []*conn.Conn
 		for range l.Max {
-			c, err := l.Get(within(t, time.Minute))
+			c, err := l.Get(patient(t))
 			must(t, err)
 			all = append(all, c)
 		}
 		for _, c := range all {
-			_, err := c.Exec(within(t, time.Minute), 0, "DO 1")
+			_, err := c.Exec(patient(t), 0, "DO 1")
 			must(t, err)
 			c.Put()
 		}
@@ -50,7 +50,7 @@ func deadIdle(t *testing.T, w *switcher, p program, lease *rowlock.Lease, ttl ti
 	if more == 0 { // one that is asked for
 		renewed := make(chan error, 1)
 		go func() { renewed <- lease.Renew(within(t, ttl)) }()
-		defer func() { err = errors.Join(err, <-renewed, lease.Release(within(t, time.Minute))) }()
+		defer func() { err = errors.Join(err, <-renewed, lease.Release(patient(t))) }()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), ttl)
 	defer cancel()
@@ -59,7 +59,7 @@ func deadIdle(t *testing.T, w *switcher, p program, lease *rowlock.Lease, ttl ti
 		return fmt.Errorf("TryAcquire of a free key, %d idle connections being dead, failed after %v: %w", dead, time.Since(start), err)
 	}
 	t.Logf("a free key, %d idle connections being dead: %v", dead, time.Since(start))
-	must(t, free.Release(within(t, time.Minute)))
+	must(t, free.Release(patient(t)))
 	for p.Stats().Renewals < renewals+more {
 		select {
 		case <-lease.Done():
@@ -112,7 +112,7 @@ func TestP26_DeadIdleConnectionsOfASharedPool(t *testing.T) {
 		lease := p.lock(t, "held")
 		var others []*sql.Conn
 		for len(others) < idle {
-			c, err := pool.Conn(within(t, time.Minute))
+			c, err := pool.Conn(patient(t))
 			must(t, err)
 			others = append(others, c)
 		}
@@ -176,7 +176,7 @@ func TestP26_EachStepOnADeadConnection(t *testing.T) {
 		} {
 			warm(t, s)
 			w.deaden()
-			ctx := within(t, time.Minute)
+			ctx := patient(t)
 			start := time.Now()
 			err := step.do(ctx)
 			for driver.IsSilent(err) && errors.Is(err, conn.ErrSilent) {
@@ -203,7 +203,7 @@ func TestTransactionOnADeadConnection(t *testing.T) {
 			p := l.programOn(t, s, rowlock.Options{TTL: time.Minute})
 			lease := p.lock(t, "key")
 			nothing := func(context.Context, *sql.Tx) error { return nil }
-			must(t, s.InTx(within(t, time.Minute), lease, nothing))
+			must(t, s.InTx(patient(t), lease, nothing))
 			conn.Sleep(t.Context(), conn.SilentFor*3/2)
 			start, dead := time.Now(), w.deaden()
 			err := make(chan error, 1)
@@ -228,11 +228,11 @@ func TestSlowIsNotSilent(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
 			s := l.store()
-			c, err := s.db.Acquires.Get(within(t, time.Minute))
+			c, err := s.db.Acquires.Get(patient(t))
 			must(t, err)
 			defer c.Put()
 			before := s.Statements()
-			_, err = c.Exec(within(t, time.Minute), 0, "DO SLEEP(4)")
+			_, err = c.Exec(patient(t), 0, "DO SLEEP(4)")
 			must(t, err)
 			if c.Broken {
 				t.Error("the connection was given up")
@@ -246,6 +246,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 
 // A server that answers on no connection is waited for.
 func TestASilentServerIsNotADeadConnection(t *testing.T) {
+	testserver.Long(t)
 	t.Parallel()
 	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
@@ -259,7 +260,7 @@ func TestASilentServerIsNotADeadConnection(t *testing.T) {
 			server.Pause()
 			done := make(chan error, 1)
 			go func() {
-				r, err := s.Acquire(within(t, time.Minute), []driver.Request{request("b", time.Minute)})
+				r, err := s.Acquire(patient(t), []driver.Request{request("b", time.Minute)})
 				if err == nil && r[0].Status != driver.Granted {
 					err = fmt.Errorf("%v: %w", r[0].Status, r[0].Err)
 				}

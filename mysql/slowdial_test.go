@@ -15,10 +15,10 @@ import (
 // killSessions ends all connections to the lab's database but one of its own.
 func (l *lab) killSessions() (n int) {
 	l.t.Helper()
-	one, err := l.db.Conn(within(l.t, patience))
+	one, err := l.db.Conn(patient(l.t))
 	must(l.t, err)
 	defer one.Close()
-	rows, err := one.QueryContext(within(l.t, patience), "SELECT ID FROM information_schema.PROCESSLIST WHERE DB=? AND ID<>CONNECTION_ID()", l.config.DBName)
+	rows, err := one.QueryContext(patient(l.t), "SELECT ID FROM information_schema.PROCESSLIST WHERE DB=? AND ID<>CONNECTION_ID()", l.config.DBName)
 	must(l.t, err)
 	var ids []int64
 	for rows.Next() {
@@ -29,7 +29,7 @@ func (l *lab) killSessions() (n int) {
 	must(l.t, rows.Err())
 	must(l.t, rows.Close())
 	for _, id := range ids {
-		if _, err := one.ExecContext(within(l.t, patience), fmt.Sprint("KILL CONNECTION ", id)); err == nil { // others end by themselves
+		if _, err := one.ExecContext(patient(l.t), fmt.Sprint("KILL CONNECTION ", id)); err == nil { // others end by themselves
 			n++
 		}
 	}
@@ -55,7 +55,7 @@ func TestP26_ConnectionsThatOpenSlowly(t *testing.T) {
 			if n := l.killSessions(); n == 0 && i == 0 {
 				t.Error("no connection was ended")
 			}
-			conn.Sleep(within(t, patience), ttl)
+			conn.Sleep(patient(t), ttl)
 		}
 		noneLost(t, lost(), kept, ttl, busy())
 	})
@@ -92,7 +92,7 @@ func TestP26_NoTimeForAStatement(t *testing.T) {
 			case !driver.IsNotApplied(err):
 				t.Fatalf("P26: a renewal was sent though no time was left for its answer: %v", err)
 			case strings.Contains(err.Error(), "no time is left"):
-				if renewed, err := renew(patience); !renewed {
+				if renewed, err := renew(testserver.Patience(t)); !renewed {
 					t.Errorf("P26: the connection that was opened was not used by the next try: %v", err)
 				}
 				return

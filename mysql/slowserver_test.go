@@ -33,9 +33,9 @@ func TestP26_LockedRowOnASlowServer(t *testing.T) {
 		}()
 		for i := range locked {
 			unlock := l.lockRows(fmt.Sprint("kept", i))
-			conn.Sleep(within(t, patience), ttl*8/10)
+			conn.Sleep(patient(t), ttl*8/10)
 			unlock()
-			conn.Sleep(within(t, patience), ttl/30)
+			conn.Sleep(patient(t), ttl/30)
 		}
 		noneLost(t, max(lost()-locked, 0), kept-locked, ttl, busy()) // those whose rows were locked may be
 	})
@@ -86,7 +86,7 @@ func TestP26_BusyRowOnASlowServer(t *testing.T) {
 				_ = tx.Rollback()
 			})
 		}
-		conn.Sleep(within(t, patience), ttl*3/2)
+		conn.Sleep(patient(t), ttl*3/2)
 		close(end)
 		wg.Wait()
 		if most := time.Duration(turn.Load()); most > ttl/5 { // a renewal is waited for for a fourth of the TTL

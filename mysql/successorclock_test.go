@@ -21,9 +21,9 @@ func TestP3_SuccessorClockBehind(t *testing.T) {
 		t.Helper()
 		defer func() { must(t, s.Close()) }()
 		c := (&lab{t: t}).programOn(t, s, rowlock.Options{}).Client
-		lease, err := c.Acquire(within(t, patience), "a")
+		lease, err := c.Acquire(patient(t), "a")
 		must(t, err)
-		must(t, lease.Release(within(t, patience)))
+		must(t, lease.Release(patient(t)))
 		return lease.Token()
 	}
 	behind := time.Now().Add(-3 * time.Second).Unix() // before what the first primary grants

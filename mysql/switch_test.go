@@ -243,7 +243,7 @@ func newTwins(t *testing.T, kind string) *twins {
 		}
 		admin, err := Open(config.FormatDSN(), Options{})
 		must(t, err)
-		must(t, admin.Migrate(within(t, time.Minute)))
+		must(t, admin.Migrate(patient(t)))
 		must(t, admin.Close())
 	}
 	w.at = newSwitcher(t, w.both[0].addr)
@@ -313,27 +313,27 @@ func TestSwitchedPrimary(t *testing.T) {
 					inside.Add(4)
 					for range 4 {
 						rest.Go(func() {
-							if err := p.InTx(within(t, time.Minute), lease, func(context.Context, *sql.Tx) error { inside.Done(); inside.Wait(); return nil }); err != nil {
+							if err := p.InTx(patient(t), lease, func(context.Context, *sql.Tx) error { inside.Done(); inside.Wait(); return nil }); err != nil {
 								t.Error(err)
 								inside.Done()
 							}
 						})
 						rest.Go(func() {
-							if _, err := p.Store.Inspect(within(t, time.Minute), []string{"x"}); err != nil {
+							if _, err := p.Store.Inspect(patient(t), []string{"x"}); err != nil {
 								t.Error(err)
 							}
 						})
 					}
 					rest.Wait()
-					must(t, lease.Release(within(t, time.Minute)))
+					must(t, lease.Release(patient(t)))
 
 					w.to(t, 1-i)
-					lease, err := p.TryAcquire(within(t, time.Minute), round)
+					lease, err := p.TryAcquire(patient(t), round)
 					if err != nil {
 						t.Errorf("TryAcquire after the switch: %v", err)
 						lease = p.lock(t, round)
 					}
-					if _, err := p.Inspect(within(t, time.Minute), round); err != nil {
+					if _, err := p.Inspect(patient(t), round); err != nil {
 						t.Errorf("Inspect after the switch: %v", err)
 					}
 					w.copy(t, l.table(), round, 1-i)
@@ -341,9 +341,9 @@ func TestSwitchedPrimary(t *testing.T) {
 					work := func() error {
 						write := func(ctx context.Context, tx *sql.Tx) error { return note(ctx, tx, strategy.String()+round) }
 						if round == "once" {
-							return p.Once(within(t, time.Minute), lease, strategy.String(), write)
+							return p.Once(patient(t), lease, strategy.String(), write)
 						}
-						return p.InTx(within(t, time.Minute), lease, write)
+						return p.InTx(patient(t), lease, write)
 					}
 					for range 8 {
 						if err = work(); err == nil {
@@ -362,7 +362,7 @@ func TestSwitchedPrimary(t *testing.T) {
 					if n := w.noted(t, 1-i, strategy.String()+round); n != 1 {
 						t.Errorf("%d effects on the new primary", n)
 					}
-					_ = lease.Release(within(t, time.Minute))
+					_ = lease.Release(patient(t))
 				}
 			})
 		}
@@ -380,7 +380,7 @@ func TestStartDuringASwitch(t *testing.T) {
 				l := &lab{t: t, kind: w.kind, config: w.config, strategy: strategy}
 				s := l.bare()
 				p := l.programOn(t, s, rowlock.Options{})
-				ctx := within(t, 2*time.Minute)
+				ctx := patient(t)
 				refused(t, s.Check(ctx), driver.ErrNotSupported, true, "read-only", "primary")
 				_, err := s.Acquire(ctx, []driver.Request{request("a", time.Minute)})
 				refused(t, err, nil, false, "read-only", "primary")
@@ -418,7 +418,7 @@ func TestP27_FirstUseOfAReadOnlyServer(t *testing.T) {
 				w.both[0].readOnly(t, true)
 				l := &lab{t: t, kind: w.kind, config: config, strategy: strategy}
 				s := l.bare()
-				_, err := s.Acquire(within(t, time.Minute), []driver.Request{request("a", time.Minute)})
+				_, err := s.Acquire(patient(t), []driver.Request{request("a", time.Minute)})
 				refused(t, err, nil, false, "read-only", "primary")
 				s.db.Background.Wait()
 				w.leave(t)

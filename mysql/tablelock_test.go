@@ -39,7 +39,7 @@ func TestP8_LockedTable(t *testing.T) {
 			for i := range reqs {
 				reqs[i].Pinned = hinted
 			}
-			results, err := c.Acquire(within(t, patience), reqs)
+			results, err := c.Acquire(patient(t), reqs)
 			must(t, err)
 			for i, r := range results {
 				if reqs[i].Key == held.Key {
@@ -50,7 +50,7 @@ func TestP8_LockedTable(t *testing.T) {
 			}
 			for _, one := range []driver.Request{request("b", time.Minute), reader("b", time.Minute)} {
 				one.Pinned = hinted
-				results, err = c.Acquire(within(t, patience), []driver.Request{one})
+				results, err = c.Acquire(patient(t), []driver.Request{one})
 				must(t, err)
 				saysLocked(t, results[0])
 			}
@@ -73,7 +73,7 @@ func TestP8_RenewalInALockedTable(t *testing.T) {
 		must(t, err)
 		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
 		for _, holds := range [][]driver.Hold{held, held[:1], {shared}} {
-			results, err := c.Renew(within(t, patience), holds)
+			results, err := c.Renew(patient(t), holds)
 			if err != nil {
 				results = []driver.Result{{Err: err}}
 			}
@@ -83,7 +83,7 @@ func TestP8_RenewalInALockedTable(t *testing.T) {
 		}
 		_, err = own.ExecContext(t.Context(), "UNLOCK TABLES")
 		must(t, err)
-		results, err := c.Renew(within(t, patience), append(held, shared))
+		results, err := c.Renew(patient(t), append(held, shared))
 		must(t, err)
 		for _, r := range results {
 			c.wants("a renewal after it", r.Status, driver.Alive)
@@ -103,14 +103,14 @@ func TestP8_LockedTableOfSessions(t *testing.T) {
 		defer own.Close()
 		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
 		for _, tables := range [][]string{{l.table(), l.table() + "_row", l.shares()}, {l.table()}, {l.table() + "_row"}} {
-			_, err := own.ExecContext(within(t, patience), "LOCK TABLES "+strings.Join(tables, " READ, ")+" READ") // and unlocks those before
+			_, err := own.ExecContext(patient(t), "LOCK TABLES "+strings.Join(tables, " READ, ")+" READ") // and unlocks those before
 			must(t, err)
 			rs := []driver.Request{request("k", time.Minute), request("without a row", time.Minute), reader("k", time.Minute), reader("without a row", time.Minute)}
 			if tables[0] != l.table() {
 				rs = rs[:2] // readers only read there
 			}
 			for _, r := range rs {
-				results, err := c.Acquire(within(t, patience), []driver.Request{r})
+				results, err := c.Acquire(patient(t), []driver.Request{r})
 				if err != nil {
 					results = []driver.Result{{Err: err}}
 				}
@@ -133,20 +133,20 @@ func TestP8_TableLockThatEnds(t *testing.T) {
 		w := l.firewall()
 		c.Store = l.bare()
 		c.release(c.granted("k", time.Minute))
-		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+"_row READ")
+		_, err = own.ExecContext(patient(t), "LOCK TABLES "+l.table()+"_row READ")
 		must(t, err)
 		var unlock sync.Once
 		w.shows(nil, func(sent []byte) {
 			if bytes.Contains(sent, []byte("LIMIT 1 FOR UPDATE SKIP LOCKED")) { // the question
-				unlock.Do(func() { _, err = own.ExecContext(within(t, patience), "UNLOCK TABLES") })
+				unlock.Do(func() { _, err = own.ExecContext(patient(t), "UNLOCK TABLES") })
 			}
 		})
 		q := request("k", time.Minute)
-		results, failed := c.Acquire(within(t, patience), []driver.Request{q})
+		results, failed := c.Acquire(patient(t), []driver.Request{q})
 		if failed != nil {
 			results = []driver.Result{{Err: failed}}
 		}
-		unlock.Do(func() { _, err = own.ExecContext(within(t, patience), "UNLOCK TABLES") })
+		unlock.Do(func() { _, err = own.ExecContext(patient(t), "UNLOCK TABLES") })
 		must(t, err)
 		t.Logf("%+v", results[0])
 		switch r := results[0]; {
@@ -188,26 +188,27 @@ func TestP8_QuestionsOfALockedTable(t *testing.T) {
 				return len(infos), err
 			},
 		} {
-			want, err := question(within(t, patience))
+			want, err := question(patient(t))
 			must(t, err)
-			_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" WRITE")
+			_, err = own.ExecContext(patient(t), "LOCK TABLES "+l.table()+" WRITE")
 			must(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), conn.LockWait*5/2)
-			_, err = question(ctx)
-			cancel()
-			said := what != "Inspect" || err != nil && strings.Contains(err.Error(), "LOCK TABLES") // List leaves when its caller does
-			if !errors.Is(err, context.DeadlineExceeded) || !said || strings.Contains(err.Error(), "1205") {
+			ends := func(err error) bool {
+				said := what != "Inspect" || err != nil && strings.Contains(err.Error(), "LOCK TABLES") // List leaves when its caller does
+				return errors.Is(err, context.DeadlineExceeded) && said
+			}
+			err = inMoreTime(t, conn.LockWait*5/2, func(ctx context.Context) error { _, err := question(ctx); return err }, ends)
+			if !ends(err) || strings.Contains(err.Error(), "1205") {
 				t.Errorf("P8: %s of a table that stays locked: %v", what, err)
 			}
 			before, answered := s.db.Blocked.Load(), make(chan error, 1)
 			var n int
 			go func() {
 				var err error
-				n, err = question(within(t, patience))
+				n, err = question(patient(t))
 				answered <- err
 			}()
 			eventually(t, "a question was kept waiting for all of its time", func() bool { return s.db.Blocked.Load() > before })
-			_, err = own.ExecContext(within(t, patience), "UNLOCK TABLES")
+			_, err = own.ExecContext(patient(t), "UNLOCK TABLES")
 			must(t, err)
 			if err := <-answered; err != nil || n != want {
 				t.Errorf("P8: %s of a table that was locked for a while: %d of %d keys, %v", what, n, want, err)
@@ -226,17 +227,17 @@ func TestP8_FirstUseOfALockedTable(t *testing.T) {
 		own, err := l.db.Conn(t.Context())
 		must(t, err)
 		defer own.Close()
-		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" WRITE")
+		_, err = own.ExecContext(patient(t), "LOCK TABLES "+l.table()+" WRITE")
 		must(t, err)
 		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
 		s := l.bare()
 		answered := make(chan error, 1)
 		go func() {
-			_, err := s.Inspect(within(t, patience), []string{"a"})
+			_, err := s.Inspect(patient(t), []string{"a"})
 			answered <- err
 		}()
 		eventually(t, "the check was kept waiting for all of its time", func() bool { return s.db.Blocked.Load() >= 3 || len(answered) > 0 })
-		_, err = own.ExecContext(within(t, patience), "UNLOCK TABLES")
+		_, err = own.ExecContext(patient(t), "UNLOCK TABLES")
 		must(t, err)
 		if err := <-answered; err != nil {
 			t.Errorf("P8: Inspect of a table that was locked for a while, as a Store's first use: %v", err)
@@ -252,11 +253,11 @@ func TestP8_GuardOfALockedTable(t *testing.T) {
 		p := l.program(t, rowlock.Options{})
 		a, b := p.lock(t, "a"), p.lock(t, "b")
 		tx := l.beginAt(t, sql.LevelDefault)
-		must(t, p.Guard(within(t, patience), tx, a))
+		must(t, p.Guard(patient(t), tx, a))
 		altered := make(chan error, 1)
 		before := p.db.Blocked.Load()
 		go func() {
-			_, err := l.db.ExecContext(within(t, patience), "ALTER TABLE "+l.table()+" COMMENT='altered'")
+			_, err := l.db.ExecContext(patient(t), "ALTER TABLE "+l.table()+" COMMENT='altered'")
 			altered <- err
 		}()
 		eventually(t, "ALTER TABLE waits", func() bool {
@@ -270,7 +271,7 @@ func TestP8_GuardOfALockedTable(t *testing.T) {
 				t.Errorf("P8: %s: %v, want ErrConflict", what, err)
 			}
 		}
-		conflict("a guard behind an ALTER TABLE that waits for its transaction", p.Guard(within(t, patience), tx, b))
+		conflict("a guard behind an ALTER TABLE that waits for its transaction", p.Guard(patient(t), tx, b))
 		if p.db.Blocked.Load() == before {
 			t.Error("nothing was kept waiting")
 		}
@@ -280,12 +281,12 @@ func TestP8_GuardOfALockedTable(t *testing.T) {
 		own, err := l.db.Conn(t.Context())
 		must(t, err)
 		defer own.Close()
-		_, err = own.ExecContext(within(t, patience), "LOCK TABLES "+l.table()+" WRITE")
+		_, err = own.ExecContext(patient(t), "LOCK TABLES "+l.table()+" WRITE")
 		must(t, err)
 		defer func() { _, _ = own.ExecContext(t.Context(), "UNLOCK TABLES") }()
 		tx = l.beginAt(t, sql.LevelDefault)
-		conflict("a guard of a locked table", p.Guard(within(t, patience), tx, b))
-		conflict("a mark of a locked table", p.MarkRun(within(t, patience), tx, b, "run"))
+		conflict("a guard of a locked table", p.Guard(patient(t), tx, b))
+		conflict("a mark of a locked table", p.MarkRun(patient(t), tx, b, "run"))
 		must(t, tx.Rollback())
 	})
 }

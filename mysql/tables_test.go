@@ -20,15 +20,15 @@ import (
 func (l *lab) unfit(t *testing.T, what, table string, words ...string) {
 	t.Helper()
 	s := l.bare()
-	err := s.Check(within(t, patience))
+	err := s.Check(patient(t))
 	if err == nil {
 		t.Errorf("P9: %s: Check finds nothing", what)
 		return
 	}
 	refused(t, err, driver.ErrSchema, true, append(words, table)...)
-	_, err = s.Acquire(within(t, patience), []driver.Request{request("a", time.Minute)})
+	_, err = s.Acquire(patient(t), []driver.Request{request("a", time.Minute)})
 	refused(t, err, driver.ErrSchema, true, append(words, table)...)
-	refused(t, s.Migrate(within(t, patience)), driver.ErrSchema, true, append(words, table)...)
+	refused(t, s.Migrate(patient(t)), driver.ErrSchema, true, append(words, table)...)
 	var m *schema.Finding
 	if !errors.As(err, &m) || !strings.HasSuffix(err.Error(), m.Mend) {
 		t.Fatalf("%s: %v: does not end with the statement that mends it", what, err)
@@ -39,7 +39,7 @@ func (l *lab) unfit(t *testing.T, what, table string, words ...string) {
 		t.Errorf("%s: Doctor does not give the statement that mends it: %+v", what, r.Findings)
 	}
 	exec(t, l.db, m.Mend)
-	if err := s.Check(within(t, patience)); err != nil {
+	if err := s.Check(patient(t)); err != nil {
 		t.Errorf("%s: after %s: %v", what, m.Mend, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestP9_TablesThatDrifted(t *testing.T) {
 		}
 		exec(t, l.db, "RENAME TABLE "+l.table()+" TO elsewhere")
 		exec(t, l.db, "CREATE VIEW "+l.table()+" AS SELECT * FROM elsewhere")
-		err := l.bare().Check(within(t, patience))
+		err := l.bare().Check(patient(t))
 		refused(t, err, driver.ErrSchema, true, l.table())
 	})
 }
@@ -158,7 +158,7 @@ func TestWiderTables(t *testing.T) {
 				change = strings.TrimSuffix(change, " NOT NULL") // which MariaDB does not know
 			}
 			exec(t, l.db, "ALTER TABLE "+l.table()+" "+change)
-			if err := l.bare().Check(within(t, patience)); err != nil {
+			if err := l.bare().Check(patient(t)); err != nil {
 				t.Errorf("P9: %s: %v", change, err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestWiderTables(t *testing.T) {
 			exec(t, l.db, "ALTER TABLE "+l.table()+" MODIFY started DATETIME(6) NULL, MODIFY server VARBINARY(600) NULL")
 		}
 		c := client{t: t, Store: l.bare()}
-		must(t, c.Check(within(t, patience)))
+		must(t, c.Check(patient(t)))
 		for _, q := range []driver.Request{request("a", time.Minute), reader("a", time.Minute), slotOf("a", 2, time.Minute)} {
 			h := c.grant(q)
 			c.alive("renewal", h)
@@ -176,10 +176,10 @@ func TestWiderTables(t *testing.T) {
 		p := l.programOn(t, s, rowlock.Options{})
 		lease := p.lock(t, "b")
 		tx := l.beginAt(t, 0)
-		must(t, p.Guard(within(t, patience), tx, lease))
+		must(t, p.Guard(patient(t), tx, lease))
 		must(t, tx.Commit())
-		must(t, lease.Release(within(t, patience)))
-		if _, err := p.Client.ForceRelease(within(t, patience), "a"); err != nil {
+		must(t, lease.Release(patient(t)))
+		if _, err := p.Client.ForceRelease(patient(t), "a"); err != nil {
 			t.Error(err)
 		}
 		c.granted("a", time.Minute)

@@ -93,7 +93,7 @@ func TestP6_UndoOfAWriteOnItsWay(t *testing.T) {
 		q := request("k", time.Minute)
 		q.Keep = time.Hour
 		text := lost(&rec, is)
-		results, err := c.Acquire(within(t, patience), []driver.Request{q})
+		results, err := c.Acquire(patient(t), []driver.Request{q})
 		if err == nil && results[0].Status != driver.Unknown {
 			t.Fatalf("an acquire whose statement was lost: %+v", results[0])
 		}
@@ -104,7 +104,7 @@ func TestP6_UndoOfAWriteOnItsWay(t *testing.T) {
 	}
 	undone := func(t *testing.T, c client, undo driver.Hold) (r driver.Result) {
 		eventually(t, "an answer to the undo", func() bool {
-			results, err := c.Release(within(t, patience), []driver.Hold{undo})
+			results, err := c.Release(patient(t), []driver.Hold{undo})
 			if err == nil {
 				r = results[0]
 			}
@@ -127,7 +127,7 @@ func TestP6_UndoOfAWriteOnItsWay(t *testing.T) {
 		c.ends("release", driver.Released, c.gets(request("k", time.Minute)))
 
 		c, undo, _ = begin(t, l, func(s string) bool { return strings.HasPrefix(s, "SELECT hold,wanted,") })
-		_, err := c.ForceRelease(within(t, patience), "k") // takes back what the undo looks for
+		_, err := c.ForceRelease(patient(t), "k") // takes back what the undo looks for
 		must(t, err)
 		if r := undone(t, c, undo); !r.Final {
 			t.Errorf("P6: an undo of a write that was answered: %+v, want that it is final", r)
@@ -171,7 +171,7 @@ func TestKillOfAWaitIsAwaited(t *testing.T) {
 		l.wakeups = 1
 		var rec recorder
 		s, other := l.recorded(&rec), l.store()
-		ctx := within(t, patience)
+		ctx := patient(t)
 		key := "k"
 		first, err := other.WaitTurn(ctx, key)
 		must(t, err)
@@ -233,14 +233,14 @@ func TestForceReleaseEndsNoLaterHold(t *testing.T) {
 		rec.stop(func(s string) error {
 			if strings.HasPrefix(strings.ReplaceAll(s, "`", ""), "UPDATE "+l.shares()+" ") { // the second of its statements
 				once.Do(func() {
-					if results, err := c.Acquire(within(t, patience), []driver.Request{later}); err == nil {
+					if results, err := c.Acquire(patient(t), []driver.Request{later}); err == nil {
 						came = results[0]
 					}
 				})
 			}
 			return nil
 		})
-		_, err := s.ForceRelease(within(t, patience), "k")
+		_, err := s.ForceRelease(patient(t), "k")
 		must(t, err)
 		rec.stop(nil)
 		c.ends("release of what was ended by force", driver.Forced, before)

@@ -28,7 +28,7 @@ func TestP26_AWaveOfReleases(t *testing.T) {
 			for i := range leases {
 				wg.Go(func() {
 					var err error
-					if leases[i], err = c.Acquire(within(t, 4*patience), fmt.Sprint(name, i)); err != nil {
+					if leases[i], err = c.Acquire(patient(t), fmt.Sprint(name, i)); err != nil {
 						t.Error(err)
 					}
 				})

@@ -97,7 +97,7 @@ func (l *lab) wrapped(wrap func(sqldriver.Connector) sqldriver.Connector) *sql.D
 // TestP4_XA: no XA transaction is guarded, whatever hides it: at XA PREPARE servers give the guard back.
 func TestP4_XA(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, 2*patience)
+		ctx := patient(t)
 		a, b := l.program(t, rowlock.Options{}), l.program(t, rowlock.Options{})
 		pool := l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return xaDriver{c} })
 		for name, begin := range map[string]func() (Tx, func() error){
@@ -150,7 +150,7 @@ func TestP4_XA(t *testing.T) {
 // TestP4_XAOfThePool: InTx and Once too, where the Store's pool begins XA branches.
 func TestP4_XAOfThePool(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, patience)
+		ctx := patient(t)
 		l.store()
 		s, err := New(l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return xaDriver{c} }), l.options())
 		must(t, err)
@@ -214,7 +214,7 @@ func (t tracingTx) Rollback() error { return t.parent.Rollback() }
 // TestP25_OrdinaryTransactionsAreNotAsked: a guard is one statement in an ordinary transaction.
 func TestP25_OrdinaryTransactionsAreNotAsked(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, patience)
+		ctx := patient(t)
 		p := l.program(t, rowlock.Options{})
 		traced := l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return tracingDriver{c} })
 		for name, pool := range map[string]*sql.DB{"*sql.Tx": l.db, "*sql.Tx of a driver that wraps another": traced} {
@@ -235,7 +235,7 @@ func TestP25_OrdinaryTransactionsAreNotAsked(t *testing.T) {
 // guard wants to know of it is read without a race: run with -race.
 func TestP14_GuardWhileTheTransactionEnds(t *testing.T) {
 	l := newLab(t, testserver.MySQL, VersionColumn)
-	ctx := within(t, patience)
+	ctx := patient(t)
 	p := l.program(t, rowlock.Options{})
 	lease := p.lock(t, "a")
 	// How long a guard takes here, so that the end comes at all of its moments.
@@ -312,7 +312,7 @@ func TestOrdinary(t *testing.T) {
 // call the function; Guard and MarkRun work.
 func TestDriverThatPreparesAll(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
-		ctx := within(t, patience)
+		ctx := patient(t)
 		l.store()
 		pool := l.wrapped(func(c sqldriver.Connector) sqldriver.Connector { return plainDriver{c} })
 		s, err := New(pool, l.options())
@@ -340,7 +340,7 @@ func TestDriverThatPreparesAll(t *testing.T) {
 // What holds of a branch that has written nothing differs: see docs/transactions.md.
 func TestLockTxInXA(t *testing.T) {
 	onServers(t, func(t *testing.T, l *lab) {
-		ctx := within(t, patience)
+		ctx := patient(t)
 		s := l.store()
 		exec(t, l.db, "CREATE TABLE notes (n INT PRIMARY KEY) ENGINE=InnoDB")
 		for _, level := range []string{"READ COMMITTED", "REPEATABLE READ"} {
@@ -365,7 +365,7 @@ func TestLockTxInXA(t *testing.T) {
 			must(t, x.prepare())
 			taken("after XA PREPARE")
 			must(t, x.send("XA COMMIT"))
-			must(t, s.LockTxWait(ctx, l.beginAt(t, sql.LevelDefault), patience/2, job))
+			must(t, s.LockTxWait(ctx, l.beginAt(t, sql.LevelDefault), testserver.Patience(t), job))
 			must(t, c.Close())
 			exec(t, l.db, "DELETE FROM notes")
 		}
@@ -388,7 +388,7 @@ func TestPreparedBranchInTheWay(t *testing.T) {
 		ended, err := l.db.Conn(t.Context())
 		must(t, err)
 		x.Conn = ended
-		_, err = s.ForceRelease(within(t, patience), "a")
+		_, err = s.ForceRelease(patient(t), "a")
 		if err == nil || !strings.Contains(err.Error(), "XA RECOVER") || !strings.Contains(err.Error(), "XA ROLLBACK") {
 			t.Errorf("ForceRelease behind a prepared branch: %v", err)
 		}

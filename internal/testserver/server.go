@@ -31,12 +31,6 @@ type Server struct {
 	close   sync.Once
 }
 
-// patience bounds every step; a start may have to fetch the server first.
-const (
-	startPatience = 5 * time.Minute
-	patience      = 150 * time.Second
-)
-
 // Start starts a server of the test's own, with extra arguments such as "--read-only" for the server program. It is
 // removed at the end of the test. Start skips or fails the test where no server can be started.
 func Start(t testing.TB, kind string, args ...string) *Server {
@@ -77,7 +71,7 @@ func Start(t testing.TB, kind string, args ...string) *Server {
 		DSN, Version, Leaving string
 		Members               []string
 	}
-	if err := json.Unmarshal([]byte(s.read("start", startPatience)), &hello); err != nil {
+	if err := json.Unmarshal([]byte(s.read("start", Patience(t))), &hello); err != nil {
 		t.Fatalf("start a %s server: %v", kind, err)
 	}
 	s.dsn, s.version, s.leaving, s.members = hello.DSN, hello.Version, hello.Leaving, hello.Members
@@ -107,7 +101,7 @@ func (s *Server) Close() {
 	s.close.Do(func() {
 		s.t.Helper()
 		_ = s.in.Close() // the end of its input tells it to clean up and end
-		late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+		late := time.AfterFunc(Patience(s.t), func() { _ = s.cmd.Process.Kill() })
 		for range s.answers {
 		}
 		err := s.cmd.Wait()
@@ -133,7 +127,7 @@ func (s *Server) ask(verb string, members []int) string {
 	if _, err := fmt.Fprintln(s.in, line); err != nil {
 		s.t.Fatalf("%s the %s server: %v\n%s", line, s.kind, err, s.log)
 	}
-	answer := s.read(line, patience)
+	answer := s.read(line, Patience(s.t))
 	rest, ok := strings.CutPrefix(answer, "ok")
 	if !ok {
 		s.t.Fatalf("%s the %s server: %s\n%s", line, s.kind, answer, s.log)
