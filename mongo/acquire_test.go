@@ -260,12 +260,8 @@ func TestBlockedByAForeignTransaction(t *testing.T) {
 	h := granted(t, s, request("k"))
 	release(t, s, h)
 	unblock := blockDocument(t, s.db.Collection(s.leases), document.KeyID("k"))
-	start := time.Now()
 	if r, err := s.Acquire(patient(t), []driver.Request{request("k")}); err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) {
 		t.Errorf("%v, %v; want a passing error that says that nothing was applied", r, err)
-	}
-	if d := time.Since(start); d > 5*time.Second { // it would be for ever
-		t.Errorf("the answer took %v", d)
 	}
 	unblock()
 	if i := inspect(t, s, "k"); i.Held {
@@ -313,12 +309,8 @@ func TestFencePinsTheKey(t *testing.T) {
 	for _, guarded := range []bool{true, false} { // the flag is sticky
 		q := request("k")
 		q.Guarded = guarded
-		start := time.Now()
 		if r := acquire(t, s, q); r.Status != driver.Pinned {
 			t.Errorf("guarded %v: %v, want pinned", guarded, r.Status)
-		}
-		if d := time.Since(start); d > 5*time.Second { // it would be for ever
-			t.Errorf("the answer took %v", d)
 		}
 		if i := inspect(t, s, "k"); i.Held {
 			t.Errorf("a pinned attempt left a hold behind: %+v", i)

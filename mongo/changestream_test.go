@@ -19,7 +19,7 @@ func next(t *testing.T, changed <-chan string) string {
 	select {
 	case key := <-changed:
 		return key
-	case <-time.After(30 * time.Second):
+	case <-time.After(testserver.Patience(t)):
 		t.Fatal("no event")
 		return ""
 	}
@@ -108,7 +108,7 @@ func TestWatchEnds(t *testing.T) {
 		if err == nil || driver.IsLasting(err) {
 			t.Errorf("Watch = %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(testserver.Patience(t)):
 		t.Fatal("the stream of a dropped collection goes on")
 	}
 }

@@ -255,19 +255,16 @@ func TestStandalone(t *testing.T) {
 
 func TestServerGone(t *testing.T) {
 	t.Parallel()
-	s, err := New(connect(t, "mongodb://127.0.0.1:1/?replicaSet=rs0").Database("db").Collection("locks"), Options{})
+	patiently := options.Client().SetServerSelectionTimeout(time.Hour) // what ends before has heard of its context
+	s, err := New(connect(t, "mongodb://127.0.0.1:1/?replicaSet=rs0", patiently).Database("db").Collection("locks"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now()
 	_, err = s.Acquire(ctx, []driver.Request{request("k")})
 	if err == nil || driver.IsLasting(err) || !driver.IsNotApplied(err) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want a passing error that matches DeadlineExceeded", err)
-	}
-	if d := time.Since(start); d > 5*time.Second { // the client looks for a server for 10 s
-		t.Errorf("it took %v", d)
 	}
 	client := connect(t, testserver.DSN(t, testserver.Mongo))
 	s, _ = New(client.Database("db").Collection("locks"), Options{})

@@ -159,13 +159,7 @@ func plausible(t testing.TB, i rowlock.Info, key string) {
 // visit runs every operation on the key of a corrupt document.
 func (a *corruptLab) visit(t *testing.T, key string, fields map[string]any) {
 	t.Helper()
-	start := time.Now()
-	defer func() {
-		if took := time.Since(start); took > time.Minute {
-			t.Errorf("took %v", took)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	a.put(t, a.s.leases, key, fields)
 

@@ -359,7 +359,7 @@ func TestDocsNight(t *testing.T) {
 		return c
 	}
 	holder, next := newClient("web-1:4711"), newClient("web-2:4712")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	lease, err := holder.Acquire(ctx, "report", rowlock.Guarded())
 	if err != nil {

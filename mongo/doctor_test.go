@@ -29,7 +29,7 @@ func examine(t testing.TB, s *Store, o doctor.Options) *doctor.Report {
 	if o.Samples == 0 {
 		o.Samples = 2
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(t))
 	defer cancel()
 	r, err := s.Doctor(ctx, o)
 	must(t, err)
@@ -341,7 +341,7 @@ func TestDoctorMembers(t *testing.T) {
 		run(t, c, bson.D{{Key: "configureFailPoint", Value: "stopReplProducer"}, {Key: "mode", Value: "alwaysOn"}})
 		defer run(t, c, bson.D{{Key: "configureFailPoint", Value: "stopReplProducer"}, {Key: "mode", Value: "off"}})
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(300 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); ; time.Sleep(300 * time.Millisecond) {
 		_ = admin.Database("app").RunCommand(t.Context(), bson.D{
 			{Key: "insert", Value: "data"}, {Key: "documents", Value: bson.A{bson.D{}}}, {Key: "writeConcern", Value: document.Op("w", 1)},
 		}).Err()
@@ -361,7 +361,7 @@ func TestDoctorMemberDown(t *testing.T) {
 	s := open(t, admin.Database("app"), Options{})
 	srv.Kill(2)
 	var r *doctor.Report
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); ; time.Sleep(100 * time.Millisecond) {
 		r = examine(t, s, doctor.Options{ReadOnly: true})
 		if f := r.Of("RL206"); f[0].Severity == doctor.Warn || time.Now().After(end) {
 			break

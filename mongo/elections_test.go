@@ -92,7 +92,7 @@ func (x *trio) alone() {
 func (x *trio) elect(t *testing.T) {
 	t.Helper()
 	x.srv.Kill(x.primary)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	next := make(chan int, 1)
 	go func() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -39,7 +38,7 @@ func TestP8_LookUnderFsyncLock(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(t))
 		defer cancel()
 		for {
 			is, err := s.fence.Written(ctx, "k")

@@ -15,7 +15,7 @@ import (
 // guardedGroup gets keys as a group that will be guarded.
 func guardedGroup(t testing.TB, c *rowlock.Client, keys ...string) *rowlock.Group {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(t))
 	defer cancel()
 	g, err := c.AcquireAll(ctx, rowlock.Keys(keys...), rowlock.Guarded())
 	must(t, err)

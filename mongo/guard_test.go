@@ -375,7 +375,7 @@ func TestGuardAtTheEndOfCtx(t *testing.T) {
 	start := time.Now()
 	_, err = sess.WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, s.Guard(ctx, lease) }, ownTransactions)
 	wants(t, "WithTransaction", err, context.DeadlineExceeded)
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > time.Minute { // half of it
 		t.Errorf("WithTransaction went on for %v after the end of ctx", took)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -35,7 +35,7 @@ func TestP8_AcquireInsideATransaction(t *testing.T) {
 		sess, err := s.db.Client().StartSession()
 		must(t, err)
 		defer sess.EndSession(context.Background())
-		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+		limited, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 		defer cancel()
 		inside := func(acquireFirst bool) (calls int, err error) {
 			_, err = sess.WithTransaction(limited, func(ctx context.Context) (any, error) {

@@ -77,7 +77,7 @@ func shared(t testing.TB) *Store {
 
 // patient bounds what a test waits for: only something wrong takes so long.
 func patient(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -222,7 +222,7 @@ func locker(t testing.TB, s driver.Store, o rowlock.Options) *rowlock.Client {
 // document meanwhile.
 func guarded(t testing.TB, c *rowlock.Client, key string) *rowlock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	lease, err := c.Acquire(ctx, key, rowlock.Guarded())
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -46,7 +45,7 @@ func TestWhatLasts(t *testing.T) {
 			options := map[string][]rowlock.Option{"exclusive": nil, "shared": {rowlock.Shared()}, "slots": {rowlock.Slots(2)}}
 			for _, mode := range c.modes {
 				for what, acquire := range map[string]func(context.Context, string, ...rowlock.Option) (*rowlock.Lease, error){"Acquire": l.Acquire, "TryAcquire": l.TryAcquire} {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 					_, err := acquire(ctx, mode+what, options[mode]...)
 					cancel()
 					if err == nil || errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rowlock.ErrSchema) || !strings.Contains(err.Error(), c.words) || !driver.IsNotApplied(err) {
@@ -68,7 +67,7 @@ func TestAtlasRefusals(t *testing.T) {
 	l := locker(t, s, rowlock.Options{})
 	granted(t, s, request("first"))
 	refuse("findAndModify")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	lease, err := l.Acquire(ctx, "k")
 	if err != nil {

@@ -234,7 +234,7 @@ func TestP29_Dead(t *testing.T) {
 // waitFor waits for something that the server's clock brings.
 func waitFor(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long for %s", what)
 		}

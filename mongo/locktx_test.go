@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -42,7 +43,7 @@ func lockAndAdd(ctx context.Context, s *Store, keys ...string) error {
 func TestLockTxExcludes(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	var wg sync.WaitGroup
 	const workers, rounds = 4, 5

@@ -16,7 +16,7 @@ import (
 // TestMisuse: mistakes that a server or a client answers say, through the Client, what to do, and nothing twice.
 func TestMisuse(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(t))
 	defer cancel()
 	uri := testserver.DSN(t, testserver.Mongo)
 	locks := func(s *Store) *rowlock.Client {
@@ -44,7 +44,7 @@ func TestMisuse(t *testing.T) {
 	fails := func(_ any, err error) error { return err }
 
 	db := database(t, uri)
-	forgotten := acquire(store(db.Collection("locks")), 10*time.Second)
+	forgotten := acquire(store(db.Collection("locks")), testserver.Patience(t))
 	s := open(t, db, Options{})
 	c := locks(s)
 	plain, err := c.Acquire(ctx, "plain")

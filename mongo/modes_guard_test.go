@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
@@ -118,7 +119,7 @@ func TestP21_GuardsOfAPhase(t *testing.T) {
 	}
 	release(t, s, e)
 	// A release gives a busy server no time for the fence, which the next exclusive grant raises.
-	for end := time.Now().Add(time.Minute); passes(t, s, e) && time.Now().Before(end); {
+	for end := time.Now().Add(testserver.Patience(t)); passes(t, s, e) && time.Now().Before(end); {
 		e = granted(t, s, guardedOf(readerOf("k")))
 		release(t, s, e)
 	}
@@ -239,12 +240,12 @@ func TestP21_LateFence(t *testing.T) {
 	q := guardedOf(slotOf("k", 1))
 	q.ID = h.ID
 	g := driver.Result{Status: driver.Granted, Token: h.Token, Stored: h.Stored, Slot: h.Slot, Phase: h.Phase}
-	must(t, s.raiseFences(t.Context(), q, states["k"], g, nil, time.Second))        // in time
+	must(t, s.raiseFences(t.Context(), q, states["k"], g, nil, time.Minute))        // in time
 	_, err = s.db.Collection(s.fences).DeleteOne(t.Context(), fence.BySlot("k", 0)) // as if it had not been made yet
 	must(t, err)
 	expireAll(t, s, "k")
 	release(t, s, granted(t, s, request("k")))
-	if err := s.raiseFences(t.Context(), q, states["k"], g, nil, time.Second); err == nil {
+	if err := s.raiseFences(t.Context(), q, states["k"], g, nil, time.Minute); err == nil {
 		t.Error("P21: a slot whose fence came late is granted")
 	}
 }

@@ -34,7 +34,7 @@ func TestLogOfAnOutage(t *testing.T) {
 	server.Restart()
 	eventually := func(what string, condition func() bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(testserver.Patience(t)); !condition(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("still not: %s:\n%s", what, log.text())
 			}

@@ -61,7 +61,7 @@ func (c *clearing) event(e *event.PoolEvent) {
 func within(done <-chan struct{}) {
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 	}
 }
 

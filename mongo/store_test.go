@@ -69,7 +69,7 @@ func TestP12_DisconnectedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	released, err := c.TryAcquire(ctx, "released")
 	if err != nil {

@@ -278,6 +278,7 @@ func TestWriteConcernErrors(t *testing.T) {
 }
 
 func TestFrozenPrimary(t *testing.T) {
+	testserver.Long(t)
 	srv := testserver.Start(t, testserver.Mongo)
 	s := open(t, database(t, srv.DSN()), Options{})
 	q := request("k")
