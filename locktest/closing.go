@@ -202,7 +202,7 @@ func noGoroutineLeft(t *testing.T, e *env) {
 		pprof.Do(context.Background(), pprof.Labels("locktest", mark), func(context.Context) { work(t, e, f, a, b) })
 	})
 	left := "?"
-	for end := time.Now().Add(patience); left != "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience(t)); left != "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var b bytes.Buffer
 		if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
 			t.Fatal(err)

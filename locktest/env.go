@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // env is a Harness with what the cases share.
@@ -33,15 +34,11 @@ const (
 	shortTTL  = 300 * time.Millisecond
 
 	// longTTL is so long that a key which is free "soon" cannot owe it to expiry.
-	longTTL = 5 * time.Minute
-
-	// patience bounds every wait for something that must happen.
-	patience = 45 * time.Second
-
-	// answerPatience bounds the wait for an answer to a step at the seam, which a busy
-	// server may have to be asked often: of a key's state it says nothing.
-	answerPatience = 3 * time.Minute
+	longTTL = 24 * time.Hour
 )
+
+// patience bounds every wait for something that must happen.
+func patience(t testing.TB) time.Duration { return testserver.Patience(t) }
 
 func randomHex() string {
 	var b [5]byte
@@ -84,7 +81,7 @@ func (e *env) clientOn(t testing.TB, s driver.Store, o rowlock.Options) *rowlock
 		if f, ok := s.(*Fault); ok {
 			f.Clear()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
 			t.Errorf("close the client: %v", err)
@@ -112,7 +109,7 @@ func (e *env) hold(n int) int {
 
 // soon is a context for something that must happen.
 func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -133,7 +130,7 @@ func renew1(t testing.TB, lease *rowlock.Lease) error {
 // until waits until ok, and fails the test when that takes too long.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	untilFor(t, patience, what, ok)
+	untilFor(t, patience(t), what, ok)
 }
 
 func untilFor(t testing.TB, long time.Duration, what string, ok func() bool) {
@@ -145,11 +142,20 @@ func untilFor(t testing.TB, long time.Duration, what string, ok func() bool) {
 	}
 }
 
+// working reports whether a case that works for d goes on: on a busy machine until there is enough.
+func working(t testing.TB, d time.Duration, enough func() bool) (goesOn func() bool) {
+	began, bound := time.Now(), patience(t)
+	return func() bool {
+		took := time.Since(began)
+		return took < d || took < bound && !enough()
+	}
+}
+
 // inTime runs a round until nothing is wrong. A round that takes as long as what it is about lasts says nothing,
 // and is run again.
 func inTime(t testing.TB, lasts time.Duration, round func() (wrong string)) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(patience(t)); ; {
 		began := time.Now()
 		wrong := round()
 		took := time.Since(began)
@@ -187,10 +193,11 @@ func acquiring(t testing.TB, l rowlock.Locker, key string, opts ...rowlock.Optio
 // closed waits for a channel to be closed.
 func closed(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
+	bound := patience(t)
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("after %v still not: %s", patience, what)
+	case <-time.After(bound):
+		t.Fatalf("after %v still not: %s", bound, what)
 	}
 }
 

@@ -27,10 +27,10 @@ var fairCases = []testCase{
 // for long, that is a fault; else it says nothing, and is run again.
 func steadily(t *testing.T, s driver.Store, round func() (wrong string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	wrong := ""
-	for end := time.Now().Add(2 * patience); time.Now().Before(end); {
+	for end := time.Now().Add(patience(t)); time.Now().Before(end); {
 		stop, stood := make(chan struct{}), make(chan time.Duration)
 		go func() {
 			most, last := time.Duration(0), time.Now()
@@ -66,7 +66,7 @@ func line(t testing.TB, s driver.Store, key string) int { return inspect(t, s, k
 // inLine waits until so many programs wait for key.
 func inLine(t testing.TB, s driver.Store, key string, n int) {
 	t.Helper()
-	for end := time.Now().Add(patience); line(t, s, key) < n; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience(t)); line(t, s, key) < n; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("P23: %d programs in the line, want %d", line(t, s, key), n)
 		}
@@ -191,13 +191,7 @@ func fairGiveUp(t *testing.T, e *env) {
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that gave up: %v", err)
 	}
-	start := time.Now()
-	for line(t, s, key) > 0 {
-		if time.Since(start) > patience {
-			t.Fatal("P29: those that left still stand")
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	until(t, "P29: those that left stand no more", func() bool { return line(t, s, key) == 0 })
 	release1(t, first)
 	release1(t, acquire(t, e.client(t, rowlock.Options{}), key, rowlock.Fair()))
 }
@@ -238,20 +232,13 @@ func waitingInfo(t *testing.T, e *env) {
 		_, err := b.Acquire(ctx, key, rowlock.Fair())
 		left <- err
 	}()
-	start := time.Now()
-	for {
+	until(t, "P23: one waits for a key that is held", func() bool {
 		info, err := a.Inspect(soon(t), key)
 		if err != nil {
 			t.Fatalf("inspect: %v", err)
 		}
-		if info.Waiting == 1 && !info.WaitingSince.IsZero() && info.Held {
-			break
-		}
-		if time.Since(start) > patience {
-			t.Fatalf("P23: %+v, want one that waits", info)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return info.Waiting == 1 && !info.WaitingSince.IsZero() && info.Held
+	})
 	cancel()
 	<-left
 	release1(t, first)

@@ -30,7 +30,7 @@ func waitGivenUp(t *testing.T, e *env) {
 	lease := acquire(t, a, key)
 	for _, c := range []*rowlock.Client{a, b} { // the holder's own program, and another
 		seen := false // on a slow machine the wait ends before the first answer
-		for wait := 100 * time.Millisecond; wait < patience && !seen; wait *= 2 {
+		for wait := 100 * time.Millisecond; wait < patience(t) && !seen; wait *= 2 {
 			ctx, cancel := context.WithTimeout(context.Background(), wait)
 			_, err := c.Acquire(ctx, key)
 			cancel()

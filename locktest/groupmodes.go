@@ -159,7 +159,7 @@ func guardOverMixedModes(t *testing.T, e *env) {
 		g := get()
 		var granted atomic.Bool
 		once := sync.OnceFunc(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 			defer cancel()
 			_, _ = operator.ForceRelease(ctx, stolen.key) // pinned: an error, or not
 			if l, err := other.TryAcquire(ctx, stolen.key, stolen.next...); err == nil {

@@ -316,7 +316,7 @@ func guardOverAGroup(t *testing.T, e *env) {
 		leases := g.Leases()
 		var granted atomic.Bool
 		once := sync.OnceFunc(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 			defer cancel()
 			_, _ = operator.(driver.Forcer).ForceRelease(ctx, stolen) // pinned: an error, or not
 			if l, err := other.TryAcquire(ctx, stolen); err == nil {

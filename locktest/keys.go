@@ -58,7 +58,7 @@ func everyByte(t *testing.T, e *env) {
 	odd = thin(odd, e.hold(len(odd)))
 	leases := make(map[string]*rowlock.Lease)
 	for _, key := range odd {
-		ctx, cancel := context.WithTimeout(context.Background(), patience/3)
+		ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 		lease, err := a.Acquire(ctx, key)
 		cancel()
 		if errors.Is(err, rowlock.ErrHeld) {

@@ -52,7 +52,7 @@ func look(t testing.TB, s driver.Store, qs ...driver.Request) (views []driver.Vi
 	for i, q := range qs {
 		entries[i] = driver.Entry{Key: q.Key, ID: q.ID, Mode: q.Mode, Slots: q.Slots}
 	}
-	untilFor(t, answerPatience, fmt.Sprintf("a look at %d keys", len(qs)), func() bool {
+	until(t, fmt.Sprintf("a look at %d keys", len(qs)), func() bool {
 		var err error
 		if views, err = s.(driver.Liner).Look(soon(t), entries); err != nil {
 			t.Logf("look at %d keys: %v", len(qs), err)

@@ -69,7 +69,7 @@ func callerContext(t *testing.T, e *env) {
 	a := e.client(t, rowlock.Options{})
 	e.patiently(t, func(ttl time.Duration) error {
 		ctx := context.WithValue(context.Background(), oddKey{}, "odd")
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, patience(t))
 		lease, err := a.Acquire(ctx, e.key(t), rowlock.TTL(ttl))
 		cancel()
 		if err != nil {

@@ -88,7 +88,7 @@ func child(text string, open func(string) (driver.Store, error)) error {
 		}
 		os.Exit(2)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithCancel(context.Background()) // the parent is patient for it
 	defer cancel()
 	switch j.Role {
 	case "count":

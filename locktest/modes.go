@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +60,8 @@ func modesTrust(t *testing.T, e *env, faults bool) {
 	key := e.key(t)
 	var mu sync.Mutex
 	var spans []modeSpan
-	end := time.Now().Add(10 * e.short)
+	var seen atomic.Int64
+	goesOn := working(t, 10*e.short, func() bool { return seen.Load() >= fewestSpans })
 	var wg sync.WaitGroup
 	for p := range 4 {
 		c, f := e.faulty(t, rowlock.Options{TTL: e.short})
@@ -71,7 +73,7 @@ func modesTrust(t *testing.T, e *env, faults bool) {
 		for i := range 3 {
 			m := []member{{mode: driver.Shared}, {mode: driver.Slot, n: 2}, {}}[(p+i)%3]
 			wg.Go(func() {
-				for time.Now().Before(end) {
+				for goesOn() {
 					lease, err := c.Acquire(soon(t), key, append(m.options(), rowlock.NoRenew())...)
 					if err != nil {
 						t.Errorf("acquire: %v", err)
@@ -80,6 +82,9 @@ func modesTrust(t *testing.T, e *env, faults bool) {
 					s := modeSpan{span{token: lease.Token()}, m.mode, lease.Slot()}
 					s.watch(lease, rand.N(2*e.short))
 					_ = lease.Release(context.Background()) // often lost
+					if s.first != 0 {
+						seen.Add(1)
+					}
 					mu.Lock()
 					spans = append(spans, s)
 					mu.Unlock()

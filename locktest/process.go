@@ -82,8 +82,8 @@ func (p *process) next() string {
 			p.t.Fatalf("a child failed: %s", line)
 		}
 		return line
-	case <-time.After(2 * patience):
-		p.t.Fatalf("a child said nothing for %v", 2*patience)
+	case <-time.After(patience(p.t)):
+		p.t.Fatal("a child says nothing")
 	}
 	return ""
 }

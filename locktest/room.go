@@ -126,7 +126,7 @@ type modeSpan struct {
 func checkModeSpans(t testing.TB, spans []modeSpan) {
 	t.Helper()
 	spans = slices.DeleteFunc(spans, func(s modeSpan) bool { return s.first == 0 })
-	if len(spans) < 3 {
+	if len(spans) < fewestSpans {
 		t.Fatalf("still not: more than %d leases were seen in this time", len(spans))
 	}
 	slices.SortFunc(spans, func(a, b modeSpan) int { return cmp.Compare(a.first, b.first) })

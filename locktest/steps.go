@@ -33,7 +33,7 @@ func one(t testing.TB, s driver.Store, q driver.Request) (r driver.Result) {
 	if q.Owner == "" {
 		q.Owner = "locktest"
 	}
-	untilFor(t, answerPatience, fmt.Sprintf("an answer to the acquire of %q", q.Key), func() bool {
+	until(t, fmt.Sprintf("an answer to the acquire of %q", q.Key), func() bool {
 		results, err := s.Acquire(soon(t), []driver.Request{q})
 		if err == nil && len(results) != 1 {
 			t.Fatalf("acquire %q: %d answers", q.Key, len(results))
@@ -120,7 +120,7 @@ func settle(t testing.TB, do step, holds []driver.Hold) []driver.Result {
 	for i := range open {
 		open[i] = i
 	}
-	untilFor(t, answerPatience, fmt.Sprintf("an answer for each of %d holds", len(holds)), func() bool {
+	until(t, fmt.Sprintf("an answer for each of %d holds", len(holds)), func() bool {
 		var some []driver.Hold
 		for _, i := range open {
 			some = append(some, holds[i])

@@ -124,14 +124,21 @@ func tokensManyClients(t *testing.T, e *env) {
 	for i := range names {
 		names[i] = e.key(t)
 	}
-	end := time.Now().Add(8 * e.short)
+	seen := func() (n int) {
+		for i := range ledgers {
+			n += ledgers[i].len()
+		}
+		return n
+	}
+	const fewest = 8
+	goesOn := working(t, 8*e.short, func() bool { return seen() >= fewest })
 	var wg sync.WaitGroup
 	for range programs {
 		s := e.Open(t)
 		for range e.load(24) / programs {
 			c := e.clientOn(t, s, rowlock.Options{TTL: e.short})
 			wg.Go(func() {
-				for time.Now().Before(end) {
+				for goesOn() {
 					i := rand.IntN(nkeys)
 					lease, err := c.Acquire(soon(t), names[i], rowlock.NoRenew())
 					if err != nil {
@@ -149,7 +156,7 @@ func tokensManyClients(t *testing.T, e *env) {
 	}
 	s := e.Open(t)
 	wg.Go(func() { // an operator and a reaper at work
-		for time.Now().Before(end) {
+		for goesOn() {
 			if e.forcer {
 				force(t, s, names[rand.IntN(nkeys)])
 			}
@@ -162,11 +169,7 @@ func tokensManyClients(t *testing.T, e *env) {
 		}
 	})
 	wg.Wait()
-	n := 0
-	for i := range ledgers {
-		n += ledgers[i].len()
-	}
-	if n < 8 {
+	if n := seen(); n < fewest {
 		t.Fatalf("only %d grants were seen", n)
 	}
 }
@@ -187,7 +190,7 @@ func tokensRestart(t *testing.T, e *env) {
 			wg.Go(func() {
 				for !stop.Load() {
 					i := rand.IntN(nkeys)
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					ctx, cancel := context.WithTimeout(context.Background(), patience(t))
 					lease, err := c.Acquire(ctx, names[i])
 					cancel()
 					if err != nil {
