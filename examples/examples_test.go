@@ -30,7 +30,7 @@ func build(t *testing.T, name string) string {
 // run runs a program and returns what it wrote.
 func run(t *testing.T, env []string, program string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testserver.Patience(t))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	var out bytes.Buffer

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/observability/internal/prom"
 )
 
@@ -173,7 +174,7 @@ func (p promServer) query(t *testing.T, expr string) []prom.Series {
 func until(t *testing.T, what string, missing func() string) {
 	t.Helper()
 	left := ""
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if left = missing(); left == "" {
 			return
 		}

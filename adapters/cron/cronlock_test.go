@@ -76,7 +76,7 @@ func (l late) Next(t time.Time) time.Time { return l.Schedule.Next(t.Add(-l.by))
 func TestSchedulers(t *testing.T) {
 	t.Parallel()
 	const minHold = time.Second
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dsn := testdb.Locks(t, kind)
@@ -95,7 +95,7 @@ func TestSchedulers(t *testing.T) {
 				scheduler.Start()
 				defer func() { <-scheduler.Stop().Done() }()
 			}
-			said, last, deadline := "", int64(0), time.After(time.Minute)
+			said, last, deadline := "", int64(0), time.After(testserver.Patience(t))
 			for n := 0; n < 3 || !strings.Contains(said, "another program has this run"); n++ {
 				select {
 				case token := <-tokens:
@@ -104,7 +104,7 @@ func TestSchedulers(t *testing.T) {
 					}
 					last = token
 				case <-deadline:
-					t.Fatalf("%d runs in a minute, and the log: %s", n, said)
+					t.Fatalf("%d runs, and the log: %s", n, said)
 				}
 				said += logs.take()
 			}
@@ -128,7 +128,7 @@ func TestJobOfADeadProcess(t *testing.T) {
 		scheduler.Run()
 		return
 	}
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dsn := testdb.Locks(t, kind)
@@ -165,7 +165,7 @@ func TestJobOfADeadProcess(t *testing.T) {
 			defer func() { <-scheduler.Stop().Done() }()
 			select {
 			case <-ran:
-			case <-time.After(time.Minute):
+			case <-time.After(testserver.Patience(t)):
 				t.Errorf("nobody else runs the job. Log: %s", logs.take())
 			}
 		})

@@ -84,7 +84,7 @@ func (a *account) connections() (n int) {
 func settles(t testing.TB, who string, most int, count func() int) {
 	t.Helper()
 	n := count()
-	for end := time.Now().Add(10 * time.Second); n > most && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); n > most && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		n = count()
 	}
 	if n > most || n == 0 {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/internal/docpage"
 	"github.com/rowlock/rowlock/internal/testserver"
@@ -54,7 +53,7 @@ func (h *host) program(name, text string) string {
 
 // sh is a command line, in a shell as cron starts one.
 func (h *host) sh(line string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testserver.Patience(h.t))
 	h.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+line)
 	cmd.Dir, cmd.Env = h.folder, h.env

@@ -139,8 +139,8 @@ func (w *witness) wait() {
 	w.t.Helper()
 	select {
 	case <-w.gone:
-	case <-time.After(time.Minute):
-		w.t.Fatalf("a minute has passed, and these live: %v", w.alive())
+	case <-time.After(testserver.Patience(w.t)):
+		w.t.Fatalf("these live still: %v", w.alive())
 	}
 }
 

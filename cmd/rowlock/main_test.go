@@ -131,9 +131,9 @@ func open(t testing.TB, address string) lockStore {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(testserver.Patience(t)); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("a minute has passed: %s", what)
+			t.Fatalf("still not: %s", what)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 					"http":    get,
 				},
 				RequireExplicitExec: true,
-				Deadline:            time.Now().Add(10 * time.Minute), // a session that hangs says where
+				Deadline:            time.Now().Add(testserver.Patience(t)), // a session that hangs says where
 			})
 		})
 	}
@@ -66,11 +66,15 @@ func TestScripts(t *testing.T) {
 
 type storeKey struct{}
 
+// endKey is until when a session waits.
+type endKey struct{}
+
 func prepare(t *testing.T, kind string, env *testscript.Env) error {
 	address := database(t, kind)
 	store := open(t, address)
 	must(t, store.Migrate(t.Context()))
 	env.Values[storeKey{}] = store
+	env.Values[endKey{}] = time.Now().Add(testserver.Patience(t))
 	env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	env.Setenv("ROWLOCK_DB", address)
 	env.Setenv("EMPTY_DB", database(t, kind))
@@ -215,9 +219,9 @@ func force(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func poll(ts *testscript.TestScript, what string, holds func() bool) {
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := ts.Value(endKey{}).(time.Time); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			ts.Fatalf("a minute has passed: %s", what)
+			ts.Fatalf("still not: %s", what)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/testserver"
 	"github.com/rowlock/rowlock/memory"
 	"github.com/rowlock/rowlock/ui"
 	"github.com/rowlock/rowlock/ui/browser"
@@ -91,7 +92,7 @@ func open(t *testing.T, o ui.Options) *site {
 	server := httptest.NewServer(mux)
 	s.url = server.URL + "/locks/"
 	tab, leave := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
-	tab, cancel := context.WithTimeout(tab, time.Minute)
+	tab, cancel := context.WithTimeout(tab, testserver.Patience(t))
 	s.tab = tab
 	t.Cleanup(func() {
 		cancel()
@@ -180,7 +181,7 @@ func eval[T any](s *site, expression string) T {
 func (s *site) until(expression string) {
 	s.t.Helper()
 	test := "(() => { try { return Boolean(" + expression + ") } catch { return false } })()"
-	for deadline := time.Now().Add(30 * time.Second); !eval[bool](s, test); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testserver.Patience(s.t)); !eval[bool](s, test); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("it is not so that %s; the page is:\n%s", expression, eval[string](s, "document.body.innerText"))
 		}
