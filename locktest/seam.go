@@ -142,6 +142,10 @@ func keepAndUndo(t *testing.T, e *env) {
 	if i := inspect(t, s, q.Key); i.Held {
 		t.Errorf("the Keep of a hold before is still there: %+v", i)
 	}
+
+	h = grant(t, s, driver.Request{Key: e.key(t), TTL: longTTL, Keep: e.short}) // that ends
+	answer(t, s.Release, h, driver.Released)
+	grantAfter(t, s, h, driver.Request{Key: h.Key, TTL: longTTL})
 }
 
 // serversClock: two Stores see a hold end at the same moment, its TTL after the

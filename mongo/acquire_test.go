@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
-	"github.com/rowlock/rowlock/locktest"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -53,23 +52,6 @@ func TestRefusalWritesNothing(t *testing.T) {
 	}
 }
 
-func TestExpiryAndTakeover(t *testing.T) {
-	t.Parallel()
-	s := shared(t)
-	q := request("k")
-	q.TTL = 2 * time.Second
-	h := granted(t, s, q)
-	r := acquire(t, s, request("k"))
-	if r.Status != driver.Held || r.Left <= 0 || r.Left > q.TTL {
-		t.Fatalf("%+v, want held for at most %v", r, q.TTL)
-	}
-	time.Sleep(r.Left + 2*time.Millisecond)
-	h2 := granted(t, s, request("k"))
-	if h2.Token < h.Token+driver.TokenRange {
-		locktest.Breach(t, "P3", "token %d after %d", h2.Token, h.Token)
-	}
-}
-
 // A hold that is gone frees the key whatever its expiry says: a node whose clock
 // is an hour ahead may have written it.
 func TestReleasedWithADateAhead(t *testing.T) {
@@ -86,44 +68,6 @@ func TestReleasedWithADateAhead(t *testing.T) {
 		t.Errorf("held: %+v", i)
 	}
 	granted(t, s, request("k"))
-}
-
-func TestMinHold(t *testing.T) {
-	t.Parallel()
-	s := shared(t)
-	kept := func(key string) driver.Hold {
-		q := request(key)
-		q.TTL, q.Keep = 200*time.Millisecond, 4*time.Second
-		return granted(t, s, q)
-	}
-	released, undone := kept("released"), kept("undone")
-	kept("crashed")
-	start := time.Now()
-	release(t, s, released)
-	undone.Undo = true
-	if r := release(t, s, undone); r.Status != driver.Released {
-		t.Errorf("undo: %v", r.Status)
-	}
-	if i := inspect(t, s, "released"); !i.Held || !i.Kept || i.Left < 200*time.Millisecond {
-		t.Errorf("after the release: %+v, want kept", i)
-	}
-	if r := acquire(t, s, request("released")); r.Status != driver.Held || r.Left < 200*time.Millisecond {
-		t.Errorf("after the release: %+v, want held for the rest of MinHold", r)
-	}
-	if i := inspect(t, s, "undone"); i.Held {
-		t.Errorf("an undo keeps MinHold: %+v", i)
-	}
-	time.Sleep(time.Until(start.Add(300 * time.Millisecond)))
-	if r := acquire(t, s, request("crashed")); r.Status != driver.Held {
-		t.Errorf("after the crash: %+v, want held for the rest of MinHold", r)
-	}
-	time.Sleep(time.Until(start.Add(4010 * time.Millisecond)))
-	granted(t, s, request("crashed"))
-	h := granted(t, s, request("released"))
-	release(t, s, h)
-	if i := inspect(t, s, "released"); i.Held {
-		t.Errorf("the next grant inherited MinHold: %+v", i)
-	}
 }
 
 func TestKeysThatAreNoText(t *testing.T) {
