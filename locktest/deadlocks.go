@@ -64,7 +64,7 @@ func hotKeys(t *testing.T, e *env) {
 	for i := range names {
 		names[i] = e.key(t)
 	}
-	end := time.Now().Add(8 * e.short)
+	end := time.Now().Add(e.stress(8))
 	var wg sync.WaitGroup
 	for range programs {
 		s := e.Open(t)

@@ -142,6 +142,15 @@ func untilFor(t testing.TB, long time.Duration, what string, ok func() bool) {
 	}
 }
 
+// stress is how long a case works that looks for what happens by chance: n short TTLs, in the short tier a third of it where
+// processes make it real time.
+func (e *env) stress(n time.Duration) time.Duration {
+	if testing.Short() && processes(e) {
+		n = (n + 2) / 3
+	}
+	return n * e.short
+}
+
 // working reports whether a case that works for d goes on: on a busy machine until there is enough.
 func working(t testing.TB, d time.Duration, enough func() bool) (goesOn func() bool) {
 	began, bound := time.Now(), patience(t)

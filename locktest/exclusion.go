@@ -97,7 +97,7 @@ func trustNeverOverlaps(t *testing.T, e *env) {
 	var mu sync.Mutex
 	var spans []span
 	var seen atomic.Int64
-	goesOn := working(t, 10*e.short, func() bool { return seen.Load() >= fewestSpans })
+	goesOn := working(t, e.stress(10), func() bool { return seen.Load() >= fewestSpans })
 	var wg sync.WaitGroup
 	for range programs {
 		c := e.client(t, rowlock.Options{TTL: e.short})

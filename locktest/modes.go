@@ -61,7 +61,7 @@ func modesTrust(t *testing.T, e *env, faults bool) {
 	var mu sync.Mutex
 	var spans []modeSpan
 	var seen atomic.Int64
-	goesOn := working(t, 10*e.short, func() bool { return seen.Load() >= fewestSpans })
+	goesOn := working(t, e.stress(10), func() bool { return seen.Load() >= fewestSpans })
 	var wg sync.WaitGroup
 	for p := range 4 {
 		c, f := e.faulty(t, rowlock.Options{TTL: e.short})
@@ -156,7 +156,7 @@ func modesNotSupported(t *testing.T, e *env) {
 func modesTokens(t *testing.T, e *env) {
 	const programs = 4
 	key, r := e.key(t), newRoom()
-	end := time.Now().Add(8 * e.short)
+	end := time.Now().Add(e.stress(8))
 	kinds := []member{{mode: driver.Shared}, {mode: driver.Slot, n: 2}, {}}
 	var wg sync.WaitGroup
 	for range programs {

@@ -131,7 +131,7 @@ func tokensManyClients(t *testing.T, e *env) {
 		return n
 	}
 	const fewest = 8
-	goesOn := working(t, 8*e.short, func() bool { return seen() >= fewest })
+	goesOn := working(t, e.stress(8), func() bool { return seen() >= fewest })
 	var wg sync.WaitGroup
 	for range programs {
 		s := e.Open(t)
