@@ -58,7 +58,7 @@ var stages = map[string][][]string{
 func TestP8_Backup(t *testing.T) {
 	testserver.Long(t)
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			server := testserver.Start(t, kind)
@@ -152,7 +152,7 @@ func TestMigrateDuringBackup(t *testing.T) {
 func TestDoctorDuringBackup(t *testing.T) {
 	testserver.Long(t)
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)

@@ -478,7 +478,7 @@ func TestP10_ReapOfTheLongestTime(t *testing.T) {
 
 // TestCorruptRuns: a mark that was changed by hand is a mark.
 func TestCorruptRuns(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			a := newCorruptLab(t, newLab(t, kind, VersionColumn))

@@ -36,7 +36,7 @@ func TestDocsStatements(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
 				t.Parallel()
@@ -142,7 +142,7 @@ func (o operator) try(name string, replace ...string) (found []map[string]string
 // it, the holder learns the reason and the token rises.
 func TestDocsNight(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
 				t.Parallel()
@@ -243,7 +243,7 @@ func TestDocsNight(t *testing.T) {
 
 // TestDocsGrants: the privileges in docs/operations.md are enough for everything but Migrate.
 func TestDocsGrants(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
 				t.Parallel()

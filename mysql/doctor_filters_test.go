@@ -25,7 +25,7 @@ func TestDoctorFilters(t *testing.T) {
 		testserver.MySQL:   {"--plugin-load-add=semisync_source.so", "--loose-rpl-semi-sync-source-enabled=1", "--loose-rpl-semi-sync-source-timeout=100"},
 		testserver.MariaDB: {"--rpl-semi-sync-master-enabled=1", "--rpl-semi-sync-master-timeout=100"},
 	}
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for name, argument := range map[string]string{"do": "--binlog-do-db=elsewhere", "ignore": "--binlog-ignore-db=test"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()

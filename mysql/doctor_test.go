@@ -174,7 +174,7 @@ func TestDoctorRefuses(t *testing.T) {
 // TestDoctorSettings: each setting that is wrong on a real server is found, and the command mends it.
 func TestDoctorSettings(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			isMySQL := kind == testserver.MySQL

@@ -68,7 +68,7 @@ func (l *lab) roomPrograms(t *testing.T, dsn string) (both [2]program) {
 func TestP22_NoRoomForBoth(t *testing.T) {
 	testserver.Long(t)
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for name, programs := range roomPrograms {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -117,7 +117,7 @@ func TestGuardOverAGroupLocksItsEntries(t *testing.T) {
 
 // TestGuardOverAGroupOfMany: as many leases as a batch of AcquireAll has.
 func TestGuardOverAGroupOfMany(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind, VersionColumn)
 			ctx := patient(t)
@@ -233,7 +233,7 @@ func manyTimes(l *rowlock.Lease, n int) (ls []*rowlock.Lease) {
 // TestGroupLargerThanThePool: SelectForUpdate needs a connection for each key, so a group that
 // has no room in the pool is refused at once, and one that has does not wait for ever.
 func TestGroupLargerThanThePool(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind, SelectForUpdate)
 			l.store()
@@ -275,7 +275,7 @@ func TestGroupLargerThanThePool(t *testing.T) {
 
 // TestAcquireAllStatements: N11: keys that nobody else wants cost as many statements as one.
 func TestAcquireAllStatements(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for strategy, most := range map[Strategy]uint64{VersionColumn: 3, UniqueInsert: 4} {
 			t.Run(kind+"/"+strategy.String(), func(t *testing.T) {
 				l := newLab(t, kind, strategy)

@@ -157,7 +157,7 @@ func TestP4_LostBetweenTheReads(t *testing.T) {
 
 // TestP4_GuardNamesTheHold: under UniqueInsert two holds can have one stored token.
 func TestP4_GuardNamesTheHold(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind, UniqueInsert)
 			a := l.program(t, rowlock.Options{})

@@ -160,7 +160,7 @@ func TestP14_KillBehindASharedConnection(t *testing.T) {
 // wait_timeout does not end the connection from which KILL is sent.
 func TestP15_ControlConnectionIsNotIdle(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), VersionColumn)

@@ -15,7 +15,7 @@ import (
 // TestP12_RefusedRelease: without the privilege to delete no key of UniqueInsert can be
 // released. Close says so at once: repeating would not help.
 func TestP12_RefusedRelease(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t, kind, UniqueInsert)
 			l.store() // migrates

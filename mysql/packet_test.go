@@ -17,7 +17,7 @@ func longKey(i int) string { return fmt.Sprintf("%04d%s", i, strings.Repeat("k",
 // eachPacket runs f on servers of its own that allow packets of that size.
 func eachPacket(t *testing.T, size string, f func(t *testing.T, l *lab)) {
 	t.Helper()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			server := testserver.Start(t, kind, "--max-allowed-packet="+size)

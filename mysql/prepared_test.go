@@ -169,7 +169,7 @@ func TestPreparedTableChanges(t *testing.T) {
 // TestPreparedRefused: a server that lets nothing more be prepared.
 func TestPreparedRefused(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLabAt(t, kind, testserver.Start(t, kind).DSN(), UniqueInsert)

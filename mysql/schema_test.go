@@ -32,7 +32,7 @@ func migration(t testing.TB) string {
 // every strategy works with them.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			byLibrary := newLab(t, kind, VersionColumn)

@@ -258,7 +258,7 @@ func TestSessionsThatAreLeftSo(t *testing.T) {
 		}
 		for n, s := range statesOn(l, other, list...) {
 			for _, left := range []int{3, 10} {
-				if left == 10 && l.strategy != VersionColumn {
+				if left == 10 && l.strategy != VersionColumn || testing.Short() && (left == 10) != (n%2 == 0 && l.strategy == VersionColumn) {
 					continue
 				}
 				t.Run(fmt.Sprint(s.name, "/", left, " of 10"), func(t *testing.T) {

@@ -193,7 +193,7 @@ func TestP26_EachStepOnADeadConnection(t *testing.T) {
 // InTx begins on a connection that rested and died without a word. The caller's context has no end.
 func TestTransactionOnADeadConnection(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
@@ -223,7 +223,7 @@ func TestTransactionOnADeadConnection(t *testing.T) {
 // A statement that the server is at work on is waited for, however long it takes.
 func TestSlowIsNotSilent(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, kind, VersionColumn)
@@ -248,7 +248,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 func TestASilentServerIsNotADeadConnection(t *testing.T) {
 	testserver.Long(t)
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			server := testserver.Start(t, kind)

@@ -288,7 +288,7 @@ func (w *twins) noted(t testing.TB, i int, text string) (n int) {
 
 func onTwins(t *testing.T, f func(t *testing.T, w *twins)) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			f(t, newTwins(t, kind))

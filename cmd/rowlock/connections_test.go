@@ -128,7 +128,7 @@ func startRun(t testing.TB, address string, args ...string) (end func()) {
 // command starts (strategy for-update: two and two), also with --run.
 func TestRunConnections(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for _, strategy := range strategies {
 			t.Run(kind+"/"+strategy, func(t *testing.T) {
 				t.Parallel()
@@ -194,7 +194,7 @@ func mongoConnections(t testing.TB, client *mongo.Client) int {
 // TestRunOnOneConnection: where the server gives a run one connection only, the command runs and the key is free after it.
 func TestRunOnOneConnection(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for _, strategy := range strategies {
 			t.Run(kind+"/"+strategy, func(t *testing.T) {
 				t.Parallel()

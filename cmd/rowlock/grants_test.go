@@ -22,7 +22,7 @@ import (
 // has in it what a URL would have to encode.
 func TestGrants(t *testing.T) {
 	const password = `p@ss w/o:rd%2f?`
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		for _, strategy := range []string{"version", "unique", "for-update"} {
 			t.Run(kind+"/"+strategy, func(t *testing.T) {
 				t.Parallel()
@@ -95,7 +95,7 @@ func pipe(t *testing.T, kind, statements string) {
 
 // TestGrantsMakesTheUser: what is printed makes a user that is not there, with the password that is in it.
 func TestGrantsMakesTheUser(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			address := database(t, kind)

@@ -14,7 +14,7 @@ import (
 
 // TestGuideTellsOthers: the lines of the guide that start a command again, send pings and run a command of their own do so.
 func TestGuideTellsOthers(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.Mongo} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.Mongo) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			address := database(t, kind)

@@ -16,7 +16,7 @@ import (
 
 // TestTLS: --tls-ca, --tls-cert and --tls-key, from each of their sources, are what a server asks for that wants a certificate.
 func TestTLS(t *testing.T) {
-	for _, kind := range []string{testserver.MySQL, testserver.MariaDB} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
