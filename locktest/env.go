@@ -142,14 +142,16 @@ func untilFor(t testing.TB, long time.Duration, what string, ok func() bool) {
 	}
 }
 
-// stress is how long a case works that looks for what happens by chance: n short TTLs, in the short tier a third of it where
-// processes make it real time.
-func (e *env) stress(n time.Duration) time.Duration {
+// rounds is how often a case does what goes wrong by chance: n times, on a server a third of that in the short tier.
+func (e *env) rounds(n int) int {
 	if testing.Short() && processes(e) {
-		n = (n + 2) / 3
+		return (n + 2) / 3
 	}
-	return n * e.short
+	return n
 }
+
+// stress is how long it does so: n short TTLs.
+func (e *env) stress(n int) time.Duration { return time.Duration(e.rounds(n)) * e.short }
 
 // working reports whether a case that works for d goes on: on a busy machine until there is enough.
 func working(t testing.TB, d time.Duration, enough func() bool) (goesOn func() bool) {

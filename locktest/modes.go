@@ -29,7 +29,7 @@ var modeCases = []testCase{
 
 // readersWritersSlots has many callers of all modes in several programs.
 func readersWritersSlots(t *testing.T, e *env) {
-	const programs, rounds = 4, 4
+	const programs = 4
 	key, r := e.key(t), newRoom()
 	kinds := []member{{mode: driver.Shared}, {mode: driver.Shared}, {mode: driver.Slot, n: 3}, {mode: driver.Slot, n: 5}, {}}
 	var wg sync.WaitGroup
@@ -38,7 +38,7 @@ func readersWritersSlots(t *testing.T, e *env) {
 		for i := range e.load(64) / programs {
 			m := kinds[i%len(kinds)]
 			wg.Go(func() {
-				for range rounds {
+				for range e.rounds(4) {
 					if err := r.visit(t, c, key, m, rand.N(3*time.Millisecond)); err != nil {
 						t.Errorf("mode %v: %v", m.mode, err)
 						return

@@ -25,14 +25,14 @@ var slotCases = []testCase{
 
 // slotsUnique has many callers of few slots.
 func slotsUnique(t *testing.T, e *env) {
-	const programs, n, rounds = 4, 3, 4
+	const programs, n = 4, 3
 	key, r := e.key(t), newRoom()
 	var wg sync.WaitGroup
 	for range programs {
 		c := e.client(t, rowlock.Options{})
 		for range e.load(64) / programs {
 			wg.Go(func() {
-				for range rounds {
+				for range e.rounds(4) {
 					if err := r.visit(t, c, key, member{driver.Slot, n}, rand.N(3*time.Millisecond)); err != nil {
 						t.Errorf("slots: %v", err)
 						return
