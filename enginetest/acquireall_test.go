@@ -409,10 +409,14 @@ func TestP22_LostReply(t *testing.T) {
 // TestAcquireAllIsFair: of two programs that take the same keys again and again without a
 // pause each gets its share, also beside one that takes a single key of them.
 func TestAcquireAllIsFair(t *testing.T) {
+	watched := time.Minute
+	if testing.Short() {
+		watched = 15 * time.Second
+	}
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaultStore()
 		f.set(func(call) verdict { return verdict{slow: time.Millisecond} })
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), watched)
 		defer cancel()
 		var wg sync.WaitGroup
 		held := make([]int, 3)

@@ -16,6 +16,10 @@ import (
 // release, share it: also with one that comes later, and without a push that would
 // wake them.
 func TestLoopsShareAKey(t *testing.T) {
+	watched := 2 * time.Minute
+	if testing.Short() {
+		watched = 20 * time.Second
+	}
 	for _, hold := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond} {
 		t.Run(hold.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -51,7 +55,7 @@ func TestLoopsShareAKey(t *testing.T) {
 				for i := range holds {
 					before[i] = holds[i].Load()
 				}
-				time.Sleep(2 * time.Minute)
+				time.Sleep(watched)
 				cancel()
 				wg.Wait()
 				least, most := int64(1<<62), int64(0)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/testserver"
 )
 
 // contest is programs of which each has callers that take keys again and again, on a server of which each statement takes a while.
@@ -105,19 +106,23 @@ func TestPaceOfALine(t *testing.T) {
 		contest
 		rate, statements float64
 		longest          time.Duration
+		long             bool
 	}{
-		{contest{programs: 4, callers: 1, keys: 1, hold: 20 * time.Millisecond}, 38, 6, time.Second},
-		{contest{programs: 4, callers: 2, keys: 1, hold: 20 * time.Millisecond}, 38, 3, time.Second},
-		{contest{programs: 4, callers: 8, keys: 1, hold: 20 * time.Millisecond}, 40, 2.5, time.Second},
-		{contest{programs: 16, callers: 4, keys: 1, hold: 5 * time.Millisecond}, 150, 2.5, time.Second},
-		{contest{programs: 64, callers: 4, keys: 1, hold: 5 * time.Millisecond}, 150, 2.5, 2500 * time.Millisecond},
-		{contest{programs: 16, callers: 4, keys: 64, hold: 5 * time.Millisecond}, 3000, 3.5, time.Second},
-		{contest{programs: 4, callers: 8, keys: 1, hold: 20 * time.Millisecond, opts: fair}, 33, 5, 1500 * time.Millisecond},
-		{contest{programs: 16, callers: 4, keys: 1, hold: 5 * time.Millisecond, opts: fair}, 90, 5, 1500 * time.Millisecond},
-		{contest{programs: 64, callers: 4, keys: 1, hold: 5 * time.Millisecond, opts: fair}, 90, 7, 4 * time.Second},
+		{contest{programs: 4, callers: 1, keys: 1, hold: 20 * time.Millisecond}, 38, 6, time.Second, false},
+		{contest{programs: 4, callers: 2, keys: 1, hold: 20 * time.Millisecond}, 38, 3, time.Second, true},
+		{contest{programs: 4, callers: 8, keys: 1, hold: 20 * time.Millisecond}, 40, 2.5, time.Second, false},
+		{contest{programs: 16, callers: 4, keys: 1, hold: 5 * time.Millisecond}, 150, 2.5, time.Second, false},
+		{contest{programs: 64, callers: 4, keys: 1, hold: 5 * time.Millisecond}, 150, 2.5, 2500 * time.Millisecond, true},
+		{contest{programs: 16, callers: 4, keys: 64, hold: 5 * time.Millisecond}, 3000, 3.5, time.Second, true},
+		{contest{programs: 4, callers: 8, keys: 1, hold: 20 * time.Millisecond, opts: fair}, 33, 5, 1500 * time.Millisecond, false},
+		{contest{programs: 16, callers: 4, keys: 1, hold: 5 * time.Millisecond, opts: fair}, 90, 5, 1500 * time.Millisecond, false},
+		{contest{programs: 64, callers: 4, keys: 1, hold: 5 * time.Millisecond, opts: fair}, 90, 7, 4 * time.Second, true},
 	} {
 		name := fmt.Sprintf("%d×%d, %d keys, %d options", c.programs, c.callers, c.keys, len(c.opts))
 		t.Run(name, func(t *testing.T) {
+			if c.long {
+				testserver.Long(t)
+			}
 			rate, statements, longest := c.run(t)
 			t.Logf("%.0f holds a second, %.1f statements for each, the longest wait %v", rate, statements, longest)
 			if rate < c.rate || statements > c.statements || longest > c.longest {

@@ -119,7 +119,8 @@ func TestAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int
 		var q *Queue[int]
-		q = New(func(e *int) { got = append(got, *e) }, func() {
+		added := make(chan struct{})
+		q = New(func(e *int) { <-added; got = append(got, *e) }, func() {
 			got = append(got, -1)
 			if len(got) < 5 {
 				last := 9
@@ -129,6 +130,7 @@ func TestAfter(t *testing.T) {
 		for i := range 3 {
 			q.Add(&i, most, true)
 		}
+		close(added)
 		q.Flush(t.Context(), time.Second)
 		if !slices.Equal(got, []int{0, 1, 2, -1, 9, -1}) {
 			t.Errorf("%v", got)
