@@ -350,8 +350,9 @@ func TestDocsNight(t *testing.T) {
 		t.Helper()
 		return shell(t, s.db, docpage.One(t, operationsPage, "night", "mongo "+name))
 	}
+	const ttl = 15 * time.Second
 	newClient := func(owner string) *rowlock.Client {
-		c, err := rowlock.New(s, rowlock.Options{TTL: 3 * time.Second, Owner: owner, ReapInterval: -1})
+		c, err := rowlock.New(s, rowlock.Options{TTL: ttl, Owner: owner, ReapInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,8 +377,8 @@ func TestDocsNight(t *testing.T) {
 		if len(who) != 1 || who[0]["name"] != "report" || who[0]["owner"] != "web-1:4711" || who[0]["heldNotKept"] != true || who[0]["waiting"] != waiting {
 			t.Fatalf("who holds it: %v", who)
 		}
-		if left := who[0]["millisLeft"].(int64); left > (3 * time.Second).Milliseconds() {
-			t.Errorf("%d wait, and %d ms of a lease of 3 s are left", waiting, left)
+		if left := who[0]["millisLeft"].(int64); left > ttl.Milliseconds() {
+			t.Errorf("%d wait, and %d ms of a lease of %v are left", waiting, left, ttl)
 		}
 	}
 	if r, err := s.Release(ctx, []driver.Hold{{Key: "report", ID: waiter.ID, Undo: true}}); err != nil || r[0].Status != driver.Released {

@@ -92,7 +92,7 @@ func TestFewConnectionsTransactionAhead(t *testing.T) {
 		h := c.granted("k", l.shortest())
 		end := l.guard("k")
 		c.release(h)
-		p := l.programOn(t, s, rowlock.Options{TTL: 3 * time.Second})
+		p := l.programOn(t, s, rowlock.Options{TTL: time.Minute})
 		got := make(chan *rowlock.Lease, 1)
 		go func() { got <- p.lock(t, "k") }()
 		before := s.Statements()
