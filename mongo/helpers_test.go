@@ -107,6 +107,18 @@ func patiently[R any](call func() (R, error)) (r R, err error) {
 	return r, err
 }
 
+// settled repeats a step of many holds until each of them has an answer.
+func settled(t testing.TB, step func() ([]driver.Result, error)) (results []driver.Result) {
+	t.Helper()
+	for end := time.Now().Add(testserver.Patience(t)); ; {
+		results, err := patiently(step)
+		must(t, err)
+		if !slices.ContainsFunc(results, late) || time.Now().After(end) {
+			return results
+		}
+	}
+}
+
 func acquire(t testing.TB, s *Store, q driver.Request) driver.Result {
 	t.Helper()
 	results, err := patiently(func() ([]driver.Result, error) { return s.Acquire(patient(t), []driver.Request{q}) })

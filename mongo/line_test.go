@@ -276,7 +276,7 @@ func TestP29_MinHold(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	q := request("k")
-	q.Keep = 700 * time.Millisecond
+	q.Keep = 4 * time.Second
 	h := granted(t, s, q)
 	a := standerOf("k")
 	placed(t, s, a, 1, 1)

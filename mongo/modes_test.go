@@ -161,8 +161,7 @@ func TestP16_HundredReaders(t *testing.T) {
 		holds = append(holds, h)
 		mu.Unlock()
 	}
-	results, err := patiently(func() ([]driver.Result, error) { return s.Renew(t.Context(), holds) })
-	must(t, err)
+	results := settled(t, func() ([]driver.Result, error) { return s.Renew(t.Context(), holds) })
 	for i, r := range results {
 		if r.Status != driver.Alive {
 			t.Errorf("P18: renewal %d of 100 readers: %v", i, r.Status)
@@ -171,8 +170,7 @@ func TestP16_HundredReaders(t *testing.T) {
 	if r := acquire(t, s, request("k")); r.Status != driver.Held || !r.Shared {
 		t.Errorf("P16: a writer beside 100 readers: %+v", r)
 	}
-	results, err = patiently(func() ([]driver.Result, error) { return s.Release(patient(t), holds) })
-	must(t, err)
+	results = settled(t, func() ([]driver.Result, error) { return s.Release(patient(t), holds) })
 	for i, r := range results {
 		if r.Status != driver.Released {
 			t.Errorf("P18: release %d of 100 readers: %v", i, r.Status)
