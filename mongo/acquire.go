@@ -77,7 +77,7 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 		r, err = s.attempt(ctx, sess, q, wait)
 	}
 	if own != nil && (err != nil || !r.Has(q)) {
-		defer s.dropFence(ctx, q, own)
+		defer s.dropFence(ctx, q)
 	}
 	if err == nil && sess.MayArrive {
 		if r.Has(q) || r.Place > 0 {
@@ -107,7 +107,6 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	}
 	if q.Stand && r.Untold(q) { // as it was passed: a look finds it, or did
 		s.sessions.Put(sess)
-		own.Discard()
 		return r.WithLeft(r.GrantedTo(q), q, 0)
 	}
 	answer := r.WithLeft(s.finishGrant(ctx, q, r, own, min(wait, blockWait)), q, 0)
@@ -203,7 +202,6 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 		err = s.raiseFences(ctx, q, r, g, own, wait)
 	}
 	if err == nil {
-		s.txSessions.Add(q.ID, own)
 		return g
 	}
 	if !errors.Is(err, fence.ErrPinned) {
@@ -211,14 +209,15 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Silent: failed.Silent, Err: failed.Err})
 	}
-	own.Discard()
 	if q.Mode == driver.Shared && q.Guarded {
 		s.fence.Remove(ctx, driver.Hold{Key: q.Key, ID: q.ID})
 	}
 	if q.Stand {
 		return s.backToLine(ctx, q)
 	}
-	back := s.end(ctx, driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode, Undo: true}, blockWait)
+	given := driver.Hold{Key: q.Key, ID: q.ID, Mode: q.Mode, Undo: true}
+	s.txSessions.Drop(given)
+	back := s.end(ctx, given, blockWait)
 	if back.Status == driver.Unknown {
 		return back
 	}
@@ -229,10 +228,10 @@ func unknown(err *driver.Error) driver.Result {
 	return driver.Result{Status: driver.Unknown, Err: err}
 }
 
-// txSession makes the session of a lease that will be guarded; nil for others.
+// txSession is the session of a lease that will be guarded; nil for others.
 func (s *Store) txSession(q driver.Request) (*fence.Session, error) {
 	if !q.Guarded || s.cmd.Standalone() {
 		return nil, nil
 	}
-	return fence.NewSession(s.db.Client())
+	return s.txSessions.Of(q.ID, s.db.Client())
 }

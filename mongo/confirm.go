@@ -83,13 +83,10 @@ func (s *Store) raiseConfirmed(ctx context.Context, what string, q driver.Reques
 	switch {
 	case err == nil:
 		s.sessions.Put(sess)
-		s.txSessions.Add(q.ID, own)
 		return driver.Result{Status: driver.Alive}
 	case errors.Is(err, fence.ErrPinned):
 		s.sessions.Put(sess)
-		own.Discard()
 		return driver.Result{Status: driver.Pinned, Left: r.LeftOf(driver.Hold{ID: q.ID, Mode: q.Mode})}
 	}
-	own.Discard()
 	return fail(err)
 }

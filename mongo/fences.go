@@ -35,16 +35,17 @@ func (s *Store) prepareFence(ctx context.Context, sess *command.Session, q drive
 		{Key: "updates", Value: bson.A{fence.Prepare(q.Key, q.ID, own)}},
 	}, blockWait)
 	if err != nil {
-		own.Discard()
+		s.txSessions.Drop(driver.Hold{ID: q.ID})
 		return nil, fmt.Errorf("make its fence: %w", err)
 	}
 	return own, nil
 }
 
 // dropFence takes back prepareFence for a reader that was not granted.
-func (s *Store) dropFence(ctx context.Context, q driver.Request, own *fence.Session) {
-	own.Discard()
-	s.fence.Remove(ctx, driver.Hold{Key: q.Key, ID: q.ID})
+func (s *Store) dropFence(ctx context.Context, q driver.Request) {
+	h := driver.Hold{Key: q.Key, ID: q.ID}
+	s.txSessions.Drop(h)
+	s.fence.Remove(ctx, h)
 }
 
 // raiseFences raises those of a fenced key to the grant of q. The error is fence.ErrPinned

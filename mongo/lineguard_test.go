@@ -2,6 +2,7 @@ package mongolock
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -301,6 +302,36 @@ func TestConfirmMany(t *testing.T) {
 	for i, r := range results {
 		if want := map[bool]driver.Status{true: driver.Alive, false: driver.Removed}[i < 3]; r.Status != want {
 			t.Errorf("renewal %d: %v, want %v", i, r.Status, want)
+		}
+	}
+}
+
+// TestP15_FenceNamesTheSessionOfAConfirmation: a confirmation is sent again where its answer was lost. The fence names the session in
+// which InTx runs all the same, so that the next holder can end what is open in it.
+func TestP15_FenceNamesTheSessionOfAConfirmation(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	for _, mode := range []driver.Mode{driver.Exclusive, driver.Slot} {
+		q := request(fmt.Sprint("k", mode))
+		q.Guarded, q.Mode, q.TTL = true, mode, time.Hour
+		if mode == driver.Slot {
+			q.Slots, q.Slot = 2, -1
+		}
+		h := granted(t, s, q)
+		before := s.txSessions.Find(h.ID)
+		for range 2 {
+			if status := confirmed(t, s, h); status != driver.Alive {
+				t.Fatalf("%v: confirm: %v", mode, status)
+			}
+		}
+		if s.txSessions.Find(h.ID) != before {
+			t.Errorf("%v: the session of the hold is another one than the fence names", mode)
+		}
+		if r, err := s.Release(patient(t), []driver.Hold{h}); err != nil || r[0].Status != driver.Released {
+			t.Errorf("release: %v, %v", r, err)
+		}
+		if s.txSessions.Find(h.ID) != nil {
+			t.Errorf("%v: the session of a released lease is remembered", mode)
 		}
 	}
 }

@@ -23,15 +23,6 @@ type Session struct {
 	named map[driver.HoldID]bool // whose fences name it too; guarded by Lock
 }
 
-// NewSession begins a session of the client.
-func NewSession(client *mongo.Client) (*Session, error) {
-	sess, err := client.StartSession(options.Session().SetCausalConsistency(false))
-	if err != nil {
-		return nil, err
-	}
-	return &Session{Driver: sess, ID: sess.ID().Lookup("id"), transaction: make(chan struct{}, 1)}, nil
-}
-
 // Lock waits until no other transaction runs in the session: two would undo each other at
 // the fence.
 func (s *Session) Lock(ctx context.Context) error {
@@ -59,13 +50,6 @@ func (s *Session) noteNamed(holds []driver.Hold) {
 // Unlock ends what Lock began.
 func (s *Session) Unlock() { <-s.transaction }
 
-// Discard ends a session that no fence names.
-func (s *Session) Discard() {
-	if s != nil {
-		s.Driver.EndSession(context.Background()) // no transaction: nothing is sent
-	}
-}
-
 // MaxEnded is how many sessions of ended holds are reported to the server at a time.
 const MaxEnded = 100
 
@@ -77,17 +61,24 @@ type Sessions struct {
 	pendingEnd []bson.Raw
 }
 
-// Add remembers the session of a hold; nil is none.
-func (h *Sessions) Add(id driver.HoldID, s *Session) {
-	if s == nil {
-		return
-	}
+// Of returns the session of a hold, and begins it the first time. A raise that was not answered may have had the fence name it,
+// so it is the same until the hold is over.
+func (h *Sessions) Of(id driver.HoldID, client *mongo.Client) (*Session, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if s := h.byHold[id]; s != nil {
+		return s, nil
+	}
+	sess, err := client.StartSession(options.Session().SetCausalConsistency(false))
+	if err != nil {
+		return nil, err
+	}
 	if h.byHold == nil {
 		h.byHold = make(map[driver.HoldID]*Session)
 	}
+	s := &Session{Driver: sess, ID: sess.ID().Lookup("id"), transaction: make(chan struct{}, 1)}
 	h.byHold[id] = s
+	return s, nil
 }
 
 // Find returns the session of a hold, or nil.
