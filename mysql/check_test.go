@@ -96,7 +96,7 @@ func TestCallersPool(t *testing.T) {
 		db := sqlx.NewDb(l.open(l.config), "mysql")
 		db.SetMaxOpenConns(10)
 		db.SetMaxIdleConns(10)
-		// A connection comes back with an open transaction; the store must not commit it.
+		// A connection comes back with an open transaction; the store must not use it.
 		dirty, err := db.Conn(patient(t))
 		must(t, err)
 		for _, text := range []string{"CREATE TABLE dirt (n INT PRIMARY KEY)", "SET autocommit=0", "INSERT INTO dirt VALUES (1)"} {
@@ -119,8 +119,8 @@ func TestCallersPool(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := db.Stats().OpenConnections; n > 8 {
-			t.Errorf("%d connections, want at most 8", n)
+		if n := db.Stats().OpenConnections; n > 9 {
+			t.Errorf("%d connections, want at most 8 beside the one that was there", n)
 		}
 		var count int
 		must(t, l.db.QueryRow("SELECT COUNT(*) FROM dirt").Scan(&count))

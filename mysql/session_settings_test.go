@@ -15,8 +15,6 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/testserver"
-	"github.com/rowlock/rowlock/mysql/internal/conn"
-	"github.com/rowlock/rowlock/mysql/internal/session"
 )
 
 // preparedConnector runs statements on each new connection; nil: none.
@@ -242,57 +240,6 @@ func onlyVariables(states []sessionState) (of []sessionState) {
 	return of
 }
 
-// TestSessionsThatAreLeftSo: some connections of a pool are left so, by whoever used them before. They are not used, or
-// not so.
-func TestSessionsThatAreLeftSo(t *testing.T) {
-	t.Parallel()
-	everywhere(t, func(t *testing.T, l *lab) {
-		l.store()
-		other := l.otherSchema(t)
-		clean := l.over(t, l.poolOf(t))
-		list := append(states(), set("completion_type=1"), set("timestamp=UNIX_TIMESTAMP()+86400"))
-		for _, v := range variables() {
-			if v.refused != "" {
-				list = append(list, v)
-			}
-		}
-		for n, s := range statesOn(l, other, list...) {
-			for _, left := range []int{3, 10} {
-				if left == 10 && l.strategy != VersionColumn || testing.Short() && (left == 10) != (n%2 == 0 && l.strategy == VersionColumn) {
-					continue
-				}
-				t.Run(fmt.Sprint(s.name, "/", left, " of 10"), func(t *testing.T) {
-					db := l.poolOf(t)
-					db.SetMaxIdleConns(10)
-					var all []*sql.Conn
-					for i := range 10 {
-						c, err := db.Conn(t.Context())
-						must(t, err)
-						all = append(all, c)
-						for _, text := range s.statements {
-							if i < left && (s.name != "a named lock" || i == 0) && (s.name != "an XA transaction" || i == 0) && (s.name != "an open transaction" || i == 0) && !strings.Contains(text, "gtid_next") {
-								_, err := c.ExecContext(t.Context(), text)
-								must(t, err)
-							}
-						}
-					}
-					for _, c := range all {
-						must(t, c.Close())
-					}
-					p := l.over(t, db)
-					l.agree(t, fmt.Sprint("k", n, "of", left), p, clean)
-					l.agree(t, fmt.Sprint("l", n, "of", left), clean, p)
-				})
-			}
-		}
-		var rows int
-		must(t, l.db.QueryRow("SELECT COUNT(*) FROM left_there").Scan(&rows))
-		if rows != 0 {
-			t.Error("P14: an open transaction of the program was committed")
-		}
-	})
-}
-
 // TestSecureTimestamp: a server that lets timestamp not be set gives no session another, and is used; where SYSDATE is
 // NOW it is set, although the look does not see it.
 func TestSecureTimestamp(t *testing.T) {
@@ -311,37 +258,4 @@ func TestSecureTimestamp(t *testing.T) {
 			l.agree(t, "l", clean, l.opened(t, nil))
 		})
 	}
-}
-
-// TestTripsOfAConnection: what is looked at costs no trip: a connection of our own costs the SET and the look, one out of
-// a program's pool ROLLBACK too, and where tables were opened on it before one statement more.
-func TestTripsOfAConnection(t *testing.T) {
-	everywhere(t, func(t *testing.T, l *lab) {
-		own := l.store()
-		theirs, err := New(l.db, l.options())
-		must(t, err)
-		t.Cleanup(func() { _ = theirs.Close() })
-		for s, most := range map[*Store]uint64{own: 2, theirs: 4} {
-			s.db.Control.Warm(t.Context(), conn.KillWait)
-			pools := map[string]*conn.Pool{"acquires": s.db.Acquires, "releases": s.db.Releases, "transactions": s.guarded.Connections}
-			if f, ok := s.strategy.(*session.ForUpdate); ok {
-				pools["sessions"] = f.Sessions
-			}
-			if s.locks != nil {
-				pools["named locks"] = s.locks.Sessions
-			}
-			must(t, s.db.Read(t.Context(), func(c *conn.Conn) error { _, err := s.db.Variables(t.Context(), c); return err })) // once a Store
-			for name, pool := range pools {
-				pool.CloseIdle()
-				s.db.Background.Wait()
-				before := s.Statements()
-				c, err := pool.GetFor(t.Context(), time.Minute)
-				must(t, err)
-				if n := s.Statements() - before; n > most {
-					t.Errorf("%s: %d statements for a connection, want at most %d", name, n, most)
-				}
-				c.Put()
-			}
-		}
-	})
 }

@@ -14,6 +14,7 @@ type sessionState struct {
 	statements []string // OTHER stands for another database with lock tables
 	refused    string   // a new session that is so cannot be used; the error says this
 	alone      bool     // not together with others in one session
+	one        bool     // only one session can be so, or it bars the others
 	seenInTx   bool     // a transaction of InTx is not begun on what another has left so
 	never      bool     // not inside a transaction
 }
@@ -80,7 +81,7 @@ func variables() []sessionState {
 		set("character_set_results=ucs2"), set("max_statement_time=0.001"), set("max_session_mem_used=1000000"),
 		set("in_predicate_conversion_threshold=2"), set("optimizer_max_sel_arg_weight=1"), set("system_versioning_asof='2020-01-01 00:00:00'"),
 		set("idle_transaction_timeout=1"), set("idle_write_transaction_timeout=1"), set("innodb_snapshot_isolation=1"),
-		set("old_mode='ZERO_DATE_TIME_CAST'"), set("max_recursive_iterations=0"), set("alter_algorithm=INSTANT"), set("pseudo_slave_mode=1"),
+		set("wsrep_dirty_reads=1"), set("wsrep_OSU_method='RSU'"), set("server_id=77"), set("old_mode='ZERO_DATE_TIME_CAST'"), set("max_recursive_iterations=0"), set("alter_algorithm=INSTANT"), set("pseudo_slave_mode=1"),
 		set("check_constraint_checks=0"), set("join_cache_level=8"), set("use_stat_tables=NEVER"), set("gtid_seq_no=0"),
 		cannotBe(set("skip_replication=1"), "skip_replication is "),
 	)...)
@@ -93,13 +94,13 @@ func states() []sessionState {
 		copies = append(copies, "CREATE TEMPORARY TABLE "+table+" LIKE OTHER."+table)
 	}
 	return []sessionState{
-		{name: "an open transaction", statements: []string{"START TRANSACTION", "INSERT INTO left_there VALUES (RAND()*1000000000)"}, alone: true, never: true},
+		{name: "an open transaction", statements: []string{"START TRANSACTION", "INSERT INTO left_there VALUES (RAND()*1000000000)"}, alone: true, one: true, never: true},
 		{name: "the next transaction is read-only", statements: []string{"SET TRANSACTION READ ONLY"}, alone: true, never: true},
-		{name: "a named lock", statements: []string{"DO GET_LOCK(CONCAT('left:',DATABASE()),0)"}},
+		{name: "a named lock", statements: []string{"DO GET_LOCK(CONCAT('left:',DATABASE()),0)"}, one: true},
 		{name: "a user variable", statements: []string{"SET @a=1"}},
 		{name: "temporary tables", statements: copies, alone: true, seenInTx: true},
 		{name: "tables are locked", statements: []string{"LOCK TABLES left_there READ"}, refused: "LOCK TABLES", alone: true, never: true},
-		{name: "an XA transaction", statements: []string{"XA START 'OTHER'"}, refused: "XA", alone: true, never: true},
+		{name: "an XA transaction", statements: []string{"XA START 'OTHER'"}, refused: "XA", alone: true, one: true, never: true},
 		{name: "another default database", statements: []string{"USE OTHER"}, alone: true, seenInTx: true},
 	}
 }

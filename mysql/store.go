@@ -135,8 +135,11 @@ func poolConfig(dsn string) (*mysql.Config, error) {
 // New makes a Store on the caller's pool. It takes up to Options.Connections and
 // Options.WakeupConns connections out of it and keeps them until Close, SelectForUpdate one
 // more for each key, InTx and Once one while they run; they never come back, because
-// their settings are changed. The pool is not closed by the Store and must outlive
-// it. It does no I/O.
+// their settings are changed. What others have used may be in any state, so each is dialled
+// for the Store: what is idle in the pool is taken out for as long, and is given back as it
+// was. The lock tables are in the default database of the first of them. (Where the pool is
+// used up what comes back is taken, and cleaned.) The pool is not closed by the Store and
+// must outlive it. New does no I/O.
 //
 // SetMaxOpenConns must leave room for all of them beside every connection that the
 // program uses at once, or be 0. The Store's connections can be lost, and then it

@@ -21,19 +21,22 @@ type Conn struct {
 	db     *DB
 	pool   *Pool // to which it goes back; nil: to none
 	sc     *sql.Conn
-	ID     uint64        // CONNECTION_ID()
-	Server string        // which server the connection reached
-	inRun  Run           // of that server; zero: not asked for yet
-	Opened time.Time     // before anything was sent on it
-	Ready  time.Time     // after the server had answered
-	Heard  time.Time     // when the last statement was sent that the server answered; see kill
-	used   time.Time     // when it was last put back
-	Trip   *Trip         // to that server
-	Broken bool          // to be closed
-	lost   bool          // a statement had no answer: see Lose
-	Locks  bool          // its transaction has something locked, which a conflict undoes
-	Queued time.Duration // how long the server may keep a statement waiting for its turn
-	net    net.Conn      // below; nil: not known
+	ID     uint64    // CONNECTION_ID()
+	Server string    // which server the connection reached
+	inRun  Run       // of that server; zero: not asked for yet
+	Opened time.Time // before anything was sent on it
+	Ready  time.Time // after the server had answered
+	Heard  time.Time // when the last statement was sent that the server answered; see kill
+	used   time.Time // when it was last put back
+	uses   int       // how often it was put back
+
+	hadUsers bool          // others had used it before
+	Trip     *Trip         // to that server
+	Broken   bool          // to be closed
+	lost     bool          // a statement had no answer: see Lose
+	Locks    bool          // its transaction has something locked, which a conflict undoes
+	Queued   time.Duration // how long the server may keep a statement waiting for its turn
+	net      net.Conn      // below; nil: not known
 
 	Silence    time.Duration // after it the server ends the connection (wait_timeout); 0: not set
 	Repeatable bool          // its transactions are at REPEATABLE READ
@@ -49,15 +52,14 @@ type Conn struct {
 	forgot   int
 }
 
-// Rollback ends a transaction that a connection of a program's pool may have open, whatever completion_type is there.
-// (SET autocommit=1 would commit it.)
+// Rollback ends a transaction that a new connection has open, whatever completion_type is there. (SET autocommit=1 would commit it.)
 const Rollback = "ROLLBACK AND NO CHAIN NO RELEASE"
 
 // Commit is COMMIT, whatever completion_type is.
 const Commit = "COMMIT AND NO CHAIN NO RELEASE"
 
-// ServerName tells which server answers.
-const ServerName = "CONCAT_WS(':', @@hostname, @@port, @@server_id)"
+// ServerName tells which server answers. MariaDB has a server_id for each session, too.
+const ServerName = "CONCAT_WS(':', @@hostname, @@port, @@GLOBAL.server_id)"
 
 const (
 	// LockWait is the session's innodb_lock_wait_timeout.
@@ -75,25 +77,9 @@ const (
 	repeats = 8
 )
 
-// openOne is one try of open. fresh: the connection was not idle in the program's pool before.
-func (d *DB) openOne(ctx context.Context, p *Pool, silence time.Duration) (c *Conn, fresh bool, err error) {
-	c = &Conn{db: d, pool: p, Opened: time.Now()}
-	if c.sc, fresh, err = d.clean(ctx, p); err != nil {
-		return nil, fresh, err
-	}
-	if err = d.prepare(ctx, c, p.ends(silence), fresh); err == nil && p.Prepare != nil {
-		err = p.Prepare(ctx, c, silence)
-	}
-	if err != nil {
-		c.close()
-		return nil, fresh, NotSent("prepare a connection", err)
-	}
-	return c, fresh, nil
-}
-
 // prepare brings a connection to the settings of its pool, and looks at it. The server is to end it after so much silence;
 // 0: whenever it likes.
-func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh bool) (err error) {
+func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration) (err error) {
 	if c.net, err = netConnOf(c.sc); err != nil {
 		return err
 	}
@@ -124,7 +110,7 @@ func (d *DB) prepare(ctx context.Context, c *Conn, silence time.Duration, fresh 
 		return wrong(w, refused)
 	}
 	c.Ready = time.Now()
-	if err := d.inHome(ctx, placeOf(seen.place), fresh, seen.foldsCase); err != nil {
+	if err := d.inHome(placeOf(seen.place), c.hadUsers, seen.foldsCase); err != nil {
 		return err
 	}
 	c.place, c.temporary = seen.place, seen.temporary.String

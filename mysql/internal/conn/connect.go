@@ -17,20 +17,17 @@ const OpenWait = time.Second
 // ErrPoolBusy: a program's pool is used up.
 var ErrPoolBusy = errors.New("no connection of the pool was free")
 
-// take takes a connection out of the pool. Where that is used up it waits, for
-// most at the longest (0: until ctx ends), and says so.
-func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
+// take takes a connection out of a program's pool. Where that is used up it waits, until then
+// at the longest (zero: until ctx ends), and says so.
+func (d *DB) take(ctx context.Context, by time.Time) (*sql.Conn, error) {
 	busy := d.usedUp()
-	if busy == nil && d.own { // which bounds itself
-		return d.SQL.Conn(ctx)
-	}
 	if busy == nil {
 		return within(ctx, d.SQL.Conn)
 	}
 	waiting := ctx
-	if most > 0 {
+	if !by.IsZero() {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, most)
+		waiting, cancel = context.WithDeadline(ctx, by)
 		defer cancel()
 	}
 	sc, err := d.SQL.Conn(waiting)
@@ -44,7 +41,12 @@ func (d *DB) take(ctx context.Context, most time.Duration) (*sql.Conn, error) {
 }
 
 // Plain takes a connection out of the pool as it is, for Doctor. One that is used up is waited for as a step does.
-func (d *DB) Plain(ctx context.Context) (*sql.Conn, error) { return d.take(ctx, OpenWait) }
+func (d *DB) Plain(ctx context.Context) (*sql.Conn, error) {
+	if d.own {
+		return d.SQL.Conn(ctx)
+	}
+	return d.take(ctx, time.Now().Add(OpenWait))
+}
 
 // Explain is an error if one of the Store's pools waits for a connection: of a program's pool
 // that is used up, or of a server that does not greet. Otherwise it is nil. Nothing is sent.

@@ -24,7 +24,6 @@ type DB struct {
 	Connecting func() error
 
 	home    atomic.Pointer[place]     // where they are; nil: not known yet
-	homeSem chan struct{}             // one at a time asks a program's pool for it
 	movedAt atomic.Pointer[time.Time] // when the server was last found to be another; nil: never
 	refused atomic.Value              // map[string]bool: settings that the server does not let be set
 	lacks   atomic.Bool               // the server does not know the rare ones
@@ -33,7 +32,6 @@ type DB struct {
 
 	slowSem    chan struct{} // the right to use the one acquire connection for what may be slow
 	inspectSem chan struct{} // at most one Inspect is in a KILL's way
-	cullSem    chan struct{} // at most one looks through the pool of the program's
 
 	watchdog     *watchdog
 	Abandoned    abandoned
@@ -77,8 +75,7 @@ type DBOptions struct {
 func NewDB(o DBOptions) *DB {
 	d := &DB{
 		SQL: o.SQL, own: o.Own, prefix: o.Prefix, tables: o.Tables, KeepAfter: KeepAfter,
-		homeSem: make(chan struct{}, 1),
-		slowSem: make(chan struct{}, 1), inspectSem: make(chan struct{}, 1), cullSem: make(chan struct{}, 1),
+		slowSem: make(chan struct{}, 1), inspectSem: make(chan struct{}, 1),
 	}
 	if o.Database != "" {
 		d.home.Store(&place{schema: o.Database})

@@ -10,7 +10,7 @@
 //
 // How many connections a Store has for each kind of work is decided at the foot of
 // options.go of package mysqllock, and checked in its newStore; how one pool gives them out
-// is in pool.go, how it opens them in pool_open.go.
+// is in pool.go, how it opens and keeps them in pool_open.go and pool_idle.go.
 //
 // It knows nothing of locks but the prefix of their tables, by which it tells the Store's
 // statements from others before it ends one.

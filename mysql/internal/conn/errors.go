@@ -34,6 +34,7 @@ const (
 	erSpecificAccess = 1227
 	ErNoVariable     = 1193
 	erDuplicateKey   = 1062
+	erInTransaction  = 1568 // SET does not change the next transaction while one is open
 )
 
 // CannotServe are the errors after which another connection may reach a server that

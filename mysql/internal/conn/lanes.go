@@ -114,7 +114,7 @@ func (p *Pool) takeOver(ctx context.Context, silence time.Duration) *Conn {
 		return nil
 	}
 	c.pool = p
-	err := p.db.prepare(ctx, c, p.ends(silence), true)
+	err := p.db.prepare(ctx, c, p.ends(silence))
 	if err == nil && p.Prepare != nil {
 		err = p.Prepare(ctx, c, silence)
 	}

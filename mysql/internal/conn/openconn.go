@@ -28,92 +28,103 @@ func (u *unfit) Error() string {
 
 func (u *unfit) Unwrap() error { return u.cause }
 
-// ofSession are errors by which a statement meets something that a program has left in the session, and that no SELECT
-// sees: tables that are locked by LOCK TABLES (1099, 1100), and temporary ones (1137). Nothing was done, and another
-// connection may serve.
-var ofSession = map[uint16]bool{1099: true, 1100: true, 1137: true}
-
-// mostUnfit bounds how many unfit connections of a program's pool are thrown out in one go.
-const mostUnfit = 100
-
-// open makes a connection for one of our pools, out of that of database/sql. What is unfit in a pool of the program's is
-// ended, and the next one tried. When two that were newly dialled are unfit alike, all are.
+// open makes a connection for one of our pools, out of that of database/sql. One that is unfit though it was dialled just now
+// is as the next will be; one that others have used is closed, and the next taken.
 func (d *DB) open(ctx context.Context, p *Pool, silence time.Duration) (*Conn, error) {
-	var first *unfit
-	for try, dialled := 1, 0; ; try++ {
-		c, fresh, err := d.openOne(ctx, p, silence)
-		var u *unfit
-		if !errors.As(err, &u) {
-			return c, err
+	var by time.Time
+	if !p.Patient {
+		by = time.Now().Add(OpenWait)
+	}
+	for {
+		c := &Conn{db: d, pool: p, Opened: time.Now()}
+		var err error
+		if c.sc, c.hadUsers, err = d.dialled(ctx, by); err != nil {
+			return nil, NotSent("connect", err)
 		}
-		if first == nil {
-			first = u
+		if c.hadUsers {
+			err = d.cleanUsed(ctx, c.sc)
 		}
-		if fresh {
-			dialled++
+		if err == nil {
+			err = d.prepare(ctx, c, p.ends(silence))
 		}
-		switch alike := u.why == first.why; {
-		case d.own:
-			return nil, NotSent("prepare a connection", fmt.Errorf("%w: %w: see the DSN, and init_connect of the server", driver.ErrNotSupported, u))
-		case dialled > 1 && alike:
-			return nil, NotSent("prepare a connection", fmt.Errorf("%w: %w, and so in each connection of the pool that was tried", driver.ErrNotSupported, u))
-		case dialled > 1, try == mostUnfit, ctx.Err() != nil:
-			return nil, NotSent("prepare a connection", u)
+		if err == nil && p.Prepare != nil {
+			err = p.Prepare(ctx, c, silence)
 		}
+		if err == nil {
+			return c, nil
+		}
+		c.close()
+		switch {
+		case c.hadUsers && ctx.Err() == nil:
+			continue
+		case isUnfit(err):
+			err = fmt.Errorf("%w: %w: see the DSN (or whoever dials for the pool), and init_connect of the server", driver.ErrNotSupported, err)
+		}
+		return nil, NotSent("prepare a connection", err)
 	}
 }
 
-// clean takes a connection out of the pool, and ends the transaction that it may have open if the pool is the program's.
-// To one that was idle there that is the question whether it lives, too. fresh: none was idle.
-func (d *DB) clean(ctx context.Context, p *Pool) (sc *sql.Conn, fresh bool, err error) {
-	wait := OpenWait
-	if p.Patient {
-		wait = 0
-	}
-	var asked *sql.Conn
-	var said error
-	rollBack := func(ctx context.Context, sc *sql.Conn) bool {
-		d.Statements.Add(1)
-		asked = sc
-		_, said = sc.ExecContext(ctx, Rollback)
-		return said == nil || Number(said) != 0
-	}
-	if sc, fresh, err = d.connect(ctx, wait, rollBack); err != nil {
-		return nil, false, NotSent("connect", err)
-	}
-	if asked != sc && !d.own {
-		rollBack(ctx, sc)
-	}
-	if asked == sc && said != nil {
-		discard(sc)
-		if Number(said) != 0 {
-			return nil, fresh, &unfit{"the session has a transaction that ROLLBACK does not end (XA)", said}
-		}
-		return nil, fresh, NotSent("prepare a connection", said)
-	}
-	return sc, fresh, nil
-}
+// ofSession are errors by which a statement meets something that a program has left in the session, and that no SELECT
+// sees: tables that are locked by LOCK TABLES (1099, 1100) or FLUSH TABLES (1223), and temporary ones (1137). Nothing was done, and another
+// connection may serve.
+var ofSession = map[uint16]bool{1099: true, 1100: true, 1137: true, 1223: true}
 
-// bring sets the settings of a kind. What the server refuses to set is left out from then on if it is right
-// nonetheless, which the look tells: MariaDB's secure_timestamp refuses timestamp, and a proxy refuses what it likes.
+// bring ends what the session has open, and sets the settings of a kind, by one statement: what is for the next transaction
+// only is refused where one is open, by init_connect or by whoever dials for the program. What the server refuses to set is left
+// out from then on if it is right nonetheless, which the look tells: MariaDB's secure_timestamp refuses timestamp, and a proxy
+// refuses what it likes.
 func (d *DB) bring(ctx context.Context, sc *sql.Conn, of []setting) (refused map[string]error, err error) {
 	known, _ := d.refused.Load().(map[string]bool)
+	if known[nextTransaction] {
+		if err := d.rollBack(ctx, sc); err != nil {
+			return nil, err
+		}
+	}
 	can := canSet(of, known)
-	d.Statements.Add(1)
-	_, err = sc.ExecContext(ctx, setText(can))
-	if n := Number(err); n == 0 || n == erPacket || RefusedNow[n] {
+	err = d.setOutside(ctx, sc, setText(can))
+	if n := Number(err); n == 0 || n == erPacket || RefusedNow[n] || isUnfit(err) {
 		return nil, err
 	}
 	refused = make(map[string]error)
 	for _, s := range can {
-		d.Statements.Add(1)
-		if _, err := sc.ExecContext(ctx, setOne(s)); Number(err) != 0 {
-			refused[s.name] = err
-		} else if err != nil {
+		err := d.setOutside(ctx, sc, setOne(s))
+		switch {
+		case err == nil:
+			continue
+		case Number(err) == 0, isUnfit(err):
 			return nil, err
+		}
+		if refused[s.name] = err; s.next != "" {
+			if err := d.rollBack(ctx, sc); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return refused, nil
+}
+
+// setOutside sends a SET, and again after ROLLBACK if a transaction is open.
+func (d *DB) setOutside(ctx context.Context, sc *sql.Conn, text string) error {
+	for again := false; ; again = true {
+		d.Statements.Add(1)
+		_, err := sc.ExecContext(ctx, text)
+		if Number(err) != erInTransaction || again {
+			return err
+		}
+		if err := d.rollBack(ctx, sc); err != nil {
+			return err
+		}
+	}
+}
+
+// rollBack ends the transaction that is open.
+func (d *DB) rollBack(ctx context.Context, sc *sql.Conn) error {
+	d.Statements.Add(1)
+	_, err := sc.ExecContext(ctx, Rollback)
+	if Number(err) != 0 {
+		return &unfit{"the session has a transaction that ROLLBACK does not end (XA)", err}
+	}
+	return err
 }
 
 // leaveOut notes what is not to be set any more.
@@ -143,17 +154,23 @@ func wrong(found string, refused map[string]error) error {
 	return u
 }
 
+// isUnfit reports whether an error is of an unfit session.
+func isUnfit(err error) bool {
+	var u *unfit
+	return errors.As(err, &u)
+}
+
+// placeText is where a session is: its default database and its roles, in hex of UTF-8, whatever its character set. An older server has no roles.
+const (
+	placeText = "CONCAT(IFNULL(HEX(CONVERT(DATABASE() USING utf8mb4)),''),'@' /*!80000 ," + roleText + " */ /*M!100600 ," + roleText + " */)"
+	roleText  = "IFNULL(HEX(CONVERT(CURRENT_ROLE() USING utf8mb4)),'')"
+)
+
 // place is where a session is.
 type place struct {
 	schema string // the default database; empty: none
 	role   string // the active roles; empty: none
 }
-
-// placeText is a session's place in hex of UTF-8, whatever its character set. An older server has no roles.
-const (
-	placeText = "CONCAT(IFNULL(HEX(CONVERT(DATABASE() USING utf8mb4)),''),'@' /*!80000 ," + roleText + " */ /*M!100600 ," + roleText + " */)"
-	roleText  = "IFNULL(HEX(CONVERT(CURRENT_ROLE() USING utf8mb4)),'')"
-)
 
 func placeOf(text string) place {
 	schema, role, _ := strings.Cut(text, "@")
@@ -165,72 +182,25 @@ func unhex(text string) string {
 	return string(b)
 }
 
-// inHome is nil if the session is in the database of the lock tables: that of the DSN, or the default one of the
-// program's pool. In a pool it must have the roles of a new connection, too: others may lack the rights to the tables.
-// foldsCase: the server takes names that differ in case for one.
-func (d *DB) inHome(ctx context.Context, is place, fresh, foldsCase bool) error {
+// inHome is nil if the session is in the database of the lock tables: that of the DSN, or the one in which the first connection
+// was that the program's pool dialled. One that others have used must have the roles of a new one, too: others may lack the
+// rights to the tables. foldsCase: the server takes names that differ in case for one.
+func (d *DB) inHome(is place, used, foldsCase bool) error {
 	home := d.home.Load()
-	if home == nil {
-		found := is
-		if !fresh {
-			found = d.homeOfPool(ctx, is)
-		}
-		if found.schema == "" {
-			return nil // the server will say so
-		}
-		d.home.CompareAndSwap(nil, &found)
-		home = d.home.Load()
-	}
 	switch {
+	case home == nil && is.schema == "":
+		return nil // the server will say so
+	case home == nil && !d.home.CompareAndSwap(nil, &is):
+		return d.inHome(is, used, foldsCase)
+	case home == nil:
 	case is.schema != home.schema && !(foldsCase && strings.EqualFold(is.schema, home.schema)):
 		return &unfit{why: fmt.Sprintf("the session's default database is %q, not %q, in which the lock tables are", is.schema, home.schema)}
-	case fresh && is.role != home.role:
-		d.home.Store(&place{home.schema, is.role}) // the roles of new sessions have been changed
-	case !d.own && is.role != home.role:
+	case used && is.role != home.role:
 		return &unfit{why: fmt.Sprintf("the session's roles are %q, not %q as in a new one (SET ROLE)", is.role, home.role)}
+	case is.role != home.role:
+		d.home.Store(&place{home.schema, is.role})
 	}
 	return nil
-}
-
-// mostAsked bounds how many connections are taken out of a program's pool at once to learn its home.
-const mostAsked = 32
-
-// homeOfPool is the default database of the program's pool, and the roles of its sessions. One that was idle there may
-// have been led elsewhere by USE, or SET ROLE, so a newly dialled one is asked: all that are idle are taken out for as
-// long. Where none can be dialled, most of them are right.
-func (d *DB) homeOfPool(ctx context.Context, is place) place {
-	d.homeSem <- struct{}{}
-	defer func() { <-d.homeSem }()
-	if home := d.home.Load(); home != nil {
-		return *home
-	}
-	votes := map[place]int{is: 1}
-	most := is
-	for range mostAsked {
-		idle := d.SQL.Stats().Idle > 0
-		waiting, cancel := context.WithTimeout(ctx, OpenWait)
-		sc, err := d.SQL.Conn(waiting)
-		if err != nil {
-			cancel()
-			break
-		}
-		defer sc.Close()
-		var text string
-		d.Statements.Add(1)
-		err = sc.QueryRowContext(waiting, "SELECT "+placeText).Scan(&text)
-		cancel()
-		if err != nil {
-			continue
-		}
-		seen := placeOf(text)
-		if !idle {
-			return seen
-		}
-		if votes[seen]++; votes[seen] > votes[most] {
-			most = seen
-		}
-	}
-	return most
 }
 
 // temporaryText tells whether a temporary table was ever made in the session: on MySQL not exactly, where it counts all

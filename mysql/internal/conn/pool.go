@@ -18,7 +18,10 @@ type Pool struct {
 	db    *DB
 	slots chan struct{} // one for each connection in use; nil: any number may be
 
+	turn chan struct{} // see openInTurn
+
 	mu       sync.Mutex
+	waiting  []*waiter  // for what is being opened; the first one is served first
 	idle     []*Conn    // the one that has been idle for longest first
 	left     []*opening // whose callers have gone
 	open     int        // connections, with those in use and those that are being opened
@@ -47,6 +50,7 @@ type PoolOptions struct {
 
 	IdleMost func() int    // how many are kept idle; nil: all
 	IdleFor  time.Duration // how long one is kept idle; 0: for ever
+	Borrows  bool          // where the program's pool is bounded the program needs them too: see borrowed
 }
 
 // PrepareFunc brings a new connection to what its pool needs. silence is that of GetFor.
@@ -62,7 +66,7 @@ func (p *Pool) ends(silence time.Duration) time.Duration {
 
 // NewPool makes a pool, which the DB closes.
 func (d *DB) NewPool(o PoolOptions) *Pool {
-	p := &Pool{PoolOptions: o, db: d}
+	p := &Pool{PoolOptions: o, db: d, turn: make(chan struct{}, 1)}
 	if o.Max > 0 {
 		p.slots = make(chan struct{}, o.Max)
 	}
@@ -157,14 +161,13 @@ func (p *Pool) find(ctx context.Context, silence time.Duration) (*Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		opened := c == nil
-		if opened {
+		if c == nil {
 			another := o != nil
 			if !another {
 				if c = p.takeOver(ctx, silence); c != nil {
 					return c, nil
 				}
-				o = p.start(ctx, silence)
+				o = p.start(silence)
 			}
 			if c, err = p.await(ctx, o); err != nil && another && ctx.Err() == nil && !errors.Is(err, ErrNoGreeting) {
 				continue // what another has begun says nothing of now
@@ -180,7 +183,7 @@ func (p *Pool) find(ctx context.Context, silence time.Duration) (*Conn, error) {
 			return c, nil
 		}
 		p.drop(c)
-		if opened || ctx.Err() != nil {
+		if c.uses == 0 || ctx.Err() != nil {
 			return nil, NotSent("prepare a connection", err)
 		}
 	}
@@ -211,77 +214,12 @@ func (p *Pool) pop() (c *Conn, o *opening, err error) {
 	return nil, nil, err
 }
 
-// fresh reports whether an idle connection may be used again: the server has not ended it
-// because of its silence, nor is about to.
-func (p *Pool) fresh(c *Conn) bool {
-	limit := p.IdleFor
-	if c.Silence > 0 && (limit == 0 || c.Silence*3/4 < limit) {
-		limit = c.Silence * 3 / 4
-	}
-	return limit == 0 || time.Since(c.used) < limit
-}
-
 // drop closes a connection, and with it what it holds as soon as the server hears of it.
 func (p *Pool) drop(c *Conn) {
 	c.close()
 	p.mu.Lock()
 	p.open--
 	p.mu.Unlock()
-}
-
-// Put gives the connection back to its pool, without anything that it held; or closes it
-// if it is broken.
-func (c *Conn) Put() {
-	p := c.pool
-	defer p.leave()
-	p.mu.Lock()
-	keep := p.rest(c)
-	expired := p.expired()
-	p.mu.Unlock()
-	if !keep {
-		p.drop(c)
-	}
-	for _, c := range expired {
-		c.close()
-	}
-}
-
-// rest keeps a connection that nobody uses, unless it is broken or one too many. Called under mu.
-func (p *Pool) rest(c *Conn) (kept bool) {
-	c.used = time.Now()
-	if c.Broken || p.closed || !c.Opened.After(p.since) || p.IdleMost != nil && len(p.idle) >= p.IdleMost() {
-		return false
-	}
-	p.idle = append(p.idle, c)
-	return true
-}
-
-// expired takes out those that have been idle for too long, for the caller to close, and
-// has a timer look after the others. Called under mu.
-func (p *Pool) expired() (list []*Conn) {
-	if p.IdleFor == 0 {
-		return nil
-	}
-	for len(p.idle) > 0 && !p.fresh(p.idle[0]) {
-		list = append(list, p.idle[0])
-		p.idle = p.idle[1:]
-	}
-	p.open -= len(list)
-	if len(p.idle) > 0 && p.expiry == nil && !p.closed {
-		p.expiry = time.AfterFunc(max(p.IdleFor-time.Since(p.idle[0].used), time.Millisecond), p.expire)
-	}
-	return list
-}
-
-// expire closes what has been idle for too long where nobody puts anything back.
-func (p *Pool) expire() {
-	p.mu.Lock()
-	p.expiry = nil
-	expired := p.expired()
-	p.mu.Unlock()
-	for _, c := range expired {
-		c.close()
-	}
 }
 
 // renew closes what is idle now, and what is in use when it is put back: the address

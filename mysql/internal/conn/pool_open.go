@@ -16,7 +16,7 @@ import (
 // callers.
 //
 // So it is where the connections are the Store's. Out of the program's pool another user may be
-// waiting for it.
+// waiting for it: there it is given up at once.
 type opening struct {
 	begun  time.Time
 	cancel context.CancelFunc
@@ -27,13 +27,8 @@ type opening struct {
 }
 
 // start opens a connection that pop has counted.
-func (p *Pool) start(ctx context.Context, silence time.Duration) *opening {
+func (p *Pool) start(silence time.Duration) *opening {
 	o := &opening{begun: time.Now(), done: make(chan struct{})}
-	if !p.db.own {
-		o.cancel = func() {}
-		p.run(ctx, o, silence)
-		return o
-	}
 	var life context.Context
 	life, o.cancel = context.WithCancel(p.db.life)
 	p.db.Work(func() { p.run(life, o, silence) })
@@ -43,7 +38,7 @@ func (p *Pool) start(ctx context.Context, silence time.Duration) *opening {
 // run opens it, and gives it to the pool if its caller has gone.
 func (p *Pool) run(ctx context.Context, o *opening, silence time.Duration) {
 	p.opening.Add(1)
-	c, err := p.db.open(ctx, p, silence)
+	c, err := p.openInTurn(ctx, silence)
 	p.opening.Add(-1)
 	if err == nil { // one more trip, for which the caller who takes it over need not have the time
 		if err = c.EndAfter(ctx, silence); err != nil {
@@ -65,36 +60,71 @@ func (p *Pool) run(ctx context.Context, o *opening, silence time.Duration) {
 	close(o.done)
 }
 
-// await waits for a connection that is being opened. Where the program's pool is used up
-// another of ours may have become idle meanwhile.
-func (p *Pool) await(ctx context.Context, o *opening) (c *Conn, err error) {
+// openInTurn opens it: where a program's pool is waited for until the context ends one at a time waits, and the others for what
+// is handed over.
+func (p *Pool) openInTurn(ctx context.Context, silence time.Duration) (*Conn, error) {
+	if p.Patient && !p.db.own {
+		select {
+		case p.turn <- struct{}{}:
+			defer func() { <-p.turn }()
+		case <-ctx.Done():
+			return nil, NotSent("connect", ctx.Err())
+		}
+	}
+	return p.db.open(ctx, p, silence)
+}
+
+// waiter is one who waits for what is being opened, and has what is put back meanwhile.
+type waiter struct {
+	o      *opening
+	handed chan *Conn // has room for one
+}
+
+// await waits for a connection that is being opened, or for one that is put back meanwhile.
+func (p *Pool) await(ctx context.Context, o *opening) (*Conn, error) {
+	w := &waiter{o, make(chan *Conn, 1)}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, w)
+	p.mu.Unlock()
+	var late error
 	select {
 	case <-o.done: // also where ctx has ended just now
 	default:
 		select {
 		case <-o.done:
+		case c := <-w.handed:
+			return c, nil
 		case <-ctx.Done():
-			p.leaveOpening(o)
-			return nil, NotSent("connect", p.db.overdue(ctx))
+			late = p.db.overdue(ctx)
 		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.waiting, w); i >= 0 {
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+	} else {
+		return <-w.handed, nil
+	}
+	select {
+	case <-o.done:
+	default:
+		p.leaveOpening(o)
+		return nil, NotSent("connect", late)
 	}
 	if o.err == nil {
 		return o.c, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.open--
 	if last := len(p.idle) - 1; last >= 0 && errors.Is(o.err, ErrPoolBusy) {
-		c, p.idle = p.idle[last], p.idle[:last]
+		c := p.idle[last]
+		p.idle = p.idle[:last]
 		return c, nil
 	}
 	return nil, o.err
 }
 
-// leaveOpening leaves it to the next caller.
+// leaveOpening leaves it to the next caller. Called under mu.
 func (p *Pool) leaveOpening(o *opening) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	select {
 	case <-o.done:
 		p.settle(o)
@@ -102,7 +132,9 @@ func (p *Pool) leaveOpening(o *opening) {
 	default:
 	}
 	p.left = append(p.left, o)
-	if o.limit == nil {
+	if !p.db.own {
+		o.cancel()
+	} else if o.limit == nil {
 		age := time.Since(o.begun)
 		o.limit = time.AfterFunc(max(age, goesOn-age), o.cancel)
 	}

@@ -1,15 +1,16 @@
 package conn
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// A statement means what the settings of its session make of it. Those may come from the server's configuration
-// (my.cnf, init_connect), from the DSN, or from whoever used a connection of the program's pool before: the driver
-// does not reset them. So each connection on which the library sends statements of its own is brought to the
-// settings below by one SET, and looked at by one SELECT, before anything else is sent on it.
+// A statement means what the settings of its session make of it. Those come from the server's configuration (my.cnf,
+// init_connect) or from the DSN; what others have used is not used (dialled.go). So each connection on which the library sends
+// statements of its own is brought to the settings below by one SET, and looked at by one SELECT, before anything else is
+// sent on it.
 //
 // What is not in the list changes no statement of the library: each reads and writes rows by an index that it names
 // (so optimizer_switch and its like change no plan that matters), values are x'..' or numbers, times are
@@ -24,6 +25,7 @@ type setting struct {
 	on   dialect
 	of   kinds
 	look string // is 1 while it is right; empty: the variable is compared
+	next string // it is set for the next transaction only, under this name
 	must bool   // it cannot be set without a privilege, so it is only looked at
 	rare bool   // a server may lack it
 	why  string
@@ -115,6 +117,8 @@ var list = []setting{
 	{name: "optimizer_max_sel_arg_weight", to: "32000", on: onlyMariaDB, of: own, why: "a batch that has too little of it locks all rows"},
 	{name: "query_cache_type", to: "OFF", rare: true, on: onlyMariaDB, of: own, why: "an answer is the table's of now"},
 	{name: "system_versioning_asof", to: "DEFAULT", on: onlyMariaDB, of: own, why: "a row is read as it is now"},
+	{name: "wsrep_dirty_reads", to: "0", rare: true, on: onlyMariaDB, of: own, why: "a node that is cut off would answer from what it has, and a causality check would wait for nothing"},
+	{name: "wsrep_OSU_method", to: "_latin1'TOI'", rare: true, on: onlyMariaDB, of: own, why: "tables would be made on one node only"},
 	// MariaDB has timeouts of its own for a transaction that is idle, which would end a hold.
 	{name: "idle_transaction_timeout", to: "0", on: onlyMariaDB, of: session, why: "it would end a hold"},
 	{name: "idle_readonly_transaction_timeout", to: "0", on: onlyMariaDB, of: session, why: "it would end a hold"},
@@ -187,11 +191,18 @@ func joined(of []setting, first string, more bool, part func(*setting) string) s
 	return b.String()
 }
 
+// nextTransaction is the name of the isolation level of the next transaction alone, which is the session's too. While a
+// transaction is open it cannot be set: see bring.
+const nextTransaction = "the next transaction"
+
 // canSet are those of the settings that can be set, but for what a server has refused.
 func canSet(of []setting, refused map[string]bool) (can []setting) {
 	for _, s := range of {
 		if !s.must && !refused[s.name] {
 			can = append(can, s)
+		}
+		if strings.HasSuffix(s.name, "_isolation") && !refused[nextTransaction] {
+			can = append(can, setting{name: nextTransaction, next: "@@" + s.name, to: s.to, on: s.on})
 		}
 	}
 	return can
@@ -199,12 +210,12 @@ func canSet(of []setting, refused map[string]bool) (can []setting) {
 
 // setText is the SET for settings. At least one is of both servers.
 func setText(of []setting) string {
-	return joined(of, "SET SESSION ", false, func(s *setting) string { return s.name + "=" + s.to })
+	return joined(of, "SET SESSION ", false, func(s *setting) string { return cmp.Or(s.next, s.name) + "=" + s.to })
 }
 
 // setOne is the SET for one of them; it sets nothing on a server that does not know it.
 func setOne(s setting) string {
-	return joined([]setting{s}, "SET @rowlock=0", true, func(s *setting) string { return "SESSION " + s.name + "=" + s.to })
+	return joined([]setting{s}, "SET @rowlock=0", true, func(s *setting) string { return cmp.Or(s.next, "SESSION "+s.name) + "=" + s.to })
 }
 
 // number is a value of a variable that is on or off as a number: MariaDB tells it so, or as a word.

@@ -3,13 +3,11 @@ package conn
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -156,7 +154,7 @@ type process struct {
 
 // question asks on a newly dialled connection what the server does for the statements.
 func (d *DB) question(ctx context.Context, list []*watch) (*answer, error) {
-	sc, _, err := d.connect(ctx, AskWait, answers)
+	sc, _, err := d.dialled(ctx, time.Now().Add(AskWait))
 	if err != nil {
 		return nil, err
 	}
@@ -229,81 +227,4 @@ func (d *DB) distrust(since time.Time) {
 func (c *Conn) doubted() bool {
 	since := c.db.doubt.Load()
 	return since != nil && c.Heard.Before(*since)
-}
-
-// A pool of the program's hands out what is idle in it, and cannot be told to dial.
-
-const (
-	// doubtTries is how many connections out of a pool are asked for a sign of life,
-	// until the next is taken as it is.
-	doubtTries = 3
-
-	// mostCulled bounds how many connections of the pool are asked at once.
-	mostCulled = 100
-)
-
-// connect takes a connection out of the pool that lives, as far as can be known. It
-// waits for a pool that is used up for most at the longest (0: until ctx ends).
-// One that was idle there, or may have been (fresh is false), is asked: lives reports whether it answers before its
-// context ends.
-func (d *DB) connect(ctx context.Context, most time.Duration, lives func(context.Context, *sql.Conn) bool) (sc *sql.Conn, fresh bool, err error) {
-	for try := 1; ; try++ {
-		idle := d.SQL.Stats().Idle > 0 // never in a pool of ours
-		sc, err := d.take(ctx, most)
-		if brokenHandshake(err) && try == 1 && ctx.Err() == nil {
-			continue
-		}
-		if err != nil || !idle || try > doubtTries || soon(ctx, sc, lives) {
-			return sc, !idle, err
-		}
-		discard(sc)
-		if err := ctx.Err(); err != nil {
-			return nil, false, err
-		}
-		d.cull(ctx)
-	}
-}
-
-// soon is lives within a second.
-func soon(ctx context.Context, sc *sql.Conn, lives func(context.Context, *sql.Conn) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, SilentFor)
-	defer cancel()
-	return lives(ctx, sc)
-}
-
-// answers reports whether the server answers on the connection.
-func answers(ctx context.Context, sc *sql.Conn) bool { return sc.PingContext(ctx) == nil }
-
-// cull asks all that are idle in the pool at once, and closes what does not answer.
-func (d *DB) cull(ctx context.Context) {
-	select {
-	case d.cullSem <- struct{}{}:
-		defer func() { <-d.cullSem }()
-	case <-ctx.Done():
-		return
-	}
-	var all sync.WaitGroup
-	for range min(d.SQL.Stats().Idle, mostCulled) {
-		all.Go(func() {
-			waiting, cancel := context.WithTimeout(ctx, SilentFor)
-			defer cancel()
-			sc, err := d.SQL.Conn(waiting)
-			if err != nil {
-				return
-			}
-			if soon(ctx, sc, answers) {
-				_ = sc.Close()
-			} else {
-				discard(sc)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// discard ends a connection for good. database/sql closes a connection whose user
-// reports ErrBadConn, instead of handing it to the next.
-func discard(sc *sql.Conn) {
-	_ = sc.Raw(func(any) error { return sqldriver.ErrBadConn })
-	_ = sc.Close()
 }

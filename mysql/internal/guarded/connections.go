@@ -17,8 +17,8 @@ const (
 
 // newConnections is the pool of the connections of InTx and Once. Settings that fn may
 // notice, such as how long a statement waits for a lock, are those of the pool of
-// database/sql. A few are kept for the next, but not where the owner of that pool has
-// bounded it: those are what the owner's own transactions need.
+// database/sql. A few are kept for the next, where the owner of that pool has bounded it
+// only briefly: those are what the owner's own transactions need.
 func newConnections(d *conn.DB) *conn.Pool {
 	return d.NewPool(conn.PoolOptions{
 		Kind: conn.Transaction,
@@ -33,11 +33,12 @@ func newConnections(d *conn.DB) *conn.Pool {
 		Patient: true, // as long as the lease lasts
 		From:    d.ForTransactions(),
 		IdleMost: func() int {
-			if d.Few || d.SQL.Stats().MaxOpenConnections > 0 {
+			if d.Few {
 				return 0
 			}
 			return MostIdle
 		},
 		IdleFor: conn.QuietFor,
+		Borrows: true,
 	})
 }

@@ -56,7 +56,7 @@ func CausalBySession(ctx context.Context, c *conn.Conn, text string) (found []st
 	if err != nil {
 		return nil, err
 	}
-	if _, err = c.Exec(ctx, 0, "SET SESSION wsrep_sync_wait=1"); err != nil {
+	if _, err = c.Exec(ctx, 0, "SET SESSION wsrep_sync_wait=1,wsrep_dirty_reads=0"); err != nil {
 		return nil, err
 	}
 	found, err = conn.Query(ctx, c, 0, text, conn.ScanKey)
