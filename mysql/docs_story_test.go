@@ -49,7 +49,7 @@ func tell(t *testing.T, l *lab) map[string][]string {
 	sent := make(map[string][]string)
 	step := func(name string, f func()) {
 		t.Helper()
-		s.db.Usual.Store(int64(time.Minute)) // a busy machine: nothing is ended by KILL that is only slow
+		s.db.Usual.Store(int64(time.Hour)) // a busy machine: nothing is ended by KILL that is only slow
 		rec.take()
 		f()
 		for _, statement := range rec.take() {

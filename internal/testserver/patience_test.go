@@ -11,7 +11,7 @@ func TestPatience(t *testing.T) {
 	switch d := Patience(t); {
 	case !ok && d != time.Hour:
 		t.Errorf("%v without a time-out, want an hour", d)
-	case ok && d > time.Until(end)/3+time.Second:
+	case ok && d > time.Until(end)/8+time.Second:
 		t.Errorf("%v, and the time-out is in %v", d, time.Until(end))
 	}
 	synctest.Test(t, func(t *testing.T) {
