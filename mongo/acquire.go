@@ -71,12 +71,12 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 	if err != nil {
 		return unknown(&driver.Error{NotApplied: true, Err: s.cmd.Fail(ctx, what, err)})
 	}
-	own, err := s.prepareFence(ctx, sess, q)
+	prepared, err := s.prepareFence(ctx, sess, q)
 	var r document.State
 	if err == nil {
 		r, err = s.attempt(ctx, sess, q, wait)
 	}
-	if own != nil && (err != nil || !r.Has(q)) {
+	if prepared && (err != nil || !r.Has(q)) {
 		defer s.dropFence(ctx, q)
 	}
 	if err == nil && sess.MayArrive {
@@ -109,7 +109,7 @@ func (s *Store) acquire(ctx context.Context, q driver.Request, wait time.Duratio
 		s.sessions.Put(sess)
 		return r.WithLeft(r.GrantedTo(q), q, 0)
 	}
-	answer := r.WithLeft(s.finishGrant(ctx, q, r, own, min(wait, blockWait)), q, 0)
+	answer := r.WithLeft(s.finishGrant(ctx, q, r, min(wait, blockWait)), q, 0)
 	if answer.Status == driver.Unknown {
 		s.addUnanswered(sess, q.ID)
 	} else {
@@ -181,7 +181,7 @@ func (s *Store) heldByAnother(ctx context.Context, q driver.Request) (driver.Res
 // that the key may have is raised. Where an open guarded transaction of an older
 // holder keeps it down, the hold is given back: it could not be used, and the next
 // acquire would have to wait for its end as well.
-func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.State, own *fence.Session, wait time.Duration) driver.Result {
+func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.State, wait time.Duration) driver.Result {
 	g := r.GrantedTo(q)
 	if g.Status != driver.Granted {
 		return g
@@ -193,19 +193,12 @@ func (s *Store) finishGrant(ctx context.Context, q driver.Request, r document.St
 	if !r.Fenced {
 		return g
 	}
-	what := fmt.Sprintf("acquire %q: raise its fence", q.Key)
-	var err error
-	if own == nil {
-		own, err = s.txSession(q)
-	}
-	if err == nil {
-		err = s.raiseFences(ctx, q, r, g, own, wait)
-	}
+	err := s.raiseNamed(ctx, q, r, g, wait)
 	if err == nil {
 		return g
 	}
 	if !errors.Is(err, fence.ErrPinned) {
-		failed := s.cmd.Fail(ctx, what, err)
+		failed := s.cmd.Fail(ctx, fmt.Sprintf("acquire %q: raise its fence", q.Key), err)
 		// The fence may not have moved, but the hold is there.
 		return unknown(&driver.Error{Lasting: failed.Lasting, Silent: failed.Silent, Err: failed.Err})
 	}

@@ -186,7 +186,7 @@ func (b *batch) finishAll(ctx context.Context, taken []int, states map[string]do
 	}
 	split.InParallel(len(taken), split.Parts, func(n int) {
 		i := taken[n]
-		g := b.s.finishGrant(ctx, b.reqs[i], *found[n], nil, fenceWait)
+		g := b.s.finishGrant(ctx, b.reqs[i], *found[n], fenceWait)
 		b.results[i], b.done[i] = found[n].WithLeft(g, b.reqs[i], time.Since(b.began)), true
 	})
 }

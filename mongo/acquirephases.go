@@ -71,6 +71,6 @@ func (b *batch) answerJoins(ctx context.Context, entries []int) {
 	}
 	split.InParallel(len(taken), split.Parts, func(n int) {
 		i := taken[n]
-		b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], *found[n], nil, fenceWait), true
+		b.results[i], b.done[i] = b.s.finishGrant(ctx, b.reqs[i], *found[n], fenceWait), true
 	})
 }

@@ -69,16 +69,12 @@ func (s *Store) raiseConfirmed(ctx context.Context, what string, q driver.Reques
 	if !r.Fenced {
 		return driver.Result{Status: driver.Alive}
 	}
-	var own *fence.Session
 	sess, err := s.sessions.Get()
 	if err != nil {
 		return fail(err)
 	}
-	if own, err = s.prepareFence(ctx, sess, q); err == nil && own == nil {
-		own, err = s.txSession(q)
-	}
-	if err == nil {
-		err = s.raiseFences(ctx, q, r, g, own, blockWait)
+	if _, err = s.prepareFence(ctx, sess, q); err == nil {
+		err = s.raiseNamed(ctx, q, r, g, blockWait)
 	}
 	switch {
 	case err == nil:

@@ -22,13 +22,13 @@ import (
 // prepareFence makes the fence of a guarded reader before it joins, and the session that it
 // names. Both commands are numbered in one session of the Store, so a first one that is still
 // on its way when the second was executed is refused.
-func (s *Store) prepareFence(ctx context.Context, sess *command.Session, q driver.Request) (*fence.Session, error) {
+func (s *Store) prepareFence(ctx context.Context, sess *command.Session, q driver.Request) (prepared bool, err error) {
 	if q.Mode != driver.Shared {
-		return nil, nil
+		return false, nil
 	}
 	own, err := s.txSession(q)
 	if err != nil || own == nil {
-		return nil, err
+		return false, err
 	}
 	_, err = s.cmd.Write(ctx, sess, bson.D{
 		{Key: "update", Value: s.fences},
@@ -36,9 +36,9 @@ func (s *Store) prepareFence(ctx context.Context, sess *command.Session, q drive
 	}, blockWait)
 	if err != nil {
 		s.txSessions.Drop(driver.Hold{ID: q.ID})
-		return nil, fmt.Errorf("make its fence: %w", err)
+		return false, fmt.Errorf("make its fence: %w", err)
 	}
-	return own, nil
+	return true, nil
 }
 
 // dropFence takes back prepareFence for a reader that was not granted.
@@ -46,6 +46,15 @@ func (s *Store) dropFence(ctx context.Context, q driver.Request) {
 	h := driver.Hold{Key: q.Key, ID: q.ID}
 	s.txSessions.Drop(h)
 	s.fence.Remove(ctx, h)
+}
+
+// raiseNamed is raiseFences to the grant of a hold that may be guarded: its fence names the session of the hold.
+func (s *Store) raiseNamed(ctx context.Context, q driver.Request, r document.State, g driver.Result, wait time.Duration) error {
+	own, err := s.txSession(q)
+	if err != nil {
+		return err
+	}
+	return s.raiseFences(ctx, q, r, g, own, wait)
 }
 
 // raiseFences raises those of a fenced key to the grant of q. The error is fence.ErrPinned

@@ -37,7 +37,7 @@ func (b *batch) raiseAll(ctx context.Context, entries []int, states map[string]d
 			split.InParallel(len(raise), split.Parts, func(n int) {
 				i := raise[n]
 				r := states[b.reqs[i].Key]
-				g := b.s.finishGrant(ctx, b.reqs[i], r, nil, fenceWait)
+				g := b.s.finishGrant(ctx, b.reqs[i], r, fenceWait)
 				b.results[i], b.done[i] = r.WithLeft(g, b.reqs[i], time.Since(b.began)), true
 			})
 		},
