@@ -124,6 +124,29 @@ func (l *lab) transact(t *testing.T, key string, p program) {
 	}
 }
 
+// loseAll ends the connections of a Store on the pool, as a failover does: it knows where its tables are and has none left.
+func (p program) loseAll(t *testing.T, db *sql.DB) {
+	t.Helper()
+	p.Store.db.Moved()
+	eventually(t, "its connections are closed", func() bool { return db.Stats().InUse == 0 })
+}
+
+// cycleWaits begins a lease cycle of a key, and returns when it waits for a connection of the pool.
+func (p program) cycleWaits(t *testing.T, db *sql.DB, key string) (answer chan error) {
+	t.Helper()
+	before := db.Stats().WaitCount
+	answer = make(chan error, 1)
+	go func() {
+		lease, err := p.Client.Acquire(patient(t), key)
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		answer <- err
+	}()
+	eventually(t, "the Store waits for a connection", func() bool { return db.Stats().WaitCount > before })
+	return answer
+}
+
 // TestP1_PoolThatIsUsedUp: a program uses all connections of its pool and has led each to another database. What it gives back is
 // not used, whether the Store is new or has lost its connections.
 func TestP1_PoolThatIsUsedUp(t *testing.T) {
@@ -132,37 +155,22 @@ func TestP1_PoolThatIsUsedUp(t *testing.T) {
 		l.store()
 		other := l.otherSchema(t)
 		clean := l.over(t, l.poolOf(t))
-		elsewhere := sessionState{statements: []string{"USE " + other, "LOCK TABLES rowlock_run READ"}}
 		for name, db := range map[string]*sql.DB{"": l.poolOf(t), ", which drops the context": l.poolBy(t, func(context.Context, string, string) (net.Conn, error) {
 			return net.Dial("tcp", l.config.Addr)
 		})} {
 			t.Run("the dialler"+name, func(t *testing.T) {
-				var p program
-				used := leftOf(t, db, 20, elsewhere)
-				db.SetMaxOpenConns(20)
-				p = l.over(t, db)
-				for round := range 2 {
-					key := fmt.Sprint("k", len(name), round)
-					waited := db.Stats().WaitCount
-					answer := make(chan error, 1)
-					go func() {
-						lease, err := p.Client.Acquire(patient(t), key)
-						if err == nil {
-							err = lease.Release(t.Context())
-						}
-						answer <- err
-					}()
-					eventually(t, "the Store waits for a connection", func() bool { return db.Stats().WaitCount > waited })
+				p := l.over(t, db)
+				for _, state := range []string{"new", "lost"} {
+					db.SetMaxOpenConns(0)
+					used := leftOf(t, db, 20, sessionState{statements: []string{"USE " + other, "LOCK TABLES rowlock_run READ"}})
+					db.SetMaxOpenConns(len(used))
+					key := fmt.Sprint(state, len(name))
+					answer := p.cycleWaits(t, db, key)
 					giveBack(t, used)
 					must(t, <-answer)
 					l.agree(t, key+"a", p, clean)
 					l.agree(t, key+"b", clean, p)
-					if round > 0 {
-						break
-					}
-					p.Store.db.Moved() // which closes its connections
-					elsewhere.one = true
-					used = leftOf(t, db, 20-db.Stats().InUse, elsewhere)
+					p.loseAll(t, db)
 				}
 			})
 		}
@@ -179,16 +187,10 @@ func TestP14_TablesThatAUsedUpPoolLocks(t *testing.T) {
 		db := l.poolOf(t)
 		p := l.over(t, db)
 		l.agree(t, "k", p, clean)
-		p.Store.db.Moved()
-		eventually(t, "its connections are closed", func() bool { return db.Stats().InUse == 0 })
+		p.loseAll(t, db)
 		used := leftOf(t, db, 20, sessionState{statements: []string{"LOCK TABLES " + strings.Join(newNames(defaultPrefix).all(), " WRITE,") + " WRITE"}, one: true})
-		db.SetMaxOpenConns(20)
-		answer := make(chan error, 1)
-		go func() {
-			_, err := p.Client.Acquire(patient(t), "l")
-			answer <- err
-		}()
-		eventually(t, "the Store waits for a connection", func() bool { return db.Stats().WaitCount > 0 })
+		db.SetMaxOpenConns(len(used))
+		answer := p.cycleWaits(t, db, "l")
 		giveBack(t, used[19:]) // the Store has it at once
 		giveBack(t, used[:19])
 		must(t, <-answer)
@@ -210,8 +212,7 @@ func TestUsedUpPoolWithoutDials(t *testing.T) {
 		db := l.poolOf(t)
 		p := l.over(t, db)
 		l.agree(t, "k", p, clean)
-		p.Store.db.Moved()
-		eventually(t, "its connections are closed", func() bool { return db.Stats().InUse == 0 })
+		p.loseAll(t, db)
 		db.SetMaxOpenConns(20)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

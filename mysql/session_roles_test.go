@@ -2,7 +2,6 @@ package mysqllock
 
 import (
 	"crypto/rand"
-	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,20 +37,10 @@ func TestRolesThatWereLeft(t *testing.T) {
 		for _, left := range []int{3, 10} {
 			t.Run(fmt.Sprint(left, " of 10"), func(t *testing.T) {
 				db := as.poolOf(t)
-				db.SetMaxIdleConns(10)
-				var all []*sql.Conn
-				for i := range 10 {
-					c, err := db.Conn(t.Context())
-					must(t, err)
-					all = append(all, c)
-					if i < left {
-						_, err := c.ExecContext(t.Context(), "SET ROLE NONE")
-						must(t, err)
-					}
-				}
-				for _, c := range all {
-					must(t, c.Close())
-				}
+				all := leftOf(t, db, 10-left, sessionState{})
+				all = append(all, leftOf(t, db, left, sessionState{statements: []string{"SET ROLE NONE"}})...)
+				db.SetMaxIdleConns(len(all))
+				giveBack(t, all)
 				p := as.over(t, db)
 				l.agree(t, fmt.Sprint("k", left), p, clean)
 				l.agree(t, fmt.Sprint("l", left), clean, p)

@@ -17,10 +17,13 @@ const OpenWait = time.Second
 // ErrPoolBusy: a program's pool is used up.
 var ErrPoolBusy = errors.New("no connection of the pool was free")
 
-// take takes a connection out of a program's pool. Where that is used up it waits, until then
+// take takes a connection out of the pool. Where that is used up it waits, until then
 // at the longest (zero: until ctx ends), and says so.
 func (d *DB) take(ctx context.Context, by time.Time) (*sql.Conn, error) {
 	busy := d.usedUp()
+	if busy == nil && d.own { // which bounds itself
+		return d.SQL.Conn(ctx)
+	}
 	if busy == nil {
 		return within(ctx, d.SQL.Conn)
 	}
@@ -42,9 +45,6 @@ func (d *DB) take(ctx context.Context, by time.Time) (*sql.Conn, error) {
 
 // Plain takes a connection out of the pool as it is, for Doctor. One that is used up is waited for as a step does.
 func (d *DB) Plain(ctx context.Context) (*sql.Conn, error) {
-	if d.own {
-		return d.SQL.Conn(ctx)
-	}
 	return d.take(ctx, time.Now().Add(OpenWait))
 }
 

@@ -32,13 +32,6 @@ const mostUnseen = 3
 // dialled takes a connection out of the pool that was dialled for the caller; used: or one that came back to a pool which is used
 // up. It waits for such a pool until then (zero: until ctx ends).
 func (d *DB) dialled(ctx context.Context, by time.Time) (sc *sql.Conn, used bool, err error) {
-	if d.own { // nothing is put back there
-		sc, err := d.SQL.Conn(ctx)
-		if brokenHandshake(err) && ctx.Err() == nil {
-			sc, err = d.SQL.Conn(ctx)
-		}
-		return sc, false, err
-	}
 	var idle []*sql.Conn // of the program's, taken out until one is dialled
 	defer func() {
 		for _, sc := range idle {
@@ -61,7 +54,7 @@ func (d *DB) dialled(ctx context.Context, by time.Time) (sc *sql.Conn, used bool
 			continue
 		case err != nil:
 			return nil, false, err
-		case seen.Load():
+		case d.own, seen.Load(): // nothing is put back into a pool of the Store's
 			return sc, false, nil
 		case rests:
 			idle = append(idle, sc)
