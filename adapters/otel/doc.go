@@ -14,7 +14,8 @@
 //
 // One observer is for any number of clients of a program: the attribute rowlock.client is their Options.Name. A key is never
 // an attribute of a metric, because keys have no bound: rowlock.lock is what Options.KeyName makes of the key, for at most
-// 100 names; all others are _other.
+// 100 names; all others are _other. Names and keys are any bytes, and an attribute is text: a byte that is no UTF-8, or a control
+// character, is \xNN there, and at most 1024 bytes are shown.
 //
 // There are no semantic conventions for locks. Names, units and attributes follow the general ones: durations in seconds,
 // error.type, db.system.name.

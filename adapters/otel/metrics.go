@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // instruments are the metrics; see the package comment.
@@ -97,7 +98,7 @@ func (ob *observer) system() []attribute.KeyValue {
 	if ob.o.System == "" {
 		return nil
 	}
-	return []attribute.KeyValue{attribute.String("db.system.name", ob.o.System)}
+	return []attribute.KeyValue{attribute.String("db.system.name", words.Text(ob.o.System))}
 }
 
 func (ob *observer) acquireMetrics(ctx context.Context, e rowlock.AcquireEnd) {
@@ -137,7 +138,7 @@ func (ob *observer) renewed(e rowlock.Renewed) {
 func (ob *observer) called(e rowlock.Called) {
 	attrs := ob.setsOf(e.Client, "").opAttrs(e.Op)
 	if attrs == nil || e.Err != nil {
-		all := append(clientAttrs(e.Client, ob.system()...), attribute.String("rowlock.op", e.Op))
+		all := append(clientAttrs(e.Client, ob.system()...), attribute.String("rowlock.op", words.Text(e.Op)))
 		if e.Err != nil {
 			all = append(all, attribute.String("error.type", errorType(e.Err)))
 		}

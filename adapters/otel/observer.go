@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // Scope is the name of the instrumentation scope.
@@ -96,7 +97,7 @@ func (ob *observer) clientEnd(c *rowlock.Client) {
 
 func clientAttrs(name string, more ...attribute.KeyValue) []attribute.KeyValue {
 	if name != "" {
-		more = append(more, attribute.String("rowlock.client", name))
+		more = append(more, attribute.String("rowlock.client", words.Text(name)))
 	}
 	return more
 }

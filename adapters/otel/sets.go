@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // lockID is a client and a name of its keys.
@@ -34,7 +35,7 @@ type opSet struct {
 func (s *lockSets) attrs() []attribute.KeyValue {
 	attrs := clientAttrs(s.id.client)
 	if s.id.name != "" {
-		attrs = append(attrs, attribute.String("rowlock.lock", s.id.name))
+		attrs = append(attrs, attribute.String("rowlock.lock", words.Text(s.id.name)))
 	}
 	return attrs
 }

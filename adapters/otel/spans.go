@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // acquiring and holding are the spans of a context. The innermost span in it may be one of the
@@ -93,7 +94,7 @@ func (ob *observer) failed(span trace.Span, err error) {
 	span.SetAttributes(attribute.String("error.type", kind))
 	text := kind
 	if ob.o.KeyAttribute {
-		text = err.Error()
+		text = words.Text(err.Error())
 	}
 	span.SetStatus(codes.Error, text)
 }
@@ -102,10 +103,10 @@ func (ob *observer) failed(span trace.Span, err error) {
 func (ob *observer) spanAttrs(client, key, name string) []attribute.KeyValue {
 	attrs := clientAttrs(client, make([]attribute.KeyValue, 0, 6)...)
 	if name != "" {
-		attrs = append(attrs, attribute.String("rowlock.lock", name))
+		attrs = append(attrs, attribute.String("rowlock.lock", words.Text(name)))
 	}
 	if ob.o.KeyAttribute {
-		attrs = append(attrs, attribute.String("rowlock.key", key))
+		attrs = append(attrs, attribute.String("rowlock.key", words.Text(key)))
 	}
 	return attrs
 }

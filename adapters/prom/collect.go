@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // vectors are the metrics that events feed.
@@ -76,10 +77,11 @@ func (m *Metrics) states() map[string]*state {
 	}
 	m.mu.Unlock()
 	for _, c := range clients {
-		s := all[c.Name()]
+		client := words.Text(c.Name())
+		s := all[client]
 		if s == nil {
 			s = newState()
-			all[c.Name()] = s
+			all[client] = s
 		}
 		stats := c.Stats()
 		s.add(stats)
@@ -88,9 +90,9 @@ func (m *Metrics) states() map[string]*state {
 		s.undos += stats.Unresolved
 		s.stores[storeName(c)] = true
 		for _, l := range c.Leases() {
-			lock := m.lock(c.Name(), l.Name)
+			lock := m.lock(client, l.Name)
 			if l.Leads {
-				m.leads(c.Name(), lock)
+				m.leads(client, lock)
 				s.terms[lock] = max(s.terms[lock], l.For.Seconds())
 			} else {
 				s.holds[lock] = max(s.holds[lock], l.For.Seconds())
@@ -103,7 +105,7 @@ func (m *Metrics) states() map[string]*state {
 			if w.StandsBy {
 				continue
 			}
-			lock := m.lock(c.Name(), w.Name)
+			lock := m.lock(client, w.Name)
 			s.waits[lock] = max(s.waits[lock], w.For.Seconds())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/internal/unit"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // Lister lists keys: a *rowlock.Client, or a Store of mysqllock or mongolock.
@@ -20,8 +21,8 @@ type Lister interface {
 
 // DBOptions configures a DBCollector. The zero value is good.
 type DBOptions struct {
-	// Prefixes are of the keys to count, each a value of the label prefix. At most 200. A key
-	// with two of them counts twice. Default: one, "", for all keys.
+	// Prefixes are of the keys to count, each a value of the label prefix, where bytes that are no
+	// UTF-8 are \xNN. At most 200. A key with two of them counts twice. Default: one, "", for all keys.
 	Prefixes []string
 
 	// MaxKeys is how many keys of a prefix are read at most, in the order of their bytes; where
@@ -79,8 +80,8 @@ func NewDBCollector(l Lister, o DBOptions) (*DBCollector, error) {
 		return nil, fmt.Errorf("promrowlock: %w: Timeout %v: use a positive time, or 0 for %v", rowlock.ErrInvalid, o.Timeout, defaultTimeout)
 	}
 	for i, p := range o.Prefixes {
-		if slices.Index(o.Prefixes, p) < i {
-			return nil, fmt.Errorf("promrowlock: %w: the prefix %q is there twice", rowlock.ErrInvalid, p)
+		if same := slices.IndexFunc(o.Prefixes, func(other string) bool { return words.Text(other) == words.Text(p) }); same < i {
+			return nil, fmt.Errorf("promrowlock: %w: the prefix %q is there twice, as a label: %q: leave one out", rowlock.ErrInvalid, p, words.Text(p))
 		}
 	}
 	if len(o.Prefixes) == 0 {
@@ -149,12 +150,13 @@ func (d *DBCollector) read() (all []prometheus.Metric) {
 		all = append(all, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...))
 	}
 	up := 1.0
-	for _, prefix := range d.o.Prefixes {
-		n, err := d.count(ctx, prefix)
+	for _, bytes := range d.o.Prefixes {
+		n, err := d.count(ctx, bytes)
 		if err != nil {
 			up = 0
 			continue // what was not read is no number
 		}
+		prefix := words.Text(bytes)
 		for _, s := range states {
 			gauge(d.keys, n.keys[s], prefix, s)
 		}

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // Options configures the metrics. The zero value is good.
@@ -137,13 +139,13 @@ func (m *Metrics) observer() *rowlock.Observer {
 			return ctx
 		},
 		AcquireEnd: func(ctx context.Context, e rowlock.AcquireEnd) {
-			m.observe(ctx, m.acquire.WithLabelValues(e.Client, m.lock(e.Client, e.Name), e.Outcome()), e.Waited.Seconds())
+			m.observe(ctx, m.acquire.WithLabelValues(words.Text(e.Client), m.lock(e.Client, e.Name), e.Outcome()), e.Waited.Seconds())
 		},
 		LeaseEnd: func(ctx context.Context, e rowlock.LeaseEnd) {
 			name, end := m.lock(e.Client, e.Name), e.End()
-			m.observe(ctx, m.hold.WithLabelValues(e.Client, name, end), e.Held.Seconds())
+			m.observe(ctx, m.hold.WithLabelValues(words.Text(e.Client), name, end), e.Held.Seconds())
 			if e.Err != nil {
-				m.lost.WithLabelValues(e.Client, name, end).Inc()
+				m.lost.WithLabelValues(words.Text(e.Client), name, end).Inc()
 			}
 		},
 		Renewed: func(e rowlock.Renewed) {
@@ -151,14 +153,14 @@ func (m *Metrics) observer() *rowlock.Observer {
 			if errors.Is(e.Err, rowlock.ErrLost) {
 				r = lost
 			}
-			m.renewals.WithLabelValues(e.Client, r).Inc()
-			m.renewal.WithLabelValues(e.Client, r).Observe(e.Took.Seconds())
+			m.renewals.WithLabelValues(words.Text(e.Client), r).Inc()
+			m.renewal.WithLabelValues(words.Text(e.Client), r).Observe(e.Took.Seconds())
 			if e.Err == nil {
-				m.trust.WithLabelValues(e.Client).Observe(e.TrustUsed())
+				m.trust.WithLabelValues(words.Text(e.Client)).Observe(e.TrustUsed())
 			}
 		},
 		Called: func(e rowlock.Called) {
-			m.calls.WithLabelValues(e.Client, e.Op, result(e.Err)).Observe(e.Took.Seconds())
+			m.calls.WithLabelValues(words.Text(e.Client), e.Op, result(e.Err)).Observe(e.Took.Seconds())
 		},
 	}
 }
@@ -166,7 +168,8 @@ func (m *Metrics) observer() *rowlock.Observer {
 // observe observes v, with the trace of ctx as its exemplar.
 func (m *Metrics) observe(ctx context.Context, by prometheus.Observer, v float64) {
 	if m.o.TraceID != nil {
-		if id := m.o.TraceID(ctx); id != "" {
+		// The client library panics at an exemplar that is too long.
+		if id := words.Text(m.o.TraceID(ctx)); id != "" && utf8.RuneCountInString(id)+len("trace_id") <= prometheus.ExemplarMaxRunes {
 			by.(prometheus.ExemplarObserver).ObserveWithExemplar(v, prometheus.Labels{"trace_id": id})
 			return
 		}
@@ -177,6 +180,7 @@ func (m *Metrics) observe(ctx context.Context, by prometheus.Observer, v float64
 // lock is the value of the label lock for a name. The first time for a client it makes the
 // series of its losses, all at 0: without that increase() would miss the first loss.
 func (m *Metrics) lock(client, name string) string {
+	client, name = words.Text(client), words.Text(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.locks[name] {
@@ -204,11 +208,12 @@ func (m *Metrics) clientStart(c *rowlock.Client) {
 	m.mu.Lock()
 	m.clients = append(m.clients, c)
 	m.mu.Unlock()
-	m.losses(c.Name(), "") // of no lock yet, which has no oldest hold either
+	client := words.Text(c.Name())
+	m.losses(client, "") // of no lock yet, which has no oldest hold either
 	for _, r := range []string{ok, failed, lost} {
-		m.renewals.WithLabelValues(c.Name(), r)
+		m.renewals.WithLabelValues(client, r)
 	}
-	m.trust.WithLabelValues(c.Name())
+	m.trust.WithLabelValues(client)
 }
 
 // clientEnd keeps what the client counted: a counter never falls.
@@ -218,9 +223,10 @@ func (m *Metrics) clientEnd(c *rowlock.Client) {
 	for i, o := range m.clients {
 		if o == c {
 			m.clients = append(m.clients[:i:i], m.clients[i+1:]...)
-			sum := m.ended[c.Name()]
+			client := words.Text(c.Name())
+			sum := m.ended[client]
 			sum.add(c.Stats())
-			m.ended[c.Name()] = sum
+			m.ended[client] = sum
 			return
 		}
 	}

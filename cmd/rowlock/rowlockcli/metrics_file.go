@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/rowlock/rowlock/internal/words"
 )
 
 // metrics are those of one key, in a file that may have those of other keys too.
@@ -64,7 +66,7 @@ func openMetrics(path, key string) (*metrics, error) {
 }
 
 func (m *metrics) label() string {
-	return `{key="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(m.key, "\uFFFD")) + `"}`
+	return `{key="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(words.Text(m.key)) + `"}`
 }
 
 // String is the file: the lines of a metric stand together, as its format says.
