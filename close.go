@@ -22,7 +22,7 @@ import (
 //
 // ctx bounds all of it. Where it has a deadline the other leases are released before
 // that: its last quarter, at most Options.ReleaseWait, is kept for it. When ctx ends
-// first the error names the keys that were cut off and matches ctx's error. It names
+// first the error names the keys that were cut off and the last cause, and matches ctx's error. It names
 // those too that the database refuses to release, with the cause, and does not wait
 // for them: a privilege is missing, or the Store was closed before. The lease
 // of a function that still runs is not released: it ends with ReasonClosed and is not
@@ -78,8 +78,8 @@ func (c *Client) Close(ctx context.Context) error {
 	if !idle {
 		left = c.table.UnderWay()
 	}
-	undone, refusal := c.table.Unresolved.Wait(ctx)
-	c.closeErr = cutOff(ctx, running, append(left, undone...), idle, refusal)
+	undone, why := c.table.Unresolved.Wait(ctx)
+	c.closeErr = cutOff(ctx, running, append(left, undone...), idle, why)
 	return c.closeErr
 }
 
@@ -160,8 +160,8 @@ func (c *Client) giveUp() (keys []string) {
 	return keys
 }
 
-// cutOff is the error of a Close whose ctx ended first, or which met a refusal.
-func cutOff(ctx context.Context, running, left []string, idle bool, refusal error) error {
+// cutOff is the error of a Close whose ctx ended first, or which met a refusal. why is that of what is left, where it is known.
+func cutOff(ctx context.Context, running, left []string, idle bool, why error) error {
 	var parts []string
 	if len(running) > 0 {
 		parts = append(parts, "functions of Do still run, and their keys stay taken until the TTL ends: "+quoted(running))
@@ -176,9 +176,9 @@ func cutOff(ctx context.Context, running, left []string, idle bool, refusal erro
 	case len(parts) == 0:
 		return nil
 	case ctx.Err() == nil:
-		return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), refusal)
+		return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), why)
 	}
-	return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), waitError(ctx, refusal))
+	return fmt.Errorf("close: %s: %w", strings.Join(parts, "; "), waitError(ctx, why))
 }
 
 func quoted(keys []string) string {

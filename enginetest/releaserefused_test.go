@@ -85,6 +85,24 @@ func TestP12_CloseMeetsARefusal(t *testing.T) {
 	})
 }
 
+// TestP12_CloseSaysWhy: also where the next try might have fared better.
+func TestP12_CloseSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := cutShort(t, f)
+		full := &driver.Error{NotApplied: true, Err: errors.New("too many connections")}
+		f.set(on("release", verdict{err: full}))
+		acquire(t, c, "released").Release(context.Background())
+		acquire(t, c, "held")
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err := c.Close(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, full) || !strings.Contains(fmt.Sprint(err), `"held", "released"`) {
+			t.Errorf("P12: Close = %v, want its ctx's error, the cause, and the keys that stay taken", err)
+		}
+	})
+}
+
 // TestP6_ARefusedUndo: the attempt whose outcome is unknown may hold the key, and its
 // undo is refused.
 func TestP6_ARefusedUndo(t *testing.T) {

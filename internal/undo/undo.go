@@ -54,7 +54,8 @@ type Task struct {
 	Prolonged bool          // perhaps, by a renewal that is on its way, or of which nobody knows
 	NotBefore time.Duration // when the next try is due
 	pause     time.Duration // before the try after that
-	failing   bool          // the last try was not answered
+	failed    error         // why the last try was not answered; guarded by Unresolved.mu
+	failing   bool          // it was counted as failing
 	answered  bool          // a try was; guarded by Unresolved.mu
 	left      chan struct{} // of a Place: closed when it was answered; guarded by Unresolved.mu
 	silence   repeat.Silence
@@ -104,6 +105,7 @@ func (u *Unresolved) AddFailed(t Task, err error) (refused bool) {
 	if refused {
 		u.refuse(&t, err)
 	}
+	t.failed = err
 	u.Add(t)
 	return refused
 }
@@ -222,7 +224,7 @@ func (u *Unresolved) send(batch []*Task) {
 			continue
 		}
 		u.mu.Lock()
-		t.refused = nil
+		t.refused, t.failed = nil, r.Err
 		u.mu.Unlock()
 		if r.Err != nil {
 			u.report.Undo.Fail(t.context(), 0, logs.Attrs(t.Hold.Key, t.Hold.Mode, "hold", t.Hold.ID, "err", r.Err)...)
@@ -321,9 +323,9 @@ func (u *Unresolved) awaited(t *Task) bool {
 }
 
 // Wait waits until no task is left but those that the database refuses. When ctx ends
-// first, or for those, it lists the keys that are left, and the last refusal. No task
+// first, or for those, it lists the keys that are left, and why the last of them is. No task
 // is taken on after it.
-func (u *Unresolved) Wait(ctx context.Context) (left []string, refusal error) {
+func (u *Unresolved) Wait(ctx context.Context) (left []string, why error) {
 	u.mu.Lock()
 	empty := u.empty
 	if empty == nil && !u.settled() {
@@ -345,9 +347,9 @@ func (u *Unresolved) Wait(ctx context.Context) (left []string, refusal error) {
 			continue
 		}
 		left = append(left, t.Hold.Key)
-		if t.refused != nil {
-			refusal = t.refused
+		if err := cmp.Or(t.refused, t.failed); err != nil {
+			why = err
 		}
 	}
-	return left, refusal
+	return left, why
 }

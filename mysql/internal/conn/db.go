@@ -29,6 +29,7 @@ type DB struct {
 	lacks   atomic.Bool               // the server does not know the rare ones
 
 	lanes // see lanes.go
+	rests rests
 
 	slowSem    chan struct{} // the right to use the one acquire connection for what may be slow
 	inspectSem chan struct{} // at most one Inspect is in a KILL's way

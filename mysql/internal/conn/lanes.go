@@ -29,7 +29,8 @@ type lanes struct {
 	Renewals *Pool
 	Control  *Pool // ends statements that wait for too long, and reads for Inspect
 
-	Few bool
+	singles []*Pool // all of them, in the order in which one that rests is used for an urgent step
+	Few     bool
 }
 
 func (d *DB) makeLanes(o DBOptions) {
@@ -38,15 +39,17 @@ func (d *DB) makeLanes(o DBOptions) {
 		d.Acquires = d.NewPool(PoolOptions{Max: o.Acquires})
 		d.Control, d.Releases = d.Acquires, d.Acquires
 		if o.Releases > 0 {
-			d.Releases = d.NewPool(PoolOptions{Max: o.Releases, Lender: d.Acquires})
+			d.Releases = d.NewPool(PoolOptions{Max: o.Releases, Lender: d.Acquires, Urgent: true})
 		}
 		d.Renewals = d.Releases
+		d.singles = []*Pool{d.Releases, d.Acquires}
 		return
 	}
-	d.Control = d.NewPool(PoolOptions{Max: ControlConnections})
-	d.Releases = d.NewPool(PoolOptions{Max: o.Releases})
-	d.Renewals = d.NewPool(PoolOptions{Max: RenewConnections, Lender: d.Releases})
+	d.Control = d.NewPool(PoolOptions{Max: ControlConnections, Urgent: true})
+	d.Releases = d.NewPool(PoolOptions{Max: o.Releases, Urgent: true})
+	d.Renewals = d.NewPool(PoolOptions{Max: RenewConnections, Lender: d.Releases, Urgent: true})
 	d.Acquires = d.NewPool(PoolOptions{Max: o.Acquires})
+	d.singles = []*Pool{d.Releases, d.Acquires, d.Renewals, d.Control}
 }
 
 // A server that is busy with many programs would be busier still if each opened another connection beside one that is late,

@@ -44,7 +44,8 @@ type PoolOptions struct {
 	Patient bool          // one out of a program's pool is waited for until the context ends, not for OpenWait
 
 	Max    int                  // connections in use at the same time; those who need one more wait; 0: any number
-	Lender *Pool                // lends one that is free when all are in use, or when the server has none left to open; nil: none does
+	Lender *Pool                // lends one that is free when all are in use; nil: none does
+	Urgent bool                 // where none can be opened, one that rests in another pool is used: see pool_urgent.go
 	From   *Pool                // one that rests there is taken over before one is opened; nil: none is
 	Room   func(open int) error // why no connection may be opened beside so many; nil: nothing forbids it
 
@@ -91,11 +92,13 @@ func (p *Pool) GetFor(ctx context.Context, silence time.Duration) (*Conn, error)
 		return nil, err
 	}
 	c, err := from.take(ctx, silence)
-	if err != nil {
+	if err != nil || c.pool != from {
 		from.leave()
 	}
-	if NoConnection(err) && from == p && p.Lender != nil {
-		return p.Lender.GetFor(ctx, silence)
+	if p.Urgent && cannotOpen(err) {
+		if c := p.db.nextAtRest(ctx, silence); c != nil {
+			return c, nil
+		}
 	}
 	return c, err
 }
@@ -139,6 +142,7 @@ func (p *Pool) leave() {
 	if p.slots != nil {
 		<-p.slots
 	}
+	p.db.rests.tell()
 }
 
 // take takes an idle connection that lives, or opens one. Where it holds what others may
@@ -169,7 +173,7 @@ func (p *Pool) find(ctx context.Context, silence time.Duration) (*Conn, error) {
 				}
 				o = p.start(silence)
 			}
-			if c, err = p.await(ctx, o); err != nil && another && ctx.Err() == nil && !errors.Is(err, ErrNoGreeting) {
+			if c, err = p.await(ctx, o, silence); err != nil && another && ctx.Err() == nil && !errors.Is(err, ErrNoGreeting) {
 				continue // what another has begun says nothing of now
 			}
 			if err != nil {

@@ -80,30 +80,27 @@ type waiter struct {
 	handed chan *Conn // has room for one
 }
 
-// await waits for a connection that is being opened, or for one that is put back meanwhile.
-func (p *Pool) await(ctx context.Context, o *opening) (*Conn, error) {
+// await waits for a connection that is being opened, or for one that is put back meanwhile; where it is urgent, and the
+// opening hangs, also for one that rests in another pool.
+func (p *Pool) await(ctx context.Context, o *opening, silence time.Duration) (*Conn, error) {
 	w := &waiter{o, make(chan *Conn, 1)}
 	p.mu.Lock()
 	p.waiting = append(p.waiting, w)
 	p.mu.Unlock()
-	var late error
-	select {
-	case <-o.done: // also where ctx has ended just now
-	default:
-		select {
-		case <-o.done:
-		case c := <-w.handed:
-			return c, nil
-		case <-ctx.Done():
-			late = p.db.overdue(ctx)
-		}
-	}
+	other, late := p.awaitFirst(ctx, w, silence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.Index(p.waiting, w); i >= 0 {
-		p.waiting = slices.Delete(p.waiting, i, i+1)
-	} else {
+	i := slices.Index(p.waiting, w)
+	if i < 0 {
+		if other != nil {
+			p.db.Work(other.Put)
+		}
 		return <-w.handed, nil
+	}
+	p.waiting = slices.Delete(p.waiting, i, i+1)
+	if other != nil {
+		p.leaveOpening(o)
+		return other, nil
 	}
 	select {
 	case <-o.done:
@@ -121,6 +118,39 @@ func (p *Pool) await(ctx context.Context, o *opening) (*Conn, error) {
 		return c, nil
 	}
 	return nil, o.err
+}
+
+// awaitFirst waits until what w waits for is there, or has failed. other is a connection of another pool.
+func (p *Pool) awaitFirst(ctx context.Context, w *waiter, silence time.Duration) (other *Conn, late error) {
+	select {
+	case <-w.o.done: // also where ctx has ended just now
+		return nil, nil
+	default:
+	}
+	var hangs <-chan time.Time
+	if p.Urgent {
+		t := time.NewTimer(firstPatience(ctx, time.Now()) - time.Since(w.o.begun))
+		defer t.Stop()
+		hangs = t.C
+	}
+	var rest <-chan struct{}
+	for {
+		select {
+		case <-w.o.done:
+			return nil, nil
+		case c := <-w.handed:
+			w.handed <- c
+			return nil, nil
+		case <-ctx.Done():
+			return nil, p.db.overdue(ctx)
+		case <-hangs:
+		case <-rest:
+		}
+		rest = p.db.rests.next()
+		if c, _ := p.db.atRest(ctx, silence, p); c != nil {
+			return c, nil
+		}
+	}
 }
 
 // leaveOpening leaves it to the next caller. Called under mu.
@@ -142,6 +172,7 @@ func (p *Pool) leaveOpening(o *opening) {
 
 // settle gives the pool what was opened for a caller that has gone. Called under mu.
 func (p *Pool) settle(o *opening) {
+	defer p.db.rests.tell()
 	if o.err != nil {
 		p.open--
 		return
