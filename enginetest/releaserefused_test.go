@@ -103,6 +103,24 @@ func TestP12_CloseSaysWhy(t *testing.T) {
 	})
 }
 
+// TestP12_CloseSaysThatAnAttemptMayArrive: nobody knows of it, and what was asked of the database was answered.
+func TestP12_CloseSaysThatAnAttemptMayArrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaultStore()
+		c := cutShort(t, f)
+		f.set(on("acquire", verdict{err: errors.New("broken pipe")}))
+		if _, err := c.TryAcquire(context.Background(), "k"); err == nil {
+			t.Fatal("no error")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := c.Close(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "may still arrive") {
+			t.Errorf("P12: Close = %v, want its ctx's error, and that an attempt may still arrive", err)
+		}
+	})
+}
+
 // TestP6_ARefusedUndo: the attempt whose outcome is unknown may hold the key, and its
 // undo is refused.
 func TestP6_ARefusedUndo(t *testing.T) {

@@ -3,6 +3,7 @@ package undo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -76,6 +77,8 @@ const (
 
 	forever = time.Duration(1<<63 - 1)
 )
+
+var errMayArrive = errors.New("an attempt was not answered, and may still arrive")
 
 // New makes an Unresolved. It starts nothing.
 func New(store *call.Store, report *logs.Report, log *slog.Logger) *Unresolved {
@@ -349,6 +352,8 @@ func (u *Unresolved) Wait(ctx context.Context) (left []string, why error) {
 		left = append(left, t.Hold.Key)
 		if err := cmp.Or(t.refused, t.failed); err != nil {
 			why = err
+		} else if t.answered {
+			why = cmp.Or(why, errMayArrive)
 		}
 	}
 	return left, why
