@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/doctor"
 	"github.com/rowlock/rowlock/driver"
 	"github.com/rowlock/rowlock/internal/testserver"
+	"github.com/rowlock/rowlock/mysql/internal/conn"
 )
 
 // examine is what Doctor says, with few samples.
@@ -189,7 +190,7 @@ func TestDoctorSettings(t *testing.T) {
 			l.finds(s, "SET GLOBAL max_allowed_packet=65536", "RL131", doctor.Warn, none, "65536")
 			l.finds(s, "SET GLOBAL max_connections=20", "RL130", doctor.Warn, doctor.Options{Programs: 2}, "of 20", "2 programs of up to 10")
 			l.finds(s, "SET GLOBAL read_only=ON", "RL102", doctor.Fail, none, "read_only is ON")
-			readOnly := map[bool]string{true: "transaction_read_only", false: "tx_read_only"}[isMySQL]
+			readOnly := l.readOnlyByDefault()
 			l.finds(s, "SET GLOBAL "+readOnly+"=ON", "RL102", doctor.Warn, none, readOnly+" is ON")
 			if isMySQL {
 				l.finds(s, "ALTER SCHEMA "+l.config.DBName+" READ ONLY=1", "RL102", doctor.Fail, doctor.Options{ReadOnly: true}, "READ ONLY")
@@ -230,14 +231,25 @@ func TestDoctorTries(t *testing.T) {
 	})
 }
 
+// readOnlyByDefault is the variable that makes transactions read-only: MariaDB before 11.1 knows only the old name.
+func (l *lab) readOnlyByDefault() string {
+	l.t.Helper()
+	err := l.db.QueryRow("SELECT @@GLOBAL.transaction_read_only").Scan(new(int))
+	if conn.Number(err) == conn.ErNoVariable {
+		return "tx_read_only"
+	}
+	must(l.t, err)
+	return "transaction_read_only"
+}
+
 // TestDoctorReadOnlySessions: Doctor succeeds on a server whose sessions begin read-only if and only if locks can be taken there.
 func TestDoctorReadOnlySessions(t *testing.T) {
 	t.Parallel()
-	for kind, name := range map[string]string{testserver.MySQL: "transaction_read_only", testserver.MariaDB: "tx_read_only"} {
+	for _, kind := range testserver.Some(t, testserver.MySQL, testserver.MariaDB) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			server := testserver.Start(t, kind)
-			newLabAt(t, kind, server.DSN(), VersionColumn)
+			name := newLabAt(t, kind, server.DSN(), VersionColumn).readOnlyByDefault()
 			for _, strategy := range []Strategy{VersionColumn, UniqueInsert, SelectForUpdate} {
 				l := newLabAt(t, kind, server.DSN(), strategy)
 				l.store()

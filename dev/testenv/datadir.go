@@ -56,8 +56,8 @@ func initMySQL(p program, dir string) error {
 func initMariaDB(p program, dir string) error {
 	var in bytes.Buffer
 	in.WriteString("create database mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\nSET @skip_auth_anonymous=1;\n")
-	for _, name := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {
-		text, err := readFirst(p.share, name)
+	for _, what := range []string{"system_tables.sql", "performance_tables.sql", "system_tables_data.sql"} {
+		text, err := readFirst(p.share, "mariadb_"+what, "mysql_"+what) // since MariaDB 11.8, before
 		if err != nil {
 			return err
 		}
@@ -82,15 +82,17 @@ func initMariaDB(p program, dir string) error {
 	return nil
 }
 
-// readFirst reads a file from the first folder that has it.
-func readFirst(dirs []string, name string) ([]byte, error) {
+// readFirst reads the first file that is there, of some names in some folders.
+func readFirst(dirs []string, names ...string) ([]byte, error) {
 	for _, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return text, err
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err == nil || !errors.Is(err, fs.ErrNotExist) {
+				return text, err
+			}
 		}
 	}
-	return nil, fmt.Errorf("no %s in %s", name, strings.Join(dirs, ", "))
+	return nil, fmt.Errorf("no %s in %s", strings.Join(names, " or "), strings.Join(dirs, ", "))
 }
 
 // copyTree copies a folder of plain files.

@@ -67,7 +67,10 @@ func unpacked(tree, name string) (program, error) {
 	}
 	p := program{path: path, prefix: tree + "/usr", args: args}
 	if filepath.Base(name) != "mongod" {
-		share := tree + "/usr/share/mysql"
+		share := tree + "/usr/share/mariadb" // since MariaDB 11.8
+		if _, err := os.Stat(share + "/charsets"); err != nil {
+			share = tree + "/usr/share/mysql"
+		}
 		p.share = []string{share}
 		p.args = append(p.args, "--no-defaults", "--basedir="+tree+"/usr", "--lc-messages-dir="+share,
 			"--character-sets-dir="+share+"/charsets", "--plugin-dir="+tree+"/usr/lib/mysql/plugin")
