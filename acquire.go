@@ -38,7 +38,7 @@ func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 	if s.noWait {
 		c.awaitOwnRelease(ctx, key, s.Mode)
 	}
-	l, err := c.wait(ctx, s.ask(key), s.noWait, w)
+	l, err := c.wait(ctx, &s, key, s.noWait, w)
 	if err == nil {
 		l.noteCallSite()
 	}
@@ -66,7 +66,7 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 	}
 	w := c.watch(ctx, key, s, true)
 	c.awaitOwnRelease(ctx, key, s.Mode)
-	l, err := c.wait(ctx, s.ask(key), true, w)
+	l, err := c.wait(ctx, &s, key, true, w)
 	if err == nil {
 		l.noteCallSite()
 	}
@@ -76,12 +76,17 @@ func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 
 // ask is what settings ask for of a key.
 func (s *settings) ask(key string) keys.Ask {
-	return keys.Ask{Key: key, Terms: s.Terms, Fair: s.fair, StandsBy: s.standsBy}
+	return keys.Ask{Key: key, Terms: s.Terms, Fair: s.fair, StandsBy: s.standing != nil}
 }
 
 // wait gets a key for one caller.
-func (c *Client) wait(ctx context.Context, a keys.Ask, once bool, by *watched) (*Lease, error) {
-	w := c.table.Join(by.caller(ctx, a), once)
+func (c *Client) wait(ctx context.Context, s *settings, key string, once bool, by *watched) (*Lease, error) {
+	a := s.ask(key)
+	caller := by.caller(ctx, a)
+	if s.standing != nil {
+		caller.Loop = &s.standing.loop
+	}
+	w := c.table.Join(caller, once)
 	if w == nil {
 		return nil, fmt.Errorf("acquire %q: %w", a.Key, ErrClosed)
 	}
@@ -132,6 +137,9 @@ func (c *Client) prepare(ctx context.Context, key string, opts []Option) (settin
 	s, err := c.settingsFor(opts)
 	if err != nil {
 		return s, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	if s.standing != nil {
+		s.standing.worksWith(c, s.TTL)
 	}
 	if c.isClosed() {
 		return s, fmt.Errorf("acquire %q: %w", key, ErrClosed)

@@ -35,7 +35,8 @@ const shortestPeriod = 20 * time.Millisecond
 //     job that is to go on after a failure handles it in fn, and returns nil.
 //   - ctx's error when ctx has ended, after fn has returned, whose context has ended with it.
 //   - ErrClosed when [Client.Close] has begun, which waits for fn as it does for that of [Do].
-//   - The error of Acquire, for one that trying again does not cure; see [Lead].
+//   - ErrInvalid, ErrSelfDeadlock, and at a first use what trying again does not cure; see [Lead]. Later Every waits
+//     that out, too, with a line in the log (Error).
 //
 // If fn returns an error too, it is joined with ctx's or ErrClosed. When a hold was lost before
 // fn returned, what fn returned ends nothing, as with Lead: the next run is that of the next
@@ -68,9 +69,11 @@ func Every(ctx context.Context, l Locker, key string, period time.Duration, fn f
 	}
 	p := punctual{usual: min(period/20, lateUsual)}
 	p.allowed = p.usual
-	all := append(append(make([]Option, 0, len(opts)+3), opts...), standBy, MinHold(period), func(s *settings) { s.Late = p.allowed })
+	stands := &standing{verb: "every", key: key}
+	defer stands.loop.Over()
+	all := append(append(make([]Option, 0, len(opts)+3), opts...), stands.option, MinHold(period), func(s *settings) { s.Late = p.allowed })
 	for {
-		lease, err := leaseOf(ctx, "every", l, key, all)
+		lease, err := stands.lease(ctx, l, all)
 		if err != nil {
 			return err
 		}

@@ -23,9 +23,15 @@ import (
 //   - ctx's error when ctx has ended: fn's context has ended with it.
 //   - ErrClosed when [Client.Close] has begun: it ends fn's context with that cause, and waits
 //     for fn, as it does for the function of [Do].
-//   - The error of Acquire, for one that trying again does not cure: ErrSchema, wrong
-//     credentials, ErrNotSupported, ErrInvalid, and ErrSelfDeadlock where ctx comes from a
-//     lease of the same key. Failures that may pass are waited out.
+//   - ErrInvalid for bad arguments, and ErrSelfDeadlock where ctx comes from a lease of the same key.
+//   - At a first use what trying again does not cure: ErrSchema, ErrNotSupported, wrong credentials, a
+//     certificate that cannot be verified. Failures that may pass are waited out.
+//
+// It is a first use until the database has answered Lead, be it only that another has the key. From then on
+// Lead waits out what the database refuses, too: somebody may be about to mend it (a password that is rotated, a
+// privilege or a table that is missing for a while). The Logger gets a line (Error). Lead tries again after a
+// second, then less often, up to every ten seconds, or every TTL if that is shorter. So give the Client a Logger, and
+// look at Lead's error: without it you do not notice a program that never stood for election.
 //
 // An error of fn beside the first two is joined with them. What fn returns after a loss ends
 // nothing, also if it is nil: it is taken for a consequence of the loss, and what fn finished
@@ -53,9 +59,11 @@ func Lead(ctx context.Context, l Locker, key string, fn func(ctx context.Context
 	case s.slots:
 		return fmt.Errorf("lead %q: %w: Slots: several programs would lead at once; leave it out, or call Do with it in a loop", key, ErrInvalid)
 	}
-	opts = append(slices.Clip(opts), standBy)
+	stands := &standing{verb: "lead", key: key}
+	defer stands.loop.Over()
+	opts = append(slices.Clip(opts), stands.option)
 	for {
-		term, err := leaseOf(ctx, "lead", l, key, opts)
+		term, err := stands.lease(ctx, l, opts)
 		if err != nil {
 			return err
 		}
@@ -70,9 +78,6 @@ func Lead(ctx context.Context, l Locker, key string, fn func(ctx context.Context
 		term.c.pause(ctx, term.g.Terms.TTL/10)
 	}
 }
-
-// standBy marks the acquire of a caller that waits for as long as others do its work: see Wait.StandsBy.
-func standBy(s *settings) { s.standsBy = true }
 
 // settingsOf is what opts ask for, without defaults. A nil option is Acquire's to refuse.
 func settingsOf(opts []Option) settings {

@@ -63,11 +63,16 @@ func ExampleShared_refresh() {
 	defer locks.Close(context.Background())
 
 	refreshed := make(chan struct{})
-	go refreshing(ctx, locks, func(context.Context, *rowlock.Lease) error {
-		fmt.Println("new prices")
-		close(refreshed)
-		return nil
-	})
+	go func() {
+		err := refreshing(ctx, locks, func(context.Context, *rowlock.Lease) error {
+			fmt.Println("new prices")
+			close(refreshed)
+			return nil
+		})
+		if ctx.Err() == nil && !errors.Is(err, rowlock.ErrClosed) {
+			log.Fatal(err) // it could not begin: nobody would notice that prices stay old
+		}
+	}()
 	<-refreshed
 	err := reading(ctx, locks, func(context.Context, *rowlock.Lease) error { // long before the next refresh
 		fmt.Println("read")

@@ -45,7 +45,8 @@ type Leader struct {
 // that must not be those of an old leader hand the lease's token on.
 //
 // A failure of the database is yielded as an error beside the last state, and is not the end:
-// the first of an outage, and the first that will not pass by itself. When it answers again the
+// the first of an outage, and the first that will not pass by itself. If the database has answered before, the latter
+// has a line in the log, too (Error). When it answers again the
 // state is yielded. The sequence ends when ctx ends, without another value; when the client is
 // closed, after an error that matches ErrClosed; and at once after ErrInvalid, for a bad key.
 // It may be ranged over more than once, and by many: each loop begins with the state now.

@@ -196,7 +196,7 @@ type settings struct {
 	noWait, reentrant bool
 	shared, slots     bool // were asked for
 	fair              bool
-	standsBy          bool // by Lead or Every
+	standing          *standing // Lead or Every, which acquires; nil: another caller
 }
 
 // TTL sets the TTL of this lease; see [Options].TTL. Take it where one kind of work needs another TTL than the rest: a

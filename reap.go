@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // reapPatience bounds a round: a server that hangs must not end reaping for good.
@@ -26,6 +27,10 @@ func (c *Client) startReaping() {
 // Pods that start together spread by the random part.
 func (c *Client) reap(r driver.Reaper) {
 	pause := c.opts.ReapInterval
+	var loop logs.Loop
+	defer loop.Over()
+	loop.Use(&c.report)
+	loop.Worked() // a lease was got
 	for {
 		timer := time.NewTimer(pause/2 + rand.N(pause+1))
 		select {
@@ -42,10 +47,16 @@ func (c *Client) reap(r driver.Reaper) {
 			c.teller.reaped(n, c.now()-began, err)
 		}
 		switch {
-		case err != nil && !c.isClosed():
+		case err == nil:
+			loop.Worked()
+			if n > 0 {
+				c.log.Debug("reaped", "rows", n)
+			}
+		case c.isClosed():
+		case driver.IsLasting(err):
+			loop.Refused(context.Background(), "loop", "reap", "err", err)
+		default:
 			c.log.Warn("reaping failed; trying again later", "err", err)
-		case n > 0:
-			c.log.Debug("reaped", "rows", n)
 		}
 		pause = c.opts.ReapInterval
 		if n >= driver.MaxReap {

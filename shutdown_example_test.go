@@ -19,7 +19,10 @@ func serve(ctx context.Context, server *http.Server, locks *rowlock.Client, job 
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- rowlock.Lead(ctx, locks, "worker", job) }()
+	go func() {
+		done <- rowlock.Lead(ctx, locks, "worker", job)
+		stop() // it cannot begin, or the job has ended: the program ends, too
+	}()
 	go func() {
 		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 			log.Print(err)

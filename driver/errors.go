@@ -24,7 +24,8 @@ type Error struct {
 	// Lasting: it will fail the same way next time (wrong credentials, missing
 	// table, a server that is read-only by configuration), so a waiting caller
 	// gets it at once. Otherwise (connection lost, failover, too many connections)
-	// it is tried again while the caller waits.
+	// it is tried again while the caller waits. A loop that has worked before (Lead,
+	// Every) waits until somebody has mended it.
 	Lasting bool
 
 	// NotApplied: the server has proved, or it is certain because nothing was

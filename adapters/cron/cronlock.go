@@ -27,7 +27,8 @@ import (
 //
 // The logger gets what becomes of a run. At Info: another program has it. As an error:
 // what fn returned, a lock that was lost, and any other failure to get it, after which
-// nobody may have run the job, and somebody should look. A nil logger is
+// nobody may have run the job, and somebody should look. Each run is a try of its own, so
+// runs go on when what the database refuses has been mended. A nil logger is
 // cron.DefaultLogger. A panic of fn is passed on after the lock was released; cron.Recover
 // catches it. The job may run concurrently with itself; its lock lets one run at a time.
 func Job(logger cron.Logger, l rowlock.Locker, key string, fn func(context.Context, *rowlock.Lease) error, opts ...rowlock.Option) cron.Job {

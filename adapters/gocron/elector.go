@@ -44,8 +44,10 @@ func NewElector(l rowlock.Locker, key string, opts ...rowlock.Option) *Elector {
 // process leads.
 //
 // The error is that of rowlock.Lead: ctx's error, rowlock.ErrClosed after the Client's Close,
-// or one that trying again does not cure, such as rowlock.ErrSchema: the process has no part in
-// the election then, until Run is called again. A second Run beside a first is
+// or, until the database has answered once, one that trying again does not cure, such as
+// rowlock.ErrSchema or a wrong password. The process has no part in the election then, until Run is
+// called again: look at the error, because gocron drops that of IsLeader. Later Run waits out such
+// errors, too, and the Logger of rowlock.Options gets a line (Error). A second Run beside a first is
 // rowlock.ErrInvalid.
 //
 // Around a change of leaders a run of a job can be missing. It can also happen twice: the new
@@ -78,7 +80,7 @@ func (e *Elector) setTerm(term *rowlock.Lease) {
 
 // IsLeader implements gocron.Elector: nil if this process leads. It asks the clock, and not the
 // database. Otherwise the error matches ErrNotLeader, and that of Run if it has ended; while
-// Run was not called nobody leads here.
+// Run was not called nobody leads here. gocron leaves out the runs of its jobs then, and drops the error.
 func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	term, runs, cause := e.term, e.runs, e.cause

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rowlock/rowlock/internal/grant"
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // Ask is what a caller asks for: all of its options that what waits for keys has to know, told once.
@@ -21,7 +22,8 @@ func (a *Ask) ID() ID { return ID{a.Key, a.Mode} }
 type Caller struct {
 	Ctx context.Context // only for what is logged
 	Ask
-	Counts *Counts // nil: nobody wants to know
+	Counts *Counts    // nil: nobody wants to know
+	Loop   *logs.Loop // that the caller is, which is told when the database answers; nil: it is none
 }
 
 // Counts are what observers are told of a wait. They belong to what waits for keys until the caller is answered.

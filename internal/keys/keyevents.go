@@ -236,6 +236,13 @@ func (t *Table) grantEnded(g *grant.Grant, o grant.Outcome) {
 
 // fails notes whether the database answers about the key.
 func (k *keyEntry) fails(now bool) {
+	if !now {
+		for _, w := range k.waiters {
+			if w.Loop != nil {
+				w.Loop.Worked()
+			}
+		}
+	}
 	switch {
 	case now && !k.failing:
 		k.t.Report.Acquire.More(1)

@@ -1,9 +1,12 @@
 package keys
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/logs"
 )
 
 // leading is who has an observed key; its fields are those of Leader.
@@ -52,6 +55,7 @@ type observedKey struct {
 	failure error         // why the last probe had no answer; nil: it had
 	outages uint64        // failures that loops are to be told of
 	news    chan struct{} // closed when there is something to tell
+	loop    logs.Loop
 }
 
 const (
@@ -79,6 +83,7 @@ func (s *observers) Enter(name string) (*observeLoop, bool) {
 	if o == nil {
 		o = &observedKey{name: name, leader: leading{Key: name}, news: make(chan struct{})}
 		o.probe.o = o
+		o.loop.Use(t.Report)
 		if s.keys == nil {
 			s.keys = make(map[string]*observedKey)
 		}
@@ -100,6 +105,7 @@ func (s *observers) Leave(loop *observeLoop) {
 		return
 	}
 	delete(s.keys, o.name)
+	o.loop.Over()
 	t.prober.drop(&o.probe)
 	if len(t.prober.entries) == 0 {
 		t.prober.wakeUp() // to end
@@ -200,6 +206,13 @@ func (s *observers) send(o *observedKey) {
 func (s *observers) answer(o *observedKey, info driver.Info, err error) {
 	before := o.answered
 	o.answered = o.sent
+	switch {
+	case s.keys[o.name] != o: // over
+	case err == nil:
+		o.loop.Worked()
+	case driver.IsLasting(err) && !errors.Is(err, driver.ErrClosed):
+		o.loop.Refused(context.Background(), "loop", "observe", "key", o.name, "err", err)
+	}
 	if o.note(info, err, s.t.Now()) || before < o.wanted && o.wanted <= o.answered {
 		close(o.news)
 		o.news = make(chan struct{})

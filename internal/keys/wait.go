@@ -280,6 +280,9 @@ func (a *attempt) Answered(r driver.Result, sent, at time.Duration) {
 	t.slowest.note(at-sent, at)
 	t.attempts.remove(w)
 	w.sent = false
+	if w.Loop != nil && Refused(err) != nil {
+		w.Loop.Worked()
+	}
 	gone := w.gone
 	if gone {
 		t.givenUpEnds(w.ID())

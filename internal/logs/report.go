@@ -199,8 +199,8 @@ func (l *Losses) Add(ctx context.Context, attrs ...any) {
 
 // Report has the kinds of failures that a client logs.
 type Report struct {
-	Renew, Acquire, Unknown, Undo, Release, Watch Failures
-	Lost, Closed, Refused                         Losses
+	Renew, Acquire, Unknown, Undo, Release, Watch, Loops Failures
+	Lost, Closed, Refused                                Losses
 }
 
 // Init prepares the kinds: their lines go to log, their times are those of now.
@@ -216,6 +216,7 @@ func (t *Report) Init(log *slog.Logger, now func() time.Duration) {
 		{&t.Undo, slog.LevelWarn, "a hold could not be undone yet; trying again", "holds can be undone again"},
 		{&t.Release, slog.LevelWarn, "release not answered; repeating it", "releases are answered again"},
 		{&t.Watch, slog.LevelWarn, "the stream for Observe ended; asking once a second until it is back", "the stream for Observe is back"},
+		{&t.Loops, slog.LevelError, "the database refuses what a loop needs; mend that: the loop waits, and goes on", "the database serves the loops again"},
 		{&t.Lost.sum, slog.LevelError, "more leases lost", ""},
 		{&t.Refused.sum, slog.LevelError, "the database refuses to release more holds; their keys stay taken until their TTLs end", ""},
 		{&t.Closed.sum, slog.LevelWarn, "client closed with more leases held; releasing them", ""},
@@ -232,7 +233,7 @@ func (t *Report) Init(log *slog.Logger, now func() time.Duration) {
 
 // Flush writes what has not been written yet.
 func (t *Report) Flush() {
-	for _, k := range []*Failures{&t.Renew, &t.Acquire, &t.Unknown, &t.Undo, &t.Release, &t.Watch, &t.Lost.sum, &t.Closed.sum, &t.Refused.sum} {
+	for _, k := range []*Failures{&t.Renew, &t.Acquire, &t.Unknown, &t.Undo, &t.Release, &t.Watch, &t.Loops, &t.Lost.sum, &t.Closed.sum, &t.Refused.sum} {
 		k.Flush()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -204,11 +205,14 @@ func (m *member) begin(ctx context.Context) {
 		m.work.Go(func() { m.once(ctx, weekly, time.Minute, time.Hour) })
 	case "jobs":
 		m.work.Go(func() {
-			_ = rowlock.Lead(ctx, m.locks, report, func(ctx context.Context, _ *rowlock.Lease) error {
+			err := rowlock.Lead(ctx, m.locks, report, func(ctx context.Context, _ *rowlock.Lease) error {
 				fmt.Println(leads)
 				<-ctx.Done()
 				return ctx.Err()
 			})
+			if ctx.Err() == nil {
+				log.Print(err)
+			}
 		})
 	case "mail":
 		for range 3 {

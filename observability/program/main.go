@@ -87,10 +87,13 @@ func work(ctx context.Context, locks *rowlock.Client, key string) {
 
 // hold keeps a lock for good.
 func hold(ctx context.Context, locks *rowlock.Client) {
-	_ = rowlock.Lead(ctx, locks, "report", func(ctx context.Context, _ *rowlock.Lease) error {
+	err := rowlock.Lead(ctx, locks, "report", func(ctx context.Context, _ *rowlock.Lease) error {
 		<-ctx.Done()
 		return nil
 	})
+	if ctx.Err() == nil {
+		log.Print(err)
+	}
 }
 
 // lose loses a lease now and then.

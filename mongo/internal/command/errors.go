@@ -176,6 +176,7 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 		e.Silent, e.NotApplied = true, NoServer(err)
 	case errors.Is(err, mongo.ErrClientDisconnected):
 		e.Lasting, e.NotApplied = true, true
+		cause = fmt.Errorf("%w: %w", driver.ErrClosed, err)
 		advice = ": the mongo.Client was disconnected before the Store was closed"
 	case command == codeAuthFailed, command == codeAtlas && inHandshake(err): // Atlas says 8000 of a quota or a rate too
 		e.Lasting, e.NotApplied = true, true
