@@ -14,7 +14,7 @@ import (
 // ctx bounds the wait, never the hold. When it ends first the error matches
 // ctx.Err(), and also ErrHeld if the key was last seen held, by another program or by
 // another caller of this Client, else the last cause (ErrReleasing is one). A failure
-// that will not pass (ErrSchema, wrong credentials) comes back at once; one that may
+// that will not pass (ErrSchema, wrong credentials, a certificate that cannot be verified) comes back at once; one that may
 // pass (connection lost, failover) is tried again until ctx ends. Other errors: ErrInvalid, ErrClosed, and ErrSelfDeadlock if ctx
 // comes from a lease of the same key (unless Reentrant). After an error nothing is held: if the
 // outcome of a statement is not known it is undone in the background.

@@ -21,8 +21,8 @@ var ErrNoPlace = errors.New("no place in the server's queue")
 // Error tells the engine what a failed call means. An error that is not an
 // *Error is taken as passing and unknown, the careful reading.
 type Error struct {
-	// Lasting: it will fail the same way next time (wrong credentials, missing
-	// table, a server that is read-only by configuration), so a waiting caller
+	// Lasting: it will fail the same way next time (wrong credentials, a certificate
+	// that cannot be verified, missing table, a server that is read-only by configuration), so a waiting caller
 	// gets it at once. Otherwise (connection lost, failover, too many connections)
 	// it is tried again while the caller waits. A loop that has worked before (Lead,
 	// Every) waits until somebody has mended it.

@@ -53,6 +53,7 @@ func TestTLS(t *testing.T) {
 				{"--db " + url + " --tls-ca " + cert + " ls", "", 78, "look at user and password"},
 				{"--db " + url + " --tls-ca " + other + " " + mine + " ls", "", 69, "x509: "},
 				{"--db " + url + " " + mine + " ls", "", 69, "x509: "},
+				{"--db " + url + " --tls-ca " + other + " " + mine + " run -w 30m k -- echo ran", "", 69, "x509: "},
 				{"--db " + url + " --tls-ca " + cert + " --tls-cert " + cert + " ls", "", 64, "go together"},
 				{"--db " + url + " --tls-ca " + password + " ls", "", 78, "has no certificate in PEM"},
 				{"--db " + url + " --tls-ca " + folder + "/none ls", "", 78, "no such file"},

@@ -2,8 +2,6 @@ package rowlockcli
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,9 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/handshake"
 )
 
 const (
@@ -110,24 +107,11 @@ func useless(err error) bool {
 
 // wrongAddress reports whether there is no such host, or its certificate cannot be trusted.
 func wrongAddress(err error) bool {
-	var (
-		dns         *net.DNSError
-		certificate *tls.CertificateVerificationError
-		unknown     x509.UnknownAuthorityError
-		host        x509.HostnameError
-		invalid     x509.CertificateInvalidError
-		alert       tls.AlertError
-		record      tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &dns):
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
 		return dns.IsNotFound
-	case errors.As(err, &certificate), errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &alert), errors.As(err, &record):
-		return true
-	case errors.Is(err, mysql.ErrNoTLS):
-		return true
 	}
-	return wrongServers(err)
+	return handshake.Lasts(err) || wrongServers(err)
 }
 
 // wrongServers is wrongAddress for MongoDB, whose driver tells what became of each server in the text of one error. One server

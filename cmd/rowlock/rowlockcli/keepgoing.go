@@ -9,6 +9,9 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/rowlock/rowlock"
+	"github.com/rowlock/rowlock/driver"
 )
 
 // checkKeepGoing refuses what does not go with --keep-going.
@@ -48,6 +51,33 @@ func (r *run) again(ctx context.Context, err error) (again bool, end error) {
 			if endsRun(s) || s == syscall.SIGHUP {
 				return false, &ExitError{Code: signalCode(s)}
 			}
+		}
+	}
+}
+
+const (
+	// The time between two tries of what the database refuses.
+	firstRefused = time.Second
+	lastRefused  = 10 * time.Second
+)
+
+// takeAgain is take, which after a loss waits out what the database refuses, too: a password that is rotated, or a privilege that is
+// missing for a while, is no end of a command that has run before.
+func (r *run) takeAgain(ctx context.Context, options []rowlock.Option) (*hold, error) {
+	var said time.Time
+	for pause := firstRefused; ; pause = min(2*pause, lastRefused) {
+		got, err := r.take(ctx, options)
+		if r.cutOff == nil || !driver.IsLasting(err) || errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrClosed) {
+			return got, err
+		}
+		if time.Since(said) >= nextNotice {
+			said = time.Now()
+			r.say("%v; mend that: it is tried again (--keep-going)", err)
+		}
+		select {
+		case <-time.After(pause*2/3 + rand.N(pause*2/3)):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
 }

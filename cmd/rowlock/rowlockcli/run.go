@@ -201,7 +201,7 @@ func (r *run) acquire(parent context.Context) error {
 	got := make(chan error, 1)
 	go func() {
 		var err error
-		r.lease, err = r.take(ctx, options)
+		r.lease, err = r.takeAgain(ctx, options)
 		got <- err
 	}()
 	for {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/handshake"
 	"github.com/rowlock/rowlock/mongo/internal/document"
 )
 
@@ -212,6 +213,9 @@ func (r *Runner) Fail(ctx context.Context, what string, err error) *driver.Error
 		e.Lasting, e.NotApplied = true, true
 		cause = fmt.Errorf("%w: %w", driver.ErrSchema, err)
 		advice = ": the collection has a unique index that is not rowlock's, on " + foreignIndex(err) + ": drop it"
+	case untrusted(err):
+		e.Lasting, e.NotApplied = true, true
+		advice = ": " + handshake.Advice
 	case absent(err):
 		e.NotApplied = true
 		advice = absentAdvice

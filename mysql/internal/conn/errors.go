@@ -8,6 +8,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/handshake"
 )
 
 // Error numbers of the server that mean something to us.
@@ -112,6 +113,9 @@ func Classify(what string, err error) error {
 	case loginImpossible(err):
 		e.Lasting, e.NotApplied = true, true
 		hint = "the server and the DSN share no way to log in"
+	case handshake.Lasts(err): // before anything was sent: the driver tells no alerts of a connection that is in use
+		e.Lasting, e.NotApplied = true, true
+		hint = handshake.Advice
 	}
 	if errors.Is(err, driver.ErrSchema) {
 		why, hint = nil, "" // said already

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
@@ -38,6 +39,7 @@ type netConnector struct {
 	sqldriver.Connector
 	late      *lateness
 	greetings *greetings
+	refusals  *refusals
 }
 
 // NewConnector makes connections whose network connection is known: those that it dials itself, or by the DialFunc that
@@ -51,8 +53,10 @@ func NewConnector(config *mysql.Config) (sqldriver.Connector, error) {
 	if dial != nil {
 		config.DialFunc = g.noting(dial)
 	}
+	r := &refusals{Logger: cmp.Or[mysql.Logger](config.Logger, &mysql.NopLogger{})}
+	config.Logger = r
 	c, err := mysql.NewConnector(config)
-	return netConnector{c, &lateness{}, g}, err
+	return netConnector{c, &lateness{}, g, r}, err
 }
 
 // Connect implements driver.Connector of database/sql.
@@ -66,7 +70,7 @@ func (n netConnector) connect(ctx context.Context) (sqldriver.Conn, error) {
 	if nc != nil {
 		n.greetings.accepted.Add(-1)
 	}
-	if err != nil {
+	if err = n.refusals.why(err); err != nil {
 		return nil, err
 	}
 	if d, ok := c.(DriverConn); ok && nc != nil {
