@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/input"
 	"github.com/rowlock/rowlock/mongo/internal/command"
 	"github.com/rowlock/rowlock/mongo/internal/fence"
 )
@@ -103,8 +104,10 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 // use and Check look at; one that other work keeps exhausted makes renewals late. The
 // client is not closed by the Store.
 //
-// It fails with ErrInvalid if coll is nil or its name is anything but letters,
-// digits and underscores (at most 100, no digit first).
+// It fails with ErrInvalid if coll is nil, if its name is anything but letters,
+// digits and underscores (at most 100, no digit first), and if the name of its database
+// has a control character in it, or white space at its ends: the server would take
+// "app\n" for a database of its own.
 func New(coll *mongo.Collection, o Options) (*Store, error) {
 	if coll == nil {
 		return nil, fmt.Errorf("%w: mongolock.New needs a collection, got nil", driver.ErrInvalid)
@@ -112,6 +115,9 @@ func New(coll *mongo.Collection, o Options) (*Store, error) {
 	name := coll.Name()
 	if !plainName.MatchString(name) {
 		return nil, fmt.Errorf("%w: collection name %q: use 1 to 100 letters, digits and underscores, not beginning with a digit", driver.ErrInvalid, name)
+	}
+	if fault := input.Fault(coll.Database().Name()); fault != "" {
+		return nil, fmt.Errorf("%w: the database's name %q %s: leave it out", driver.ErrInvalid, coll.Database().Name(), fault)
 	}
 	db := command.Database(coll.Database().Client(), coll.Database().Name())
 	s := &Store{
