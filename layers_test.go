@@ -11,9 +11,9 @@ const module = "github.com/rowlock/rowlock"
 
 // helpers know nothing of locks, or of the seam only: whoever needs them may import them.
 var helpers = []string{
-	"driver", "internal/clock", "internal/defaults", "internal/handshake", "internal/input", "internal/numbers",
-	"internal/order", "internal/patience", "internal/queue", "internal/repeat", "internal/singleflight", "internal/split",
-	"internal/unit", "internal/words", "internal/work",
+	"driver", "internal/clock", "internal/defaults", "internal/dsn", "internal/handshake", "internal/input",
+	"internal/numbers", "internal/order", "internal/patience", "internal/queue", "internal/repeat", "internal/singleflight",
+	"internal/split", "internal/unit", "internal/words", "internal/work",
 }
 
 // forTests are the packages that tests alone import.

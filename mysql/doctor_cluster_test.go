@@ -85,7 +85,7 @@ func testDoctorCluster(t *testing.T, l *clusterLab) {
 func (l *clusterLab) member(t *testing.T, on *lab, member int, o Options) *Store {
 	t.Helper()
 	dsn := l.MemberDSNs()[member]
-	config, err := parseDSN(dsn)
+	config, err := poolConfig(dsn)
 	must(t, err)
 	on.config, on.db = config, on.open(config)
 	s, err := Open(dsn, o)

@@ -14,7 +14,7 @@ func TestDoctorFilters(t *testing.T) {
 	examineOn := func(t *testing.T, kind string, arguments ...string) (*Store, *lab, *doctor.Report) {
 		t.Helper()
 		server := testserver.Start(t, kind, arguments...)
-		config, err := parseDSN(server.DSN())
+		config, err := poolConfig(server.DSN())
 		must(t, err)
 		l := &lab{t: t, kind: kind, config: config}
 		l.db = l.open(config)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock"
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/dsn"
 	"github.com/rowlock/rowlock/internal/misuse"
 	"github.com/rowlock/rowlock/internal/testserver"
 )
@@ -36,8 +37,8 @@ func TestMisuse(t *testing.T) {
 			change(config)
 			return openWith(t, config.FormatDSN(), l.options())
 		}
-		open := func(dsn string) error {
-			s, err := Open(dsn, l.options())
+		open := func(text string) error {
+			s, err := Open(text, l.options())
 			if err == nil {
 				_ = s.Close()
 			}
@@ -78,11 +79,11 @@ func TestMisuse(t *testing.T) {
 
 		misuse.Judge(t,
 			misuse.Answer("forgot Migrate", forgotten, rowlock.ErrSchema, l.table(), "run Migrate"),
-			misuse.Answer("no DSN", open(""), rowlock.ErrInvalid, "the DSN is empty", dsnForm),
-			misuse.Answer("a DSN of another kind", open("postgres://u:secret@h/d"), rowlock.ErrInvalid, dsnForm),
+			misuse.Answer("no DSN", open(""), rowlock.ErrInvalid, "the DSN is empty", dsn.Form),
+			misuse.Answer("a DSN of another kind", open("postgres://u:secret@h/d"), rowlock.ErrInvalid, dsn.Form),
 			misuse.Answer("a URL with / and @ in its password", open("mysql://u:p@ss/word1@h/d"), rowlock.ErrInvalid, "write @ as %40, / as %2F"),
 			misuse.Answer("a URL with ? in its password", open("mysql://u:p?ss@h/d"), rowlock.ErrInvalid, "? as %3F"),
-			misuse.Answer("a DSN without tcp", open("u:secret@h:3306/d"), rowlock.ErrInvalid, dsnForm),
+			misuse.Answer("a DSN without tcp", open("u:secret@h:3306/d"), rowlock.ErrInvalid, dsn.Form),
 			misuse.Answer("a wrong password", acquire(address(func(c *mysql.Config) { c.Passwd = "wrong" }), 10*time.Second), nil, "refused the user or password: correct the DSN"),
 			misuse.Answer("no such database", acquire(address(func(c *mysql.Config) { c.DBName = "nothing_of_that_name" }), 10*time.Second), nil, "does not exist: correct the DSN or create it"),
 			misuse.Answer("no database", acquire(address(func(c *mysql.Config) { c.DBName = "" }), 10*time.Second), nil, "the DSN names no database"),

@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/dsn"
 	"github.com/rowlock/rowlock/mysql/internal/cluster"
 )
 
@@ -79,12 +80,12 @@ func (d *PrimaryDialer) Close() error { return d.f.Close() }
 
 func finder(dsns []string) (*cluster.Finder, error) {
 	if len(dsns) == 0 {
-		return nil, fmt.Errorf("%w: no DSN: name each server of the cluster, as %s", driver.ErrInvalid, dsnForm)
+		return nil, fmt.Errorf("%w: no DSN: name each server of the cluster, as %s", driver.ErrInvalid, dsn.Form)
 	}
 	configs := make([]*mysql.Config, len(dsns))
 	at := make(map[string]int)
-	for i, dsn := range dsns {
-		c, err := poolConfig(dsn)
+	for i, text := range dsns {
+		c, err := poolConfig(text)
 		if err != nil {
 			return nil, fmt.Errorf("DSN %d of %d: %w", i+1, len(dsns), err)
 		}

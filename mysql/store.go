@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/dsn"
 	"github.com/rowlock/rowlock/mysql/internal/conn"
 	"github.com/rowlock/rowlock/mysql/internal/getlock"
 	"github.com/rowlock/rowlock/mysql/internal/guarded"
@@ -91,12 +92,30 @@ var (
 // except under the names tcp and unix, which the Store dials itself.
 //
 // A DSN or an option that cannot be used is an error that matches
-// rowlock.ErrInvalid.
+// rowlock.ErrInvalid, which has no part of the password in it. White space at the ends of the DSN
+// or of what it names, and control characters in it, cannot be used.
 func Open(dsn string, o Options) (*Store, error) {
 	config, err := poolConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
+	return openPool(config, o)
+}
+
+// OpenConfig is [Open] by fields instead of a text, for a user and a password of any characters, or a tls.Config. The
+// Config is copied. What Open does not take is refused here too, with an error that matches rowlock.ErrInvalid, and so is nil.
+func OpenConfig(config *mysql.Config, o Options) (*Store, error) {
+	if config == nil {
+		return nil, fmt.Errorf("%w: the *mysql.Config is nil: mysql.NewConfig makes one", driver.ErrInvalid)
+	}
+	if err := dsn.Check(config); err != nil {
+		return nil, fmt.Errorf("%w: Config: %w", driver.ErrInvalid, err)
+	}
+	return openPool(forPool(config.Clone()), o)
+}
+
+// openPool makes a Store with a pool of its own.
+func openPool(config *mysql.Config, o Options) (*Store, error) {
 	connector, err := conn.NewConnector(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
@@ -114,12 +133,20 @@ func Open(dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// poolConfig is how a Store's own pool connects.
-func poolConfig(dsn string) (*mysql.Config, error) {
-	config, err := parseDSN(dsn)
-	if err != nil {
-		return nil, err
+// poolConfig is how a Store's own pool connects to the server that a DSN names.
+func poolConfig(text string) (*mysql.Config, error) {
+	if text == "" { // the driver would take the server of this machine
+		return nil, fmt.Errorf("%w: the DSN is empty: it has the form %s", driver.ErrInvalid, dsn.Form)
 	}
+	config, err := dsn.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: DSN: %w", driver.ErrInvalid, err)
+	}
+	return forPool(config), nil
+}
+
+// forPool sets what a Store's own pool needs.
+func forPool(config *mysql.Config) *mysql.Config {
 	config.Logger = &mysql.NopLogger{} // the driver's would write to stderr; we return what it says
 	config.CheckConnLiveness = true
 	config.RejectReadOnly = false     // it would hide the server's reason
@@ -129,7 +156,7 @@ func poolConfig(dsn string) (*mysql.Config, error) {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
 	}
-	return config, nil
+	return config
 }
 
 // New makes a Store on the caller's pool. It takes up to Options.Connections and

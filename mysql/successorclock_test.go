@@ -34,7 +34,7 @@ func TestP3_SuccessorClockBehind(t *testing.T) {
 		before[strategy] = take(s)
 	}
 	l.Switch(1)
-	successor, err := parseDSN(l.MemberDSNs()[1])
+	successor, err := poolConfig(l.MemberDSNs()[1])
 	must(t, err)
 	for _, strategy := range strategies {
 		after := take(storeAt(t, successor, Options{Strategy: strategy}, behind))
