@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/driver"
+	"github.com/rowlock/rowlock/internal/input"
 )
 
 // Options say what a page shows and to whom. The zero value is a page that only reads, for
@@ -110,6 +111,11 @@ func New(store driver.Store, o Options) (*Handler, error) {
 		return nil, fmt.Errorf("ui: %w: Rows %d: use 0 for %d, or more", driver.ErrInvalid, o.Rows, defaultRows)
 	case len(o.Prefix) > driver.MaxKey:
 		return nil, fmt.Errorf("ui: %w: Prefix of %d bytes: no key has more than %d", driver.ErrInvalid, len(o.Prefix), driver.MaxKey)
+	}
+	for _, host := range o.Hosts {
+		if fault := input.Fault(host); fault != "" { // no browser would ask for it
+			return nil, fmt.Errorf("ui: %w: Hosts: %q %s: leave it out", driver.ErrInvalid, host, fault)
+		}
 	}
 	if s, ok := store.(fmt.Stringer); ok && o.Database == "" {
 		o.Database = s.String()

@@ -274,6 +274,7 @@ func TestNew(t *testing.T) {
 		"a negative number of keys":      {s, ui.Options{Keys: -1}, driver.ErrInvalid},
 		"a negative number of rows":      {s, ui.Options{Rows: -1}, driver.ErrInvalid},
 		"a prefix longer than any key":   {s, ui.Options{Prefix: strings.Repeat("k", 256)}, driver.ErrInvalid},
+		"a host with a newline":          {s, ui.Options{Hosts: []string{"locks.example", "page.example\n"}}, driver.ErrInvalid},
 		"a store that only lists, reads": {struct{ lister }{s}, ui.Options{}, nil},
 	} {
 		h, err := ui.New(c.store, c.o)

@@ -36,8 +36,7 @@ func maskParameters(query string) string {
 
 // parameter is the value of one of the address's, decoded; empty if it is not there.
 func (a address) parameter(name string) string {
-	_, query := a.parts()
-	for _, p := range strings.Split(query, "&") {
+	for _, p := range strings.Split(a.query, "&") {
 		if n, value, _ := strings.Cut(p, "="); strings.EqualFold(n, name) {
 			return decoded(value)
 		}
@@ -55,9 +54,10 @@ func (a address) secrets() (found []string) {
 			found = append(found, d)
 		}
 	}
-	add(a.password)
-	_, query := a.parts()
-	for _, p := range strings.Split(query, "&") {
+	if a.password != "" {
+		found = append(found, a.password)
+	}
+	for _, p := range strings.Split(a.query, "&") {
 		name, value, _ := strings.Cut(p, "=")
 		switch name = strings.ToLower(name); {
 		case name == "authmechanismproperties":

@@ -46,7 +46,8 @@ ROWLOCK_CONFIG, ~/.config/rowlock/config or /etc/rowlock/config. A URL is one of
   user@tcp(host:3306)/database            the form of the Go driver for MySQL
 
 The password is best not in a URL, and not on the command line, where others see it: set ROWLOCK_PASSWORD,
-or name a file by --password-file.`
+or name a file by --password-file. White space at the ends of a value, as the newline of a secret that was made
+of a file, is cut off, with a warning.`
 
 // New makes the command with all others below it.
 func New(c Config) *cobra.Command {
@@ -73,6 +74,7 @@ func New(c Config) *cobra.Command {
 		a.migrateCommand(), a.grantsCommand(), a.doctorCommand(), a.uiCommand(), a.versionCommand())
 	root.SetHelpFunc(a.showHelp)
 	arrange(root)
+	a.guardFlags(root)
 	return root
 }
 
@@ -102,6 +104,9 @@ type app struct {
 	flags    flags
 	stderr   io.Writer
 	secrets  []string  // passwords, which are taken out of every message
+	notes    []string  // warnings about values from outside
+	noting   bool      // they are said
+	refused  error     // an option has a value that cannot be used
 	resolved *settings // nil: not yet
 }
 
@@ -134,7 +139,13 @@ func (a *app) clean(text string) string {
 func (a *app) command(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.stderr = cmd.ErrOrStderr()
-		err := do(cmd, args)
+		if cmd.Name() != "run" { // which may be two processes
+			a.sayNotes()
+		}
+		err := a.refused
+		if err == nil {
+			err = do(cmd, args)
+		}
 		if err == nil {
 			return nil
 		}

@@ -94,7 +94,7 @@ func (a *app) examine(ctx context.Context, o doctor.Options) (*doctor.Report, er
 			return nil, err
 		}
 		if s.address.kind != "mysql" {
-			o.URI = s.address.text
+			o.URI = s.address.uri()
 		} else if o.Connections == 0 { // the store of this program has fewer
 			o.Connections = perProgram
 		}

@@ -71,7 +71,7 @@ func mysqlGrants(s settings, user string) (string, error) {
 		if of, one := tablesOf[strings.TrimPrefix(m[1], s.prefix+"_")]; one && of != s.strategy {
 			continue
 		}
-		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.`%s` TO %s;\n", s.address.database(), m[1], user)
+		fmt.Fprintf(&b, "GRANT SELECT, INSERT, UPDATE, DELETE ON `%s`.`%s` TO %s;\n", strings.ReplaceAll(s.address.name, "`", "``"), m[1], user)
 	}
 	return b.String(), nil
 }
@@ -80,7 +80,7 @@ func mysqlGrants(s settings, user string) (string, error) {
 func newPassword() string { return "a-" + rand.Text() + "7" }
 
 func mongoGrants(s settings, user string) string {
-	database, of := s.address.database(), s.address.authSource()
+	database, of := s.address.name, s.address.authSource()
 	var resources []string
 	for _, suffix := range mongoCollections {
 		more := ""

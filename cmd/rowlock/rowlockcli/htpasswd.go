@@ -1,8 +1,6 @@
 package rowlockcli
 
 import (
-	"bufio"
-	"os"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
@@ -19,16 +17,14 @@ type htpasswd struct {
 
 // readHtpasswd reads such a file.
 func readHtpasswd(path string) (*htpasswd, error) {
-	file, err := os.Open(path)
+	text, err := readText(path)
 	if err != nil {
 		return nil, invalid("--users: %w", err)
 	}
-	defer file.Close()
 	h := &htpasswd{hashes: make(map[string][]byte)}
 	cost := 0
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	for i, line := range strings.Split(text, "\n") {
+		n, line := i+1, strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -47,9 +43,6 @@ func readHtpasswd(path string) (*htpasswd, error) {
 			return nil, invalid("--users: line %d of %s: the hash of %s has cost %d, at which a check takes long: use at most %d (htpasswd -nB -C 10 NAME)", n, path, printable(name), c, maxCost)
 		}
 		h.hashes[name], cost = []byte(hash), max(cost, c)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, invalid("--users: %w", err)
 	}
 	if len(h.hashes) == 0 {
 		return nil, invalid("--users: %s names nobody", path)

@@ -19,7 +19,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	name := args[0]
-	if strings.Contains(name, "://") {
+	if strings.ContainsAny(name, ":@") {
 		return invalid("an address is no command: use --db URL, or better ROWLOCK_DB (see %s --help)", cmd.CommandPath()) // there may be a password in it
 	}
 	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())

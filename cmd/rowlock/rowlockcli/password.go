@@ -14,8 +14,16 @@ func (a *app) password(file settingsFile, of address, named source) (string, err
 	if path := a.flags.passwordFile; path != "" {
 		return a.readPassword(path)
 	}
-	if password := os.Getenv(names["password"]); password != "" {
-		if named >= ofEnvironment || !of.hasPassword && isFor(os.Getenv(names["db"]), of) {
+	password, err := a.variable(names["password"])
+	if err != nil {
+		return "", err
+	}
+	if password != "" {
+		db, err := a.variable(names["db"])
+		if err != nil {
+			return "", err
+		}
+		if named >= ofEnvironment || !of.hasPassword && isFor(db, of) {
 			return password, nil
 		}
 		a.detail("the password of the environment (%s) does not count: it is for another address", names["password"])
@@ -47,15 +55,15 @@ func (a *app) readPassword(path string) (string, error) {
 	fail := func(err error) (string, error) {
 		return "", &ExitError{Code: exitConfig, Err: fmt.Errorf("the password's file cannot be read: %w", err)}
 	}
-	text, err := os.ReadFile(path)
+	text, err := readText(path)
 	if err != nil {
 		return fail(err)
 	}
 	if info, err := os.Stat(path); err == nil && openToAll(info) {
 		a.warnOpen(path, "the password")
 	}
-	password, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSuffix(password, "\r"), nil
+	password, _, _ := strings.Cut(text, "\n")
+	return a.accept("the password in "+path, strings.TrimSuffix(password, "\r"))
 }
 
 // openToAll reports whether every user of this machine may read a file.

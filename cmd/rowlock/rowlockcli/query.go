@@ -3,6 +3,7 @@ package rowlockcli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,9 @@ func (a *app) query(do func(q *query, args []string) error) func(*cobra.Command,
 			if len(key) > driver.MaxKey {
 				return invalid("the key has %d bytes: use at most %d", len(key), driver.MaxKey)
 			}
+		}
+		if len(args) == 1 && strings.HasSuffix(cmd.Use, " KEY") {
+			a.keyAsItIs(args[0])
 		}
 		o, err := a.open(cmd.Context())
 		if err != nil {

@@ -1,6 +1,7 @@
 package rowlockcli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -162,6 +163,12 @@ func (f *runFlags) checkMode(set *pflag.FlagSet) error {
 	return nil
 }
 
+// option is the name of one, without its value, which may be a password.
+func option(argument string) string {
+	name, _, _ := strings.Cut(argument, "=")
+	return name
+}
+
 // target is the keys, the first of them KEY, and the command of the command line.
 func (f *runFlags) target(args []string) (keys, command []string, err error) {
 	if len(args) < 2 {
@@ -178,7 +185,7 @@ func (f *runFlags) target(args []string) (keys, command []string, err error) {
 	}
 	switch {
 	case !named && len(command) > 0 && strings.HasPrefix(command[0], "-"):
-		return nil, nil, invalid("%s after the key: options come before it (only --and may follow), the command after --: rowlock run %[1]s … %s -- COMMAND ARGUMENTS", command[0], keys[0])
+		return nil, nil, invalid("%s after the key: options come before it (only --and may follow), the command after --: rowlock run %[1]s … %s -- COMMAND ARGUMENTS", option(command[0]), keys[0])
 	case len(command) == 0:
 		return nil, nil, invalid("a command is needed after %q: rowlock run KEY -- COMMAND ARGUMENTS", keys[len(keys)-1])
 	case f.shell && len(command) != 1:
@@ -186,7 +193,7 @@ func (f *runFlags) target(args []string) (keys, command []string, err error) {
 	case f.shell:
 		command = []string{"/bin/sh", "-c", command[0]}
 	}
-	return keys, command, checkKeys(keys)
+	return keys, command, nil
 }
 
 const runLong = `Waits until it holds KEY, runs the command, and frees KEY when no process of the command is left.
@@ -244,14 +251,19 @@ func (a *app) runCommand() *cobra.Command {
 			defer a.withoutWaiting(cmd.ErrOrStderr())()
 			keys, command, err := f.target(args)
 			if err == nil {
-				err = f.check(cmd)
+				keys, err = a.acceptKeys(keys)
+			}
+			if err == nil {
+				err = cmp.Or(checkKeys(keys), f.check(cmd))
 			}
 			if err != nil {
+				a.sayNotes()
 				return err
 			}
 			if code, is := a.front(); is {
 				return &ExitError{Code: code}
 			}
+			a.sayNotes()
 			r := &run{app: a, f: *f, key: keys[0], keys: keys, command: command}
 			if r.guard, err = guardProgram(cmd); err != nil {
 				return err

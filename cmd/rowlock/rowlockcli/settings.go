@@ -1,15 +1,9 @@
 package rowlockcli
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -79,18 +73,27 @@ const (
 	ofNobody
 )
 
-// find is the value of a setting, and where it comes from. flag is that of the command line.
-func (file settingsFile) find(flag, name string) (string, source) {
+// value is that of a setting, with its name where it comes from, for messages.
+type value struct {
+	text, name string
+	of         source
+}
+
+// find is the value of a setting. flag is that of the command line, where it has been accepted.
+func (a *app) find(file settingsFile, flag, name string) (value, error) {
 	if flag != "" {
-		return flag, ofLine
+		return value{flag, "--" + name, ofLine}, nil
 	}
-	if variable := names[name]; variable != "" && os.Getenv(variable) != "" {
-		return os.Getenv(variable), ofEnvironment
+	if variable := names[name]; variable != "" {
+		text, err := a.variable(variable)
+		if text != "" || err != nil {
+			return value{text, variable, ofEnvironment}, err
+		}
 	}
-	if file.values[name] != "" {
-		return file.values[name], ofFile
+	if text := file.values[name]; text != "" {
+		return value{text, name + " in " + file.path, ofFile}, nil
 	}
-	return "", ofNobody
+	return value{of: ofNobody}, nil
 }
 
 // settings resolves flags, environment and file, in this order, once: it may say something.
@@ -110,29 +113,34 @@ func (a *app) resolve() (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	get := func(flag, name, otherwise string) string {
-		value, _ := file.find(flag, name)
-		return cmp.Or(value, otherwise)
+	get := func(flag, name, otherwise string) value {
+		v, failed := a.find(file, flag, name)
+		err = cmp.Or(err, failed)
+		v.text = cmp.Or(v.text, otherwise)
+		return v
 	}
-	s := settings{prefix: get(a.flags.prefix, "prefix", "rowlock"), collection: get(a.flags.collection, "collection", "locks")}
-	s.tls = tlsFiles{get(a.flags.tls.ca, "tls-ca", ""), get(a.flags.tls.cert, "tls-cert", ""), get(a.flags.tls.key, "tls-key", "")}
-	if s.strategy, err = mysqllock.ParseStrategy(get(a.flags.strategy, "strategy", "version")); err != nil {
+	s := settings{prefix: get(a.flags.prefix, "prefix", "rowlock").text, collection: get(a.flags.collection, "collection", "locks").text}
+	s.tls = tlsFiles{get(a.flags.tls.ca, "tls-ca", "").text, get(a.flags.tls.cert, "tls-cert", "").text, get(a.flags.tls.key, "tls-key", "").text}
+	strategy, timeout, db := get(a.flags.strategy, "strategy", "version"), get("", "timeout", ""), get(a.flags.db, "db", "")
+	if err != nil {
 		return s, err
 	}
-	if text := get("", "timeout", ""); text != "" && !a.flags.timeoutFlag.Changed {
-		if err := a.flags.timeout.Set(text); err != nil {
-			return s, invalid("timeout (ROWLOCK_TIMEOUT) %s: %w", text, err)
+	if s.strategy, err = mysqllock.ParseStrategy(strategy.text); err != nil {
+		return s, err
+	}
+	if timeout.text != "" && !a.flags.timeoutFlag.Changed {
+		if err := a.flags.timeout.Set(timeout.text); err != nil {
+			return s, invalid("%s: %s: %w", timeout.name, timeout.text, err)
 		}
 	}
-	db, named := file.find(a.flags.db, "db")
-	if db == "" {
+	if db.text == "" {
 		if os.Getenv(envKey) != "" {
 			return s, &ExitError{Code: exitUsage, Err: errPassDB}
 		}
 		return s, &ExitError{Code: exitUsage, Err: errNoDatabase}
 	}
-	if s.address, err = parseAddress(db); err != nil {
-		return s, err
+	if s.address, err = parseAddress(db.text); err != nil {
+		return s, &ExitError{Code: ExitCode(err), Err: fmt.Errorf("%s: %w", db.name, err)}
 	}
 	a.secrets = append(a.secrets, s.address.secrets()...)
 	if a.flags.db != "" && s.address.password != "" {
@@ -142,7 +150,7 @@ func (a *app) resolve() (settings, error) {
 	if info, err := os.Stat(s.tls.key); err == nil && openToAll(info) {
 		a.warnOpen(s.tls.key, "the key of the certificate")
 	}
-	password, err := a.password(file, s.address, named)
+	password, err := a.password(file, s.address, db.of)
 	if err != nil {
 		return s, err
 	}
@@ -154,80 +162,4 @@ func (a *app) resolve() (settings, error) {
 		a.secrets = append(a.secrets, s.address.secrets()...)
 	}
 	return s, s.tls.check(s.address)
-}
-
-// settingsFile is what the file with settings says.
-type settingsFile struct {
-	path   string // empty: there is none
-	open   bool   // every user of this machine may read it
-	values map[string]string
-}
-
-// readConfig reads the file with settings: the one that is named, or the first that is there. Never
-// one of the working folder: whoever can write there could redirect the locks.
-//
-// A file that nobody named and that cannot be read matters only where nothing else names the database.
-func (a *app) readConfig() (settingsFile, error) {
-	if path := cmp.Or(a.flags.config, os.Getenv("ROWLOCK_CONFIG")); path != "" {
-		return readSettings(path)
-	}
-	var paths []string
-	if folder, err := os.UserConfigDir(); err == nil {
-		paths = append(paths, filepath.Join(folder, "rowlock", "config"))
-	}
-	for _, path := range append(paths, "/etc/rowlock/config") {
-		found, err := readSettings(path)
-		var io *fs.PathError
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case errors.As(err, &io) && cmp.Or(a.flags.db, os.Getenv("ROWLOCK_DB")) != "":
-			a.warn(fmt.Sprintf("the settings of %s do not count: %v (name no file: ROWLOCK_CONFIG=%s)", path, io, os.DevNull))
-			return settingsFile{}, nil
-		default:
-			return found, err
-		}
-	}
-	return settingsFile{}, nil
-}
-
-// readSettings reads lines "name = value"; empty ones and those that begin with # say nothing.
-func readSettings(path string) (settingsFile, error) {
-	found := settingsFile{path: path, values: make(map[string]string)}
-	fail := func(err error) (settingsFile, error) {
-		return settingsFile{}, &ExitError{Code: exitConfig, Err: fmt.Errorf("the file of settings: %w", err)}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fail(err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil {
-		found.open = openToAll(info)
-	}
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		name = strings.TrimSpace(name)
-		if _, isOne := names[name]; !ok || !isOne {
-			return fail(fmt.Errorf("%s line %d is not one of: %s, each with = and its value", path, n, strings.Join(known(), ", ")))
-		}
-		found.values[name] = strings.TrimSpace(value)
-	}
-	if err := lines.Err(); err != nil {
-		return fail(err)
-	}
-	return found, nil
-}
-
-func known() []string {
-	var all []string
-	for name := range names {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
 }

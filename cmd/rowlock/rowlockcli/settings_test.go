@@ -8,29 +8,40 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 // resolve resolves settings with these options, variables and lines of the file; found is the address with its password.
 func resolve(t *testing.T, flags map[string]string, variables map[string]string, path string) (found settings, said string, err error) {
 	t.Helper()
+	_, found, said, err = resolveWith(t, flags, variables, path)
+	return found, said, err
+}
+
+func resolveWith(t *testing.T, flags map[string]string, variables map[string]string, path string) (a *app, found settings, said string, err error) {
+	t.Helper()
 	var out bytes.Buffer
-	a := &app{stderr: &out}
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	a.addFlags(set)
+	a = &app{stderr: &out}
+	cmd := &cobra.Command{}
+	a.addFlags(cmd.PersistentFlags())
+	a.guardFlags(cmd)
 	for name, value := range flags {
-		if err := set.Set(name, value); err != nil {
+		if err := cmd.PersistentFlags().Set(name, value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, variable := range names {
 		if variable != "" {
-			t.Setenv(variable, variables[variable])
+			t.Setenv(variable, strings.ReplaceAll(variables[variable], "\x00", "\x01")) // which no variable has
 		}
 	}
 	t.Setenv("ROWLOCK_CONFIG", path)
+	a.sayNotes()
+	if a.refused != nil {
+		return a, found, out.String(), a.refused
+	}
 	found, err = a.settings()
-	return found, out.String(), err
+	return a, found, out.String(), err
 }
 
 func writeFile(t *testing.T, mode os.FileMode, lines ...string) (path string) {
@@ -79,8 +90,9 @@ func TestPasswordBelongsToItsAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found.address.text != c.want {
-				t.Errorf("it is %s, want %s", found.address.text, c.want)
+			a := found.address
+			if got := strings.Replace(a.String(), "***", a.password, 1); got != c.want || a.config.Passwd != a.password || a.config.User != a.user {
+				t.Errorf("it is %s with the password %q, want %s", got, a.config.Passwd, c.want)
 			}
 		})
 	}
@@ -133,7 +145,7 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 			flags, variables = variables, flags
 		}
 		found, said, err := resolve(t, flags, variables, "")
-		if err != nil || found.address.text != "mysql://u@h/db" || !strings.Contains(said, path+" do not count") {
+		if err != nil || found.address.String() != "mysql://u@h/db" || !strings.Contains(said, path+" do not count") {
 			t.Errorf("%s: %v, %v, it says %q", by, found.address, err, said)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 type opened struct {
 	driver.Store
 	where string // the database, without the password
+	hosts string // of MongoDB, whose collections do not know them
 	space string // names the lock space
 	close func()
 }
@@ -46,8 +47,8 @@ func (a *app) openWith(ctx context.Context, few bool) (*opened, error) {
 	if s.address.kind == "mysql" {
 		return a.openMySQL(s, s.strategy, few)
 	}
-	o := &opened{where: s.address.String()}
-	client, err := mongo.Connect(clientOptions(s.address.text, few))
+	o := &opened{where: s.address.String(), hosts: s.address.hosts}
+	client, err := mongo.Connect(clientOptions(s.address, few))
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns): // of mongodb+srv
@@ -60,7 +61,7 @@ func (a *app) openWith(ctx context.Context, few bool) (*opened, error) {
 		defer cancel()
 		_ = client.Disconnect(ctx) // the process ends
 	}
-	store, err := mongolock.New(client.Database(s.address.database()).Collection(s.collection), mongolock.Options{FewConnections: few})
+	store, err := mongolock.New(client.Database(s.address.name).Collection(s.collection), mongolock.Options{FewConnections: few})
 	if err != nil {
 		disconnect()
 		return nil, err
@@ -71,7 +72,7 @@ func (a *app) openWith(ctx context.Context, few bool) (*opened, error) {
 }
 
 func (a *app) openMySQL(s settings, strategy mysqllock.Strategy, few bool) (*opened, error) {
-	at, err := s.tls.use(s.address)
+	config, err := s.tls.use(s.address.config)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (a *app) openMySQL(s settings, strategy mysqllock.Strategy, few bool) (*ope
 	if !few {
 		with.Connections = 4 // one person looks
 	}
-	store, err := mysqllock.Open(at.text, with)
+	store, err := mysqllock.OpenConfig(config, with)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +113,11 @@ const fewConnections = 3
 
 // clientOptions are those of a client of MongoDB. The URI may say otherwise, but for the pool of one with few connections.
 // Why not the driver's 10 s: docs/guides/cluster-kinds.md, MongoDB.
-func clientOptions(uri string, few bool) *options.ClientOptions {
-	o := options.Client().SetHeartbeatInterval(time.Second).ApplyURI(uri).SetAppName("rowlock")
+func clientOptions(a address, few bool) *options.ClientOptions {
+	o := options.Client().SetHeartbeatInterval(time.Second).ApplyURI(a.uri()).SetAppName("rowlock")
+	if o.Auth != nil && a.user != "" {
+		o.Auth.Username, o.Auth.Password = a.user, a.password
+	}
 	if few {
 		o.SetMinPoolSize(0).SetMaxPoolSize(fewConnections)
 	}

@@ -13,9 +13,6 @@ import (
 // tlsFiles are those by which this program knows its server, and the server this program: --tls-ca, --tls-cert, --tls-key.
 type tlsFiles struct{ ca, cert, key string }
 
-// tlsName is that of the configuration in the driver for MySQL.
-const tlsName = "rowlock-files"
-
 // check refuses what cannot be meant.
 func (f tlsFiles) check(a address) error {
 	switch tls := a.parameter("tls"); {
@@ -31,19 +28,18 @@ func (f tlsFiles) check(a address) error {
 	return nil
 }
 
-// use is the address with TLS by these files, if there are any.
-func (f tlsFiles) use(a address) (address, error) {
+// use is the driver's configuration with TLS by these files, if there are any.
+func (f tlsFiles) use(c *mysql.Config) (*mysql.Config, error) {
 	if (f == tlsFiles{}) {
-		return a, nil
+		return c, nil
 	}
 	config, err := f.load()
 	if err != nil {
-		return a, &ExitError{Code: exitConfig, Err: err}
+		return nil, &ExitError{Code: exitConfig, Err: err}
 	}
-	if err := mysql.RegisterTLSConfig(tlsName, config); err != nil {
-		return a, err
-	}
-	return a.withTLS(tlsName)
+	c = c.Clone()
+	c.TLS, c.TLSConfig = config, ""
+	return c, nil
 }
 
 // load reads the files. The server's name is set by the driver.

@@ -109,9 +109,8 @@ func (q *query) database() string {
 	if !ok {
 		return ""
 	}
-	if a, err := parseAddress(q.where); err == nil && a.kind == "mongodb" {
-		servers, _, _ := strings.Cut(a.rest, "/")
-		return store.String() + " @ " + servers + " (MongoDB)"
+	if q.hosts != "" {
+		return store.String() + " @ " + q.hosts + " (MongoDB)"
 	}
 	return store.String()
 }
