@@ -99,10 +99,15 @@ lint: $(TOOLS)/staticcheck ## gofmt, go vet, staticcheck, untidy go.mod files, i
 	@$(call each,go vet ./... && $(TOOLS)/staticcheck ./... && go mod tidy -diff)
 	@cd .ci/tools && export GOWORK=off && go vet ./... && $(TOOLS)/staticcheck ./... && go test ./...
 
-# What is compiled for this system has its types checked for the others, and not compiled three times.
 .PHONY: build
-build: $(TOOLS)/systems ## every module on its own; that it and its tests compile for macOS, Windows and 32-bit Linux
-	@$(call each,go build ./... && $(TOOLS)/systems darwin/arm64 windows/amd64 linux/386)
+build: ## every module on its own
+	@$(call each,go build ./...)
+
+# Their types are checked; nothing is compiled.
+SYSTEMS = darwin/arm64 windows/amd64 linux/386 freebsd/amd64 openbsd/amd64 dragonfly/amd64
+.PHONY: systems
+systems: $(TOOLS)/systems ## that every module and its tests compile for the other systems that rowlock serves
+	@$(call each,$(TOOLS)/systems $(SYSTEMS))
 
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 DIST = $(CURDIR)/dist
