@@ -92,7 +92,8 @@ func TestUpdate(t *testing.T) {
 				defer tx.Rollback()
 				must(t, tx.QueryRow("SELECT total FROM "+database+".bills WHERE id=2").Scan(&other))
 				must(t, bill(2, 9).Run(t.Context(), db, 9))
-				if err := bill(2, 8).Run(t.Context(), tx, 8); !errors.Is(err, fencing.ErrStale) {
+				var changed *mysql.MySQLError // MariaDB since 11.6 refuses the update itself
+				if err := bill(2, 8).Run(t.Context(), tx, 8); !errors.Is(err, fencing.ErrStale) && !(errors.As(err, &changed) && changed.Number == 1020) {
 					t.Errorf("an old snapshot: %v", err)
 				}
 			})

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# prometheus.sh DIR : puts prometheus and promtool below DIR/usr/bin, out of Debian's package. For Debian on x86_64, whose
+# prometheus.sh DIR : puts prometheus and promtool below DIR/usr/bin, out of Debian's packages. For Debian on x86_64, whose
 # C library they use. Needs no root and installs nothing. DIR appears by rename, so it is there whole or not at all.
 set -euo pipefail
 
@@ -24,8 +24,13 @@ options=(-qq -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourcepart
   -o Dir::Cache="$apt" -o Dir::Cache::archives="$apt/archives" -o Dir::Log="$apt/log"
   -o APT::Sandbox::User= -o Acquire::Languages=none -o Acquire::Retries=3 -o Debug::NoLocking=1)
 apt-get "${options[@]}" update >/dev/null
-echo "prometheus.sh: fetching prometheus from Debian $codename: 19 MB into $dir" >&2
-(cd "$work" && apt-get "${options[@]}" download prometheus)
+packages=(prometheus)
+apt-cache "${options[@]}" show promtool >/dev/null 2>&1 && packages+=(promtool) # since Debian 13
+echo "prometheus.sh: fetching ${packages[*]} from Debian $codename: 20 MB each into $dir" >&2
+(cd "$work" && apt-get "${options[@]}" download "${packages[@]}")
 mkdir "$work/tree"
-dpkg-deb --fsys-tarfile "$work"/prometheus_*.deb | tar -x -C "$work/tree" --no-same-owner ./usr/bin/prometheus ./usr/bin/promtool
+for package in "$work"/*.deb; do
+  dpkg-deb --fsys-tarfile "$package" | tar -x -C "$work/tree" --no-same-owner --wildcards './usr/bin/prom*'
+done
+[ -x "$work/tree/usr/bin/promtool" ] || { echo "prometheus.sh: no promtool in ${packages[*]}" >&2; exit 1; }
 [ -d "$dir" ] || mv "$work/tree" "$dir"
