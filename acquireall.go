@@ -74,6 +74,7 @@ type acquisition struct {
 	keeps bool       // holds what is below the key that it waits for
 	back  []*Lease   // given back, and maybe not answered yet
 	full  int        // how often there was no connection left for a key
+	lacks error      // that of the last time, until it waits for a key that another has
 }
 
 func (c *Client) acquireAll(ctx context.Context, wants []Want, opts []Option, once bool) (*Group, error) {
@@ -176,18 +177,19 @@ func (a *acquisition) wait() (*Group, error) {
 		}
 		if refused < 0 {
 			refused = most
-		} else if driver.IsNoRoom(a.keys[refused].err) {
-			a.makeRoom(a.c.now() - began)
+		} else if err := a.keys[refused].err; driver.IsNoRoom(err) {
+			a.makeRoom(err, a.c.now()-began)
 			continue
 		}
+		a.lacks = nil
 		if a.keeps {
 			a.giveBack(refused + 1)
 		} else {
 			a.giveBack(0)
 		}
 		switch err := a.waitFor(&a.keys[refused]); {
-		case driver.IsNoRoom(err) && !a.over():
-			a.makeRoom(0)
+		case driver.IsNoRoom(err):
+			a.makeRoom(err, 0)
 		case err != nil:
 			a.giveBack(0)
 			return nil, err
@@ -204,7 +206,8 @@ const (
 // makeRoom gives all back and waits for a random time, more after each time: others that do so
 // too are then not all at it again at once. took is how long it took to find out that there is
 // no room: so long others lack what this call had.
-func (a *acquisition) makeRoom(took time.Duration) {
+func (a *acquisition) makeRoom(why error, took time.Duration) {
+	a.lacks = why
 	a.giveBack(0)
 	a.awaitBack()
 	most := max(leastRoomPause, 2*took)
@@ -287,12 +290,14 @@ func (a *acquisition) failed() error {
 		return fmt.Errorf("acquire %q: %w", a.keys[0].name, ErrClosed)
 	case a.ctx.Err() == nil:
 		return nil
+	case passing != nil && errors.Is(passing, a.ctx.Err()) && a.lacks != nil: // it ended the try after
+		return fmt.Errorf("%w: %w", passing, a.lacks)
 	case passing != nil && errors.Is(passing, a.ctx.Err()):
 		return passing
 	case passing != nil: // why a key could not be had last
 		return fmt.Errorf("acquire all: %w: %w", waitError(a.ctx, nil), passing)
 	}
-	return fmt.Errorf("acquire all: %w", waitError(a.ctx, nil))
+	return fmt.Errorf("acquire all: %w", waitError(a.ctx, a.lacks))
 }
 
 // waitFor waits for one key, which is larger than all that are held. If one of those is lost

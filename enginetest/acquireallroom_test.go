@@ -20,9 +20,10 @@ type boundedStore struct {
 }
 
 type room struct {
-	mu   sync.Mutex
-	most int
-	used map[driver.HoldID]bool
+	mu    sync.Mutex
+	most  int
+	takes time.Duration // a batch of acquires
+	used  map[driver.HoldID]bool
 }
 
 var errFull = errors.New("too many connections")
@@ -48,7 +49,7 @@ func (s boundedStore) Acquire(ctx context.Context, reqs []driver.Request) ([]dri
 			s.leave(r.ID)
 		}
 	}
-	time.Sleep(10 * time.Millisecond) // what it has is had for a while
+	time.Sleep(s.room.takes) // what it has is had for a while
 	return results, nil
 }
 
@@ -66,7 +67,9 @@ func (s boundedStore) leave(id driver.HoldID) {
 	delete(s.room.used, id)
 }
 
-func newRoom(most int) *room { return &room{most: most, used: make(map[driver.HoldID]bool)} }
+func newRoom(most int) *room {
+	return &room{most: most, takes: 10 * time.Millisecond, used: make(map[driver.HoldID]bool)}
+}
 
 // TestP22_NoRoomForBoth: two calls of AcquireAll for different keys, each of which there is room for, but not for both: each gets
 // on, because it keeps nothing while it lacks room.
@@ -124,23 +127,29 @@ func TestP22_NoRoomWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestNoRoomEndsWithItsContext: a call that never finds room ends with ctx, says why, and holds nothing.
+// TestNoRoomEndsWithItsContext: a call that never finds room ends with ctx, says why, and holds nothing, whether ctx ends in a pause or in
+// a try.
 func TestNoRoomEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		room := newRoom(2)
-		c := newClient(t, boundedStore{memory.New(), room})
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		_, err := c.AcquireAll(ctx, rowlock.Keys("a", "b", "c"))
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errFull) || errors.Is(err, rowlock.ErrHeld) {
-			t.Errorf("%v", err)
+	for _, takes := range []time.Duration{10 * time.Millisecond, 5 * time.Second} {
+		for range 10 {
+			synctest.Test(t, func(t *testing.T) {
+				room := newRoom(2)
+				room.takes = takes
+				c := newClient(t, boundedStore{memory.New(), room})
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				_, err := c.AcquireAll(ctx, rowlock.Keys("a", "b", "c"))
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errFull) || errors.Is(err, rowlock.ErrHeld) {
+					t.Errorf("%v", err)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if n := len(room.used); n != 0 {
+					t.Errorf("%d holds are left", n)
+				}
+			})
 		}
-		synctest.Wait()
-		time.Sleep(time.Second)
-		if n := len(room.used); n != 0 {
-			t.Errorf("%d holds are left", n)
-		}
-	})
+	}
 }
 
 func acquireSoon(t *testing.T, c *rowlock.Client, key string) *rowlock.Lease {
