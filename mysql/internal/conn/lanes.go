@@ -130,19 +130,13 @@ func (p *Pool) takeOver(ctx context.Context, silence time.Duration) *Conn {
 
 // give takes a connection that rests out of the pool for good; nil: there is none that lives.
 func (p *Pool) give(ctx context.Context) *Conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.idle) > 0 {
-		last := len(p.idle) - 1
-		c := p.idle[last]
-		p.idle = p.idle[:last]
+	c := p.wake(ctx)
+	if c != nil {
+		p.mu.Lock()
 		p.open--
-		if p.fresh(c) && c.Alive(ctx) {
-			return c
-		}
-		c.close()
+		p.mu.Unlock()
 	}
-	return nil
+	return c
 }
 
 // StepFunc runs a step on the connections of its kind: see DB.Step.

@@ -201,8 +201,7 @@ func (p *Pool) pop() (c *Conn, o *opening, err error) {
 	if p.closed {
 		return nil, nil, ErrClosed()
 	}
-	if last := len(p.idle) - 1; last >= 0 {
-		c, p.idle = p.idle[last], p.idle[:last]
+	if c = p.popIdle(); c != nil {
 		return c, nil, nil
 	}
 	if len(p.left) > 0 {

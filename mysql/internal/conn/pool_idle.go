@@ -1,6 +1,9 @@
 package conn
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Put gives the connection back to its pool, without anything that it held; or closes it
 // if it is broken.
@@ -100,4 +103,28 @@ func (p *Pool) fresh(c *Conn) bool {
 		limit = c.Silence * 3 / 4
 	}
 	return limit == 0 || time.Since(c.used) < limit
+}
+
+// popIdle takes the one that was put back last; nil: none is idle. Called under mu.
+func (p *Pool) popIdle() *Conn {
+	last := len(p.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	c := p.idle[last]
+	p.idle = p.idle[:last]
+	return c
+}
+
+// wake is popIdle of one that lives.
+func (p *Pool) wake(ctx context.Context) *Conn {
+	for {
+		p.mu.Lock()
+		c := p.popIdle()
+		p.mu.Unlock()
+		if c == nil || p.fresh(c) && c.Alive(ctx) {
+			return c
+		}
+		p.drop(c)
+	}
 }

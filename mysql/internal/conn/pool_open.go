@@ -112,10 +112,10 @@ func (p *Pool) await(ctx context.Context, o *opening, silence time.Duration) (*C
 		return o.c, nil
 	}
 	p.open--
-	if last := len(p.idle) - 1; last >= 0 && errors.Is(o.err, ErrPoolBusy) {
-		c := p.idle[last]
-		p.idle = p.idle[:last]
-		return c, nil
+	if errors.Is(o.err, ErrPoolBusy) {
+		if c := p.popIdle(); c != nil {
+			return c, nil
+		}
 	}
 	return nil, o.err
 }

@@ -38,38 +38,32 @@ func (d *DB) atRest(ctx context.Context, silence time.Duration, but *Pool) (c *C
 		if p == but {
 			continue
 		}
-		if len(p.Idle()) > 0 {
-			select {
-			case p.slots <- struct{}{}:
-				if c = p.wake(ctx, silence); c != nil {
-					return c, false
-				}
-				p.leave()
-			default:
-			}
+		if c = p.lend(ctx, silence); c != nil {
+			return c, false
 		}
 		inUse = inUse || p.isOpen()
 	}
 	return nil, inUse
 }
 
-// wake takes one that rests in the pool, and lives.
-func (p *Pool) wake(ctx context.Context, silence time.Duration) *Conn {
-	for {
-		p.mu.Lock()
-		last := len(p.idle) - 1
-		if last < 0 {
-			p.mu.Unlock()
-			return nil
-		}
-		c := p.idle[last]
-		p.idle = p.idle[:last]
-		p.mu.Unlock()
-		if p.fresh(c) && c.Alive(ctx) && c.EndAfter(ctx, silence) == nil {
+// lend gives a connection that rests in the pool, with the right to use it; nil: none rests.
+func (p *Pool) lend(ctx context.Context, silence time.Duration) *Conn {
+	if len(p.Idle()) == 0 {
+		return nil
+	}
+	select {
+	case p.slots <- struct{}{}:
+	default:
+		return nil
+	}
+	for c := p.wake(ctx); c != nil; c = p.wake(ctx) {
+		if c.EndAfter(ctx, silence) == nil {
 			return c
 		}
 		p.drop(c)
 	}
+	p.leave()
+	return nil
 }
 
 // rests tells those who wait for any connection that one came to rest.
