@@ -2,16 +2,11 @@ package mongolock
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -25,7 +20,7 @@ import (
 func TestACertificateThatCannotBeVerified(t *testing.T) {
 	t.Parallel()
 	server, _, _ := strings.Cut(strings.TrimPrefix(testserver.DSN(t, testserver.Mongo), "mongodb://"), "/")
-	mine := ownCertificate(t)
+	mine := testserver.Certificate(t)
 	strict := behindTLS(t, server, &tls.Config{Certificates: []tls.Certificate{mine}})
 	asks := behindTLS(t, server, &tls.Config{Certificates: []tls.Certificate{mine}, ClientAuth: tls.RequireAnyClientCert})
 	for name, tc := range map[string]struct {
@@ -105,19 +100,4 @@ func nobody(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// ownCertificate is one that no authority has signed.
-func ownCertificate(t *testing.T) tls.Certificate {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -1,14 +1,9 @@
 package mysqllock
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -21,7 +16,7 @@ import (
 // the client's.
 func TestACertificateThatCannotBeVerified(t *testing.T) {
 	t.Parallel()
-	mine := ownCertificate(t)
+	mine := testserver.Certificate(t)
 	for _, strategy := range testserver.Some(t, VersionColumn, UniqueInsert, SelectForUpdate) { // what MySQL makes when it is installed has a certificate
 		t.Run(strategy.String(), func(t *testing.T) {
 			l := newLab(t, testserver.MySQL, strategy)
@@ -57,15 +52,4 @@ func TestACertificateThatCannotBeVerified(t *testing.T) {
 			}
 		})
 	}
-}
-
-// ownCertificate is one that no authority has signed.
-func ownCertificate(t *testing.T) tls.Certificate {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

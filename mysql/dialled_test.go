@@ -155,9 +155,7 @@ func TestP1_PoolThatIsUsedUp(t *testing.T) {
 		l.store()
 		other := l.otherSchema(t)
 		clean := l.over(t, l.poolOf(t))
-		for name, db := range map[string]*sql.DB{"": l.poolOf(t), ", which drops the context": l.poolBy(t, func(context.Context, string, string) (net.Conn, error) {
-			return net.Dial("tcp", l.config.Addr)
-		})} {
+		for name, db := range map[string]*sql.DB{"": l.poolOf(t), ", which drops the context": l.poolThatDropsTheContext(t)} {
 			t.Run("the dialler"+name, func(t *testing.T) {
 				p := l.over(t, db)
 				for _, state := range []string{"new", "lost"} {
@@ -231,11 +229,11 @@ func TestUsedUpPoolWithoutDials(t *testing.T) {
 	})
 }
 
-// poolBy is a pool with a dialler of the program's.
-func (l *lab) poolBy(t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error)) *sql.DB {
+// poolThatDropsTheContext is a pool with a dialler of the program's, which does not hand on the context.
+func (l *lab) poolThatDropsTheContext(t *testing.T) *sql.DB {
 	t.Helper()
 	config := l.config.Clone()
-	config.DialFunc = dial
+	config.DialFunc = func(_ context.Context, network, address string) (net.Conn, error) { return net.Dial(network, address) }
 	connector, err := mysql.NewConnector(config)
 	must(t, err)
 	db := sql.OpenDB(connector)
@@ -250,7 +248,7 @@ func TestDiallerThatDropsTheContext(t *testing.T) {
 		l.store()
 		other := l.otherSchema(t)
 		clean := l.over(t, l.poolOf(t))
-		db := l.poolBy(t, func(_ context.Context, network, address string) (net.Conn, error) { return net.Dial(network, address) })
+		db := l.poolThatDropsTheContext(t)
 		giveBack(t, leftOf(t, db, 5, sessionState{statements: []string{"USE " + other, "SET pseudo_thread_id=100000000"}}))
 		p := l.over(t, db)
 		l.agree(t, "k", p, clean)

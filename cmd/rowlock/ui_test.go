@@ -2,14 +2,10 @@ package main
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -157,14 +153,10 @@ func hash(t *testing.T, password string) string {
 // certificate makes one for 127.0.0.1.
 func certificate(t *testing.T, cert, key string) *x509.CertPool {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	made := testserver.Certificate(t)
+	bytes, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	must(t, err)
-	bytes, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate[0]})
 	must(t, os.WriteFile(cert, text, 0o600))
 	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes}), 0o600))
 	pool := x509.NewCertPool()
